@@ -5,7 +5,7 @@ SHELL := /bin/sh
 .SILENT:
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
-.PHONY: help setup demo run replay peers test prove lint bench screenshots licences pins
+.PHONY: help setup demo run replay peers test prove lint house bench screenshots licences pins
 
 # The first interpreter that is a working 3.11: a version manager's shim can be on the PATH and not work.
 PYTHON := $(shell for name in python3.11 python3 python; do \
@@ -54,6 +54,9 @@ lint: ## style, format and types
 	$(call into,dev,--own); export RUFF_CACHE_DIR="$$root/cache/ruff"; \
 	"$$python" -m ruff check . && "$$python" -m ruff format --check . && \
 	"$$python" -m ty check --python "$$root/venv" .
+
+house: ## the size and shape of the code, each figure beside its limit
+	$(call into,dev,--own); "$$python" -m tests.house
 
 bench: ## the benchmarks in tests/bench, or one with NAME=name
 	$(call into,dev,--own); scratch=$$(mktemp -d "$$root/bench-XXXXXX") && trap 'rm -rf "$$scratch"' EXIT && \

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-from ingest.plain_words import FetchProblem
+from ingest.errors import FetchProblem
 
 EPOCH = datetime(1970, 1, 1)
 SLACK = timedelta(minutes=1)  # what was written later than this from now was dated by a clock that ran ahead

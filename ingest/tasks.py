@@ -8,22 +8,24 @@ from huey import crontab
 from huey.api import Task
 from huey.signals import SIGNAL_ERROR, SIGNAL_INTERRUPTED
 
-from ingest import enrich, erase, retention, watch
-from ingest.archive import archive
-from ingest.ask_pages import read_pages
-from ingest.ask_profiles import want_profile
-from ingest.derive import derive
-from ingest.followups import mine_followups
-from ingest.history import read_history
-from ingest.jobs import JOBS, JobProblem
-from ingest.landings import find_landings
-from ingest.letters import read_due_frames
-from ingest.lookups import forget_future
-from ingest.mirror import fetch_mirrors
-from ingest.queue import huey
-from ingest.runtime import current
-from ingest.settle import settle, settle_changed
-from ingest.unopened import StoreProblem
+from ingest.erasure import erase, retention
+from ingest.errors import StoreProblem
+from ingest.git.followups import mine_followups
+from ingest.git.history import read_history
+from ingest.git.landings import find_landings
+from ingest.git.mirror import fetch_mirrors
+from ingest.lookups import enrich
+from ingest.lookups.engine import forget_future
+from ingest.lookups.profiles import want_profile
+from ingest.lookups.pull_numbers import read_pages
+from ingest.records import watched
+from ingest.records.derive import derive
+from ingest.records.pull_state import settle, settle_changed
+from ingest.store.archive import archive
+from ingest.stream.reread_letters import read_due_frames
+from ingest.worker.jobs import JOBS, JobProblem
+from ingest.worker.queue import huey
+from ingest.worker.runtime import current
 
 
 @huey.task()
@@ -44,7 +46,7 @@ def ask_network() -> None:
     runtime = current()
     store, fetcher, wall = runtime.store, runtime.fetcher, runtime.store.wall
     caught_up = not runtime.behind()
-    found = watch.watch_everything(store, runtime.clock.now()) if runtime.watch_everything else 0
+    found = watched.watch_everything(store, runtime.clock.now()) if runtime.watch_everything else 0
     found += enrich.fetch_push_holders(store, fetcher, wall, runtime.clock.now)
     found += enrich.fetch_identities(store, fetcher, runtime.plc_url, wall)
     if caught_up:

@@ -7,8 +7,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ingest.transaction import Keys, Rows, Transaction
-from scoring.verdict import Evidence, Pair
+from ingest.store.transaction import Keys, Rows, Transaction
+from scoring.types import Evidence, Pair
 
 STATEMENTS: Mapping[str, str] = dict(
     re.findall(r"-- name: (\w+)\n(.*?;)\n", Path(__file__).with_name("derived.sql").read_text(), re.DOTALL)

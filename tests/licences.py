@@ -9,9 +9,9 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 
-from ingest.package_names import normalised
+from ingest.lookups.osv import normalised
 from scoring.packages.entry import Package
-from scoring.pins import read_pins
+from scoring.review.pins import read_pins
 from tests.sources import PROJECT
 
 PINS, LIST = PROJECT / "requirements" / "base.txt", PROJECT / "docs" / "licences.md"

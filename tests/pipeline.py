@@ -12,23 +12,24 @@ from typing import Any
 
 import msgspec
 
-from ingest import enrich, watch
 from ingest.clock import to_microseconds
-from ingest.derive import derive
-from ingest.load import load
-from ingest.net import Fetcher
-from ingest.store import Store, StreamClock
-from ingest.transaction import Rows
-from scoring import read
-from scoring.assessment import Review
-from scoring.content.submission import Knowledge
-from scoring.cost_gate import Call
-from scoring.deterministic import review_without_model
-from scoring.policy import AuditRules, Policy
-from scoring.rendering import Case
-from scoring.review_pulls import Reviewing, review_due
-from scoring.rules import Thresholds
-from scoring.score import score
+from ingest.http.fetcher import Fetcher
+from ingest.lookups import enrich
+from ingest.records import watched as watch
+from ingest.records.derive import derive
+from ingest.store.database import Store, StreamClock
+from ingest.store.transaction import Rows
+from ingest.stream.load import load
+from scoring.config.policy import AuditRules, Policy
+from scoring.pipeline.score import score
+from scoring.queries import read
+from scoring.review.cost_gate import Call
+from scoring.review.deterministic import review_without_model
+from scoring.review.payload import Case
+from scoring.review.pending import Reviewing, review_due
+from scoring.review.schema import Review
+from scoring.scanners.submission import Knowledge
+from scoring.thresholds import Thresholds
 from tests.ingest.stream import SOURCE, Frames
 from tests.stores import fresh_store
 from trustsite.standins import StandIns
@@ -132,7 +133,7 @@ class Result:
 
     @contextmanager
     def reading(self) -> Generator[Rows]:
-        """What `scoring.read` takes."""
+        """What `scoring.queries.read` takes."""
         with self.store.read() as rows:
             yield rows
 

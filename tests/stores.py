@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 from pytest_django import Settings
 
-from ingest.store import Store
-from ingest.transaction import Params, Rows
+from ingest.store.database import Store
+from ingest.store.transaction import Params, Rows
 from trustsite import drive
 
 # The columns of that file's tables: twenty of them, asked of each store anew, take 20 ms of CPU.

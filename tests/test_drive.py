@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest import restore
+from ingest.backup import restore
 from tests.conftest import Manage, count, with_environment
 from tests.sources import PROJECT
 from trustsite import drive

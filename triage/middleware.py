@@ -22,11 +22,10 @@ from django.middleware.gzip import GZipMiddleware
 from django.utils.cache import patch_vary_headers
 from whitenoise.middleware import WhiteNoiseMiddleware
 
-from ingest.preparing import told_of
-from ingest.snapshot import SnapshotReader, is_damage
-from triage.problems import ApiProblem, mark_private, prefers_json, problem_response
-from triage.requests import Request
-from triage.sessions import SessionStore
+from ingest.store.snapshots import SnapshotReader, is_damage, told_of
+from triage.access.problems import ApiProblem, mark_private, prefers_json, problem_response
+from triage.access.requests import Request
+from triage.access.sessions import SessionStore
 
 _making = threading.Lock()
 _opened = threading.local()  # file: which the database was when this thread last looked

@@ -1,17 +1,38 @@
-"""What has state refuses a bad drive in one sentence, before any file is opened; then the command runs."""
+"""What has state refuses a bad drive in one sentence, before any file is opened; then the command runs.
+
+A setting that cannot be used, told in one sentence: which one, what is wrong, where it is explained.
+
+Whom a command means: a DID, or a handle that its own domain confirmed.
+"""
 
 import atexit
 import gc
 import os
+import re
 import signal
 import sys
 
 from django.conf import settings
 from django.core.management import BaseCommand, ManagementUtility
-from environs import EnvError
+from django.core.management.base import CommandError
+from environs import EnvError, EnvValidationError
 
+from ingest.atproto.syntax import MalformedDid, parse_did, parse_handle
+from ingest.store.snapshots import Snapshot
 from trustsite import drive
-from trustsite.bad_settings import sentence_of
+
+_NAMED = re.compile(r'Environment variable "(\w+)" ')
+
+
+def sentence_of(problem: EnvError) -> str:
+    """One sentence for whoever set it."""
+    named = _NAMED.match(str(problem))
+    if named is None or not isinstance(problem, EnvValidationError):
+        return str(problem)
+    told = problem.error_messages
+    words = "; ".join(str(one).rstrip(".") for one in told) if isinstance(told, list) else str(told)
+    return f"{named[1]} cannot be used: {words[:1].lower()}{words[1:]}. See .env.example."
+
 
 # What runs until somebody stops it.
 STOPPED_BY_HAND = frozenset({"demo", "dev", "replay", "web", "worker"})
@@ -63,3 +84,30 @@ def take_interrupts() -> None:
 def _refuse(sentence: str) -> None:
     sys.stderr.write(f"{sentence}\n")
     sys.exit(2)
+
+
+def known_did(handle: str, snapshot: Snapshot | None) -> str | None:
+    """The DID that verified this handle, if exactly one did: a handle may have moved since."""
+    if snapshot is None:
+        return None
+    found = snapshot.rows("select did from contributors where handle_verified and lower(handle) = ?", [handle])
+    return found[0]["did"] if len(found) == 1 else None
+
+
+def held_did(text: str, snapshot: Snapshot | None) -> str:
+    """The DID meant by somebody who is known here; CommandError, status 2, for what is neither DID nor known handle.
+
+    The network is not asked: who is to be erased or exported was proven here before, or is named by DID.
+    """
+    if text.startswith("did:"):
+        try:
+            return parse_did(text)
+        except MalformedDid as problem:
+            raise CommandError(str(problem), returncode=2) from problem
+    handle = parse_handle(text)
+    if handle is None:
+        raise CommandError(f"{text!r} is not a handle (such as ana.example.com) or a DID.", returncode=2)
+    did = known_did(handle, snapshot)
+    if did is None:
+        raise CommandError(f"Nobody here has proven the handle {handle}: give the DID.", returncode=2)
+    return did

@@ -24,7 +24,7 @@ MARK = "State of Sunstead lies below this folder; this file tells it from an emp
 MADE = ".made-by-sunstead"  # in folders that are emptied without asking
 PRIVATE = 0o077  # the umask of every process and its children: folders outside the drive may be open to others
 FREE_BYTES = 200_000_000
-RESTORING = Path(".restoring") / "swapping"  # while a restore moves files: ingest/restore.py
+RESTORING = Path(".restoring") / "swapping"  # while a restore moves files: ingest/backup/restore.py
 # Below a file, so that no call can ever make it; every error of an open() names what is missing.
 UNSET = Path(os.devnull) / "DATA_ROOT is not set"
 HELP = frozenset({"--help", "-h"})

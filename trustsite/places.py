@@ -4,7 +4,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from ingest.backup_files import Places
+from ingest.backup.manifest import Places
 
 
 def places_from_settings() -> Places:

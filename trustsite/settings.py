@@ -1,20 +1,161 @@
-"""Every setting of Sunstead. The environment is read here, once, and nowhere else; `.env.example` lists it."""
+"""Every setting of Sunstead. The environment is read here, once, and nowhere else; `.env.example` lists it.
 
+What a setting may be: each refuses a value in words that say what it should look like.
+"""
+
+import ipaddress
+import re
 import sys
 from functools import partial
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
+from typing import get_args
 
 from csp.constants import NONE, SELF
 from django.utils.functional import SimpleLazyObject
 from environs import Env, EnvError
 from environs import validate as check
 
-from ingest import records
-from scoring.claude_models import parse_prices
+from ingest.records import registry
+from scoring.diff.globs import PatternProblem, check_patterns
+from scoring.review.pricing import parse_prices
+from scoring.thresholds import Condition
 from trustsite import drive
-from trustsite import setting_checks as checks
+
+unit = check.Range(min=0, max=1)
+inside_unit = check.Range(min=0, max=1, min_inclusive=False, max_inclusive=False)
+stream_url = check.URL(schemes={"ws", "wss"}, require_tld=False, error="{input!r} is not a ws:// or wss:// URL")
+
+
+def is_loopback(bind: str) -> bool:
+    """Return whether only this machine can reach a host:port."""
+    host = bind.rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def streams(urls: list[str]) -> None:
+    """Refuse a list that names no server, or something else than servers."""
+    if not urls:
+        raise check.ValidationError("name at least one ws:// or wss:// URL")
+    for url in urls:
+        stream_url(url)
+
+
+def event_streams(urls: list[str]) -> None:
+    """Refuse what is no wss:// address of a host."""
+    for url in urls:
+        if not re.fullmatch(r"wss://[A-Za-z0-9.-]{4,253}(:[1-9][0-9]{0,4})?(/[a-z0-9/._-]*)?", url):
+            raise check.ValidationError(f"{url!r} is not an address such as wss://knot1.tangled.sh")
+
+
+def origins(urls: list[str]) -> None:
+    """Refuse what is no plain https://host."""
+    for url in urls:
+        if re.fullmatch(r"https://[a-z0-9.-]+", url) is None:
+            raise check.ValidationError(f"{url!r} is not an origin such as https://host.example")
+
+
+def cors(origins: list[str]) -> None:
+    """Refuse what is no origin; a * would let every site in the world read with what its visitors paste into it."""
+    for origin in origins:
+        if (
+            re.fullmatch(r"https://[a-z0-9.-]+(:[0-9]{1,5})?|http://(localhost|127\.0\.0\.1):[0-9]{1,5}", origin)
+            is None
+        ):
+            raise check.ValidationError(f"{origin!r} is not an origin such as https://host.example")
+
+
+def api(url: str) -> None:
+    """Refuse what is neither https nor on this machine: the key goes there."""
+    if (
+        re.fullmatch(r"https://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[a-z0-9/._-]*)?|http://127\.0\.0\.1:[0-9]{1,5}", url)
+        is None
+    ):
+        raise check.ValidationError(f"{url!r} is not an address such as https://api.anthropic.com")
+
+
+def receiver(url: str) -> None:
+    """Refuse what is neither empty, nor https, nor on this machine: what is sent names pull requests."""
+    path = r"(/[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?"
+    found = re.fullmatch(
+        rf"(?:https://[A-Za-z0-9.-]+(?::([0-9]{{1,5}}))?|http://127\.0\.0\.1:([0-9]{{1,5}})){path}|", url
+    )
+    if found is None or not 0 < int(found[1] or found[2] or 443) < 65_536:
+        raise check.ValidationError("it is not an address such as https://hooks.example/sunstead")
+
+
+def operator(name: str) -> None:
+    """Refuse what is no name in one short line."""
+    if len(name) > 100 or not name.isprintable() or name != name.strip():
+        raise check.ValidationError("it is not a name of at most 100 characters on one line")
+
+
+def contact(address: str) -> None:
+    """Refuse what is neither empty, nor mailto:, nor https:// in at most 300 characters: pages link to it."""
+    mail, page = (
+        r"mailto:[A-Za-z0-9._+-]+@[A-Za-z0-9.-]+",
+        r"https://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[A-Za-z0-9._~@/?=&%-]*)?",
+    )
+    if address and (len(address) > 300 or re.fullmatch(f"{mail}|{page}", address) is None):
+        raise check.ValidationError(f"{address[:300]!r} is not an address such as mailto:ana@site.example")
+
+
+def prices(lines: list[str]) -> None:
+    """Refuse a line that is no price."""
+    try:
+        parse_prices(lines)
+    except ValueError as problem:
+        raise check.ValidationError(str(problem)) from problem
+
+
+def conditions(names: list[str]) -> None:
+    """Refuse what is no condition of the fast lane."""
+    known = get_args(Condition)
+    if wrong := [name for name in names if name not in known]:
+        raise check.ValidationError(f"{wrong[0]!r} is not one of {', '.join(known)}")
+
+
+def paths(patterns: list[str]) -> None:
+    """Refuse path patterns that cannot be used."""
+    try:
+        check_patterns(patterns)
+    except PatternProblem as problem:
+        raise check.ValidationError(str(problem)) from problem
+
+
+def address(text: str) -> None:
+    """Refuse what is neither empty nor an IP address; a name or * would let anybody say who they are."""
+    try:
+        ipaddress.ip_address(text or "::")
+    except ValueError as problem:
+        raise check.ValidationError(f"{text!r} is not an IP address such as 127.0.0.1") from problem
+
+
+def bind(text: str) -> None:
+    """Refuse what is neither empty nor an IP address and a port."""
+    host, _, port = text.rpartition(":")
+    if text and not (host and port.isascii() and port.isdecimal() and 0 < int(port) < 65_536):
+        raise check.ValidationError(f"{text!r} is not an address and port such as 127.0.0.1:8001")
+    address(host.removeprefix("[").removesuffix("]"))
+
+
+def collector(url: str) -> None:
+    """Refuse what is neither empty nor the address of a trace collector."""
+    if url and re.fullmatch(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[A-Za-z0-9/._-]*)?", url) is None:
+        raise check.ValidationError(f"{url!r} is not an address such as https://collector.example/v1/traces")
+
+
+def authority(name: str) -> None:
+    """Refuse what is no domain, reversed, of the operator's own."""
+    try:
+        registry.build_registry(name)
+    except ValueError as problem:
+        raise check.ValidationError(str(problem)) from problem
+
 
 env = Env()
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -54,10 +195,10 @@ WEBHOOK_KEY = SimpleLazyObject(partial(drive.key, ROOT, "webhook"))  # signs wha
 JETSTREAM_URLS: list[str] = env.list(
     "JETSTREAM_URLS",
     ["wss://jetstream1.us-west.bsky.network/subscribe", "wss://jetstream2.us-east.bsky.network/subscribe"],
-    validate=checks.streams,
+    validate=streams,
 )
-LEXICON_AUTHORITY: str = env.str("LEXICON_AUTHORITY", records.DEFAULT_AUTHORITY, validate=checks.authority)
-KNOT_STREAMS: list[str] = env.list("KNOT_STREAMS", [], validate=checks.event_streams)
+LEXICON_AUTHORITY: str = env.str("LEXICON_AUTHORITY", registry.DEFAULT_AUTHORITY, validate=authority)
+KNOT_STREAMS: list[str] = env.list("KNOT_STREAMS", [], validate=event_streams)
 PLC_URL: str = env.str("PLC_URL", "https://plc.directory", validate=check.URL(schemes={"https"}))
 BLUESKY_API: str = env.str("BLUESKY_API", "https://public.api.bsky.app", validate=check.URL(schemes={"https"}))
 APPVIEW_URL: str = env.str("APPVIEW_URL", "https://tangled.org", validate=check.URL(schemes={"https"}))
@@ -65,7 +206,7 @@ ASK_ADVISORIES: bool = env.bool("ASK_ADVISORIES", False)
 BACKFILL_HOSTS: list[str] = env.list(
     "BACKFILL_HOSTS",
     ["https://lightrail.microcosm.blue", "https://relay1.us-east.bsky.network"],
-    validate=checks.origins,
+    validate=origins,
 )
 DUCKDB_MEMORY_MB: int = env.int("DUCKDB_MEMORY_MB", 160, validate=check.Range(min=128))
 FETCH_TIMEOUT_SECONDS: float = env.float("FETCH_TIMEOUT_SECONDS", 15.0, validate=check.Range(min=0.1, max=300))
@@ -88,7 +229,7 @@ DEMO_MAINTAINER: str | None = None  # DID that one click signs in as
 
 # --- Judging (DESIGN.md §4). -----------------------------------------------------------------------------------------
 TRUST: str = env.str("TRUST", "first_passage", validate=check.OneOf(("first_passage", "eigentrust")))
-TRUST_TRANSFER: float = env.float("TRUST_TRANSFER", 0.10, validate=checks.unit)
+TRUST_TRANSFER: float = env.float("TRUST_TRANSFER", 0.10, validate=unit)
 TRUST_BUDGET: float = env.float("TRUST_BUDGET", 1.0, validate=check.Range(min=0, max=10))
 TRUST_HOPS: int = env.int("TRUST_HOPS", 4, validate=check.Range(min=1, max=4))
 TRUST_HALF_LIFE_DAYS: float = env.float("TRUST_HALF_LIFE_DAYS", 730.0, validate=check.Range(min=1))
@@ -96,16 +237,16 @@ TRUST_DENOUNCE_STRENGTH: float = env.float("TRUST_DENOUNCE_STRENGTH", 1.0, valid
 TRUST_VOUCH_WEIGHT: float = env.float(
     "TRUST_VOUCH_WEIGHT", 0.9, validate=check.Range(min=0, max=1, min_inclusive=False)
 )
-TRUST_EVIDENCE_WEIGHT: float = env.float("TRUST_EVIDENCE_WEIGHT", 0.05, validate=checks.unit)
-TRUST_MERGE_WEIGHT: float = env.float("TRUST_MERGE_WEIGHT", 0.0, validate=checks.unit)
+TRUST_EVIDENCE_WEIGHT: float = env.float("TRUST_EVIDENCE_WEIGHT", 0.05, validate=unit)
+TRUST_MERGE_WEIGHT: float = env.float("TRUST_MERGE_WEIGHT", 0.0, validate=unit)
 # s = w / (w + c) behind one seed: from a cap of c on, farmed merges by one person alone reach s = .5.
-TRUST_MERGE_CAP: float = env.float("TRUST_MERGE_CAP", 0.09, validate=checks.unit)
+TRUST_MERGE_CAP: float = env.float("TRUST_MERGE_CAP", 0.09, validate=unit)
 if TRUST_MERGE_WEIGHT > 0 and TRUST_MERGE_CAP >= TRUST_TRANSFER:
     raise EnvError(
         f"TRUST_MERGE_CAP={TRUST_MERGE_CAP} must be below TRUST_TRANSFER={TRUST_TRANSFER}: "
         "else merges of trivial changes by one person alone reach s = .5."
     )
-TRUST_FAST_LANE: float = env.float("TRUST_FAST_LANE", 0.50, validate=checks.unit)
+TRUST_FAST_LANE: float = env.float("TRUST_FAST_LANE", 0.50, validate=unit)
 TRUST_TWO_WAYS: bool = env.bool("TRUST_TWO_WAYS", True)
 # One vouch of a seed that names no evidence gives s = w / (w + c): the surest way in must not be too weak.
 if TRUST_FAST_LANE * (TRUST_VOUCH_WEIGHT + TRUST_TRANSFER) > TRUST_VOUCH_WEIGHT:
@@ -115,19 +256,19 @@ if TRUST_FAST_LANE * (TRUST_VOUCH_WEIGHT + TRUST_TRANSFER) > TRUST_VOUCH_WEIGHT:
     )
 LABEL_WINDOW_DAYS: int = env.int("LABEL_WINDOW_DAYS", 14, validate=check.Range(min=0, max=365))
 # 4,540 people's first pull requests to 11 public projects: 53.4 % were merged.
-PRIOR_CLEAN_RATE: float = env.float("PRIOR_CLEAN_RATE", 0.53, validate=checks.inside_unit)
+PRIOR_CLEAN_RATE: float = env.float("PRIOR_CLEAN_RATE", 0.53, validate=inside_unit)
 PRIOR_STRENGTH: float = env.float("PRIOR_STRENGTH", 5.0, validate=check.Range(min=0.1))
-T_LOW: float = env.float("T_LOW", 0.30, validate=checks.unit)
-T_HIGH: float | None = env.float("T_HIGH", None, validate=checks.unit) if env.str("T_HIGH", "") else None
+T_LOW: float = env.float("T_LOW", 0.30, validate=unit)
+T_HIGH: float | None = env.float("T_HIGH", None, validate=unit) if env.str("T_HIGH", "") else None
 if T_HIGH is not None and T_HIGH < T_LOW:
     raise EnvError(f"T_HIGH={T_HIGH} is below T_LOW={T_LOW}: a pull request would belong to both lanes.")
-R_LOW: float = env.float("R_LOW", 0.20, validate=checks.unit)
-R_HIGH: float = env.float("R_HIGH", 0.60, validate=checks.unit)
+R_LOW: float = env.float("R_LOW", 0.20, validate=unit)
+R_HIGH: float = env.float("R_HIGH", 0.60, validate=unit)
 if R_HIGH <= R_LOW:
     raise EnvError(f"R_HIGH={R_HIGH} must be above R_LOW={R_LOW}: content would be clear and alarming at once.")
-FALSE_APPROVAL_BUDGET: float = env.float("FALSE_APPROVAL_BUDGET", 0.05, validate=checks.inside_unit)
-FALSE_ALARM_BUDGET: float = env.float("FALSE_ALARM_BUDGET", 0.05, validate=checks.inside_unit)
-FALSE_APPROVAL_DELTA: float = env.float("FALSE_APPROVAL_DELTA", 0.05, validate=checks.inside_unit)
+FALSE_APPROVAL_BUDGET: float = env.float("FALSE_APPROVAL_BUDGET", 0.05, validate=inside_unit)
+FALSE_ALARM_BUDGET: float = env.float("FALSE_ALARM_BUDGET", 0.05, validate=inside_unit)
+FALSE_APPROVAL_DELTA: float = env.float("FALSE_APPROVAL_DELTA", 0.05, validate=inside_unit)
 CERTIFICATE_DAYS: int = env.int("CERTIFICATE_DAYS", 90, validate=check.Range(min=1, max=90))
 TRAIN_DAYS: int = env.int("TRAIN_DAYS", 7, validate=check.Range(min=0))
 TRAIN_SECONDS: int = env.int("TRAIN_SECONDS", 3600, validate=check.Range(min=1))
@@ -139,20 +280,20 @@ LANE_CONDITIONS: list[str] = env.list(
         *("verdict", "coverage", "newest_round", "account_changes", "silence", "never_fast_paths", "enrichment"),
         *("tier", "audit"),
     ],
-    validate=checks.conditions,
+    validate=conditions,
 )
 ACCOUNT_CHANGE_DAYS: int = env.int("ACCOUNT_CHANGE_DAYS", 14, validate=check.Range(min=0, max=365))
 SILENT_DAYS: int = env.int("SILENT_DAYS", 90, validate=check.Range(min=1, max=3650))
-NEVER_FAST_PATHS: list[str] = env.list("NEVER_FAST_PATHS", [], validate=checks.paths)
+NEVER_FAST_PATHS: list[str] = env.list("NEVER_FAST_PATHS", [], validate=paths)
 BORROW_ORDER: bool = env.bool("BORROW_ORDER", True)
-AUDIT_SHARE: float = env.float("AUDIT_SHARE", 0.05, validate=checks.unit)
+AUDIT_SHARE: float = env.float("AUDIT_SHARE", 0.05, validate=unit)
 AUDIT_PER_DAY: float = env.float("AUDIT_PER_DAY", 5.0, validate=check.Range(min=0, max=1000))
 AUDIT_FIRST: int = env.int("AUDIT_FIRST", 60, validate=check.Range(min=0))
 ESTIMATED_AUDIT_SHARE: float = env.float("ESTIMATED_AUDIT_SHARE", 1 / 3, validate=check.Range(min=0.01, max=1))
 
 # --- Content review by Claude (DESIGN.md §4). Without a key only the scanners review. ------------------
 ANTHROPIC_API_KEY: str = env.str("ANTHROPIC_API_KEY", "")
-ANTHROPIC_BASE_URL: str = env.str("ANTHROPIC_BASE_URL", "https://api.anthropic.com", validate=checks.api)
+ANTHROPIC_BASE_URL: str = env.str("ANTHROPIC_BASE_URL", "https://api.anthropic.com", validate=api)
 CLAUDE_MODEL: str = env.str(
     "CLAUDE_MODEL",
     "claude-sonnet-4-6",
@@ -169,7 +310,7 @@ CLAUDE_PRICES: list[str] = env.list(
         "claude-haiku-4-5-20251001=1/5/1.25/0.1",
         "claude-opus-4-8=5/25/6.25/0.5",
     ],
-    validate=checks.prices,
+    validate=prices,
 )
 for _model in (CLAUDE_MODEL, CLAUDE_HARD_MODEL, CLAUDE_SCREEN_MODEL):
     if _model and _model not in parse_prices(CLAUDE_PRICES):
@@ -192,7 +333,7 @@ REVIEW_ATTEMPTS: int = env.int("REVIEW_ATTEMPTS", 3, validate=check.Range(min=1,
 
 # --- The web process. ------------------------------------------------------------------------------------------------
 BIND: str = env.str("BIND", "127.0.0.1:8000")
-TRUSTED_PROXY: str = env.str("TRUSTED_PROXY", "", validate=checks.address)
+TRUSTED_PROXY: str = env.str("TRUSTED_PROXY", "", validate=address)
 ALLOWED_HOSTS: list[str] = env.list("ALLOWED_HOSTS", ["127.0.0.1", "localhost", "[::1]"])
 CSRF_TRUSTED_ORIGINS: list[str] = env.list("CSRF_TRUSTED_ORIGINS", [])
 SECURE_COOKIES: bool = env.bool("SECURE_COOKIES", False)
@@ -200,15 +341,15 @@ MERGE_ON_FORGE: bool = env.bool("MERGE_ON_FORGE", False)
 API_REQUESTS_A_MINUTE: int = env.int("API_REQUESTS_A_MINUTE", 1200, validate=check.Range(min=1))
 API_ANONYMOUS_A_MINUTE: int = env.int("API_ANONYMOUS_A_MINUTE", 120, validate=check.Range(min=1))
 REVIEWS_AN_HOUR: int = env.int("REVIEWS_AN_HOUR", 60, validate=check.Range(min=1))
-CORS_ORIGINS: list[str] = env.list("CORS_ORIGINS", [], validate=checks.cors)
+CORS_ORIGINS: list[str] = env.list("CORS_ORIGINS", [], validate=cors)
 PUBLIC_READ: bool = env.bool("PUBLIC_READ", False) or PLACE.mode in ("demo", "replay")
 # Who answers for the site, told at the foot of every page. Nobody does for a demo or a replay, which say what they are.
 _STAGED = {"demo": "a demo on this machine, with made-up people", "replay": "a replay of a recording on this machine"}
 STAGED = _STAGED.get(PLACE.mode, "")
-OPERATOR_NAME: str = env.str("OPERATOR_NAME", "", validate=checks.operator)
-OPERATOR_CONTACT: str = env.str("OPERATOR_CONTACT", "", validate=checks.contact)
+OPERATOR_NAME: str = env.str("OPERATOR_NAME", "", validate=operator)
+OPERATOR_CONTACT: str = env.str("OPERATOR_CONTACT", "", validate=contact)
 # Never in a demo or a replay: what happens there is made up. A receiver may get the same webhook-id twice after a kill.
-_RECEIVER: str = env.str("WEBHOOK_URL", "", validate=checks.receiver)
+_RECEIVER: str = env.str("WEBHOOK_URL", "", validate=receiver)
 WEBHOOK_URL = _RECEIVER if PLACE.mode == "drive" else ""
 DEBUG = False
 ROOT_URLCONF = "trustsite.urls"
@@ -234,8 +375,8 @@ WHITENOISE_USE_FINDERS = True  # from the source folders
 WHITENOISE_AUTOREFRESH = False
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_COOKIES
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True  # no script of ours reads them
-CSRF_FAILURE_VIEW = "triage.action_views.refused_form"
-SESSION_ENGINE = "triage.sessions"
+CSRF_FAILURE_VIEW = "triage.views.actions.refused_form"
+SESSION_ENGINE = "triage.access.sessions"
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
@@ -320,10 +461,10 @@ CONTENT_SECURITY_POLICY = {
 }
 
 # --- Watching over it (docs/monitoring.md). --------------------------------------------------------------------------
-OPS_BIND: str = env.str("OPS_BIND", "127.0.0.1:8001", validate=checks.bind)
+OPS_BIND: str = env.str("OPS_BIND", "127.0.0.1:8001", validate=bind)
 LOG_FILE_BYTES: int = env.int("LOG_FILE_BYTES", 10_000_000, validate=check.Range(min=10_000))
 LOG_FILES: int = env.int("LOG_FILES", 5, validate=check.Range(min=2, max=100))
-OTLP_ENDPOINT: str = env.str("OTLP_ENDPOINT", "", validate=checks.collector)
+OTLP_ENDPOINT: str = env.str("OTLP_ENDPOINT", "", validate=collector)
 OTLP_HEADERS: dict[str, str] = env.dict("OTLP_HEADERS", {})
 # Other sites read JSON with a token in the header, never with cookies. The page /leaderboard stays closed to them.
 CORS_ALLOWED_ORIGINS = CORS_ORIGINS

@@ -12,7 +12,7 @@ urlpatterns = [
     path("", include("triage.urls")),
 ]
 
-handler400 = "triage.views.bad_request"
-handler403 = "triage.views.forbidden"
-handler404 = "triage.views.not_found"
-handler500 = "triage.views.broken"
+handler400 = "triage.views.queue.bad_request"
+handler403 = "triage.views.queue.forbidden"
+handler404 = "triage.views.queue.not_found"
+handler500 = "triage.views.queue.broken"

@@ -8,7 +8,7 @@ from django.core.wsgi import get_wsgi_application
 from environs import EnvError
 
 from trustsite import drive
-from trustsite.bad_settings import sentence_of
+from trustsite.command_line import sentence_of
 from trustsite.logs import keep_log
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "trustsite.settings")
@@ -23,6 +23,6 @@ except (drive.DriveProblem, EnvError) as problem:
 application = get_wsgi_application()
 keep_log("web")
 
-from triage.prepared import start_preparing  # noqa: E402 - it reads the models, which are there from here on
+from triage.http_cache import start_preparing  # noqa: E402 - it reads the models, which are there from here on
 
 start_preparing()

@@ -1,23 +1,40 @@
 """One account at its data server: where it lives, up to which commit, and its records page by page.
 
 Asked in steps that can be repeated: what came so far stays staged, and a step that failed goes on at its cursor.
+
+Whom a backfill asks, and for what.
 """
 
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from ingest.backfill.sources import Sources
+from ingest.atproto.identity import Identity, resolve
+from ingest.atproto.syntax import tid_time
 from ingest.backfill.staging import Page, Staging
-from ingest.frames import RECORD_KEY
-from ingest.identity import Identity, resolve
-from ingest.plain_words import FetchProblem
-from ingest.reading import CID
-from ingest.tid import tid_time
+from ingest.clock import Clock
+from ingest.errors import FetchProblem
+from ingest.http.fetcher import Fetcher
+from ingest.records.fields import CID
+from ingest.stream.frames import RECORD_KEY
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The way to the network: `hosts` are https origins that name the accounts which keep records of a collection."""
+
+    fetcher: Fetcher
+    plc_url: str
+    hosts: tuple[str, ...]
+    collections: tuple[str, ...]  # NSIDs, everything that is asked for
+    staging_dir: Path
+    clock: Clock
+
 
 PAGE_ROWS = (100, 10, 1)  # a page over the limit is asked for again with fewer records: one has at most 1 MB
 PAGE_BYTES = 8_000_000

@@ -11,18 +11,18 @@ from typing import Any
 
 import msgspec
 
-from ingest.archive import read_log
+from ingest.atproto.syntax import tid_time
 from ingest.backfill.account import Account, Entry, read_page, usable
 from ingest.backfill.runs import CHUNK, Run, account_row, write_accounts
 from ingest.backfill.staging import Staging
 from ingest.clock import from_microseconds
-from ingest.frames import EARLIEST_US
-from ingest.load import Listed, load_listing
-from ingest.reading import moment
-from ingest.room import require_room
-from ingest.store import Store
-from ingest.tid import tid_time
-from ingest.transaction import Rows
+from ingest.files import require_room
+from ingest.records.fields import moment
+from ingest.store.archive import read_log
+from ingest.store.database import Store
+from ingest.store.transaction import Rows
+from ingest.stream.frames import EARLIEST_US
+from ingest.stream.load import Listed, load_listing
 
 CHUNK_BYTES = 32_000_000
 FLUSH_SECONDS = 1.0

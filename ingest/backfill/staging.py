@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ingest.plain_words import FetchProblem
+from ingest.errors import FetchProblem
 
 STAGING_BYTES = 1_000_000_000  # the accounts in hand share it; one may take a tenth
 FULL_SECONDS = 5.0

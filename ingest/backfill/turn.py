@@ -8,17 +8,15 @@ from dataclasses import dataclass, replace
 import duckdb
 
 from ingest.backfill import runs
-from ingest.backfill.census import find_accounts
-from ingest.backfill.circle import widen
+from ingest.backfill.account import Sources
 from ingest.backfill.commit import Book
-from ingest.backfill.crew import FIRST_WAIT, Crew, Ending
+from ingest.backfill.discover import find_accounts, widen
 from ingest.backfill.runs import Run
-from ingest.backfill.sources import Sources
 from ingest.backfill.staging import Staging
-from ingest.plain_words import FetchProblem
-from ingest.room import require_place
-from ingest.store import Store
-from ingest.unopened import StoreProblem
+from ingest.backfill.threads import FIRST_WAIT, Crew, Ending
+from ingest.errors import FetchProblem, StoreProblem
+from ingest.files import require_place
+from ingest.store.database import Store
 
 log = logging.getLogger(__name__)
 

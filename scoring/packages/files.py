@@ -5,8 +5,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from scoring.content.change import FileChange, Hunk, Line
-from scoring.packages import go_files, lock_files, npm_files, python_files, registry_options, ruby_files, rust_files
+from scoring.diff.change import FileChange, Hunk, Line
+from scoring.packages import lock_files, npm, python
+from scoring.packages import manifests as go_files
+from scoring.packages import manifests as registry_options
+from scoring.packages import manifests as ruby_files
+from scoring.packages import manifests as rust_files
 from scoring.packages.entry import Reader, View
 
 
@@ -28,20 +32,20 @@ class Format:
 _REQUIREMENTS = r"(?:.*[-_.])?(?:requirements|constraints)(?:[-_.].*)?\.(?:txt|in|pip|lock)"
 _PYTHON_MANIFESTS = rf"pyproject\.toml|setup\.cfg|setup\.py|{_REQUIREMENTS}"
 FORMATS = (
-    Format("PyPI", _REQUIREMENTS, python_files.requirements_file),
-    Format("PyPI", r"pyproject\.toml", python_files.pyproject),
-    Format("PyPI", r"setup\.cfg", python_files.setup_cfg),
-    Format("PyPI", r"setup\.py", python_files.setup_py),
-    Format("PyPI", r"Pipfile", python_files.pipfile),
+    Format("PyPI", _REQUIREMENTS, python.requirements_file),
+    Format("PyPI", r"pyproject\.toml", python.pyproject),
+    Format("PyPI", r"setup\.cfg", python.setup_cfg),
+    Format("PyPI", r"setup\.py", python.setup_py),
+    Format("PyPI", r"Pipfile", python.pipfile),
     Format("PyPI", r"Pipfile\.lock", lock_files.pipfile_lock, "Pipfile"),
     Format("PyPI", r"(?:poetry|uv|pdm)\.lock|pylock(?:\..*)?\.toml", lock_files.python_lock, _PYTHON_MANIFESTS),
     Format("PyPI", r"pip\.conf|pip\.ini|\.pypirc", registry_options.pip_configuration),
-    Format("npm", r"package\.json", npm_files.package_json),
+    Format("npm", r"package\.json", npm.package_json),
     Format("npm", r"package-lock\.json|npm-shrinkwrap\.json", lock_files.package_lock, r"package\.json"),
-    Format("npm", r"yarn\.lock", npm_files.yarn_lock, r"package\.json|\.yarnrc\.yml"),
-    Format("npm", r"pnpm-lock\.ya?ml", npm_files.pnpm_lock, r"package\.json|pnpm-workspace\.yaml"),
-    Format("npm", r"bun\.lock", npm_files.bun_lock, r"package\.json"),
-    Format("npm", r"deno\.jsonc?|import_map\.json", npm_files.deno_json),
+    Format("npm", r"yarn\.lock", npm.yarn_lock, r"package\.json|\.yarnrc\.yml"),
+    Format("npm", r"pnpm-lock\.ya?ml", npm.pnpm_lock, r"package\.json|pnpm-workspace\.yaml"),
+    Format("npm", r"bun\.lock", npm.bun_lock, r"package\.json"),
+    Format("npm", r"deno\.jsonc?|import_map\.json", npm.deno_json),
     Format("npm", r"\.npmrc|\.yarnrc|\.yarnrc\.yml", registry_options.npm_configuration),
     Format("crates.io", r"Cargo\.toml", rust_files.cargo_toml),
     Format("crates.io", r"Cargo\.lock", lock_files.cargo_lock, r"Cargo\.toml"),

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from scoring.content.budget import spend
-from scoring.content.change import Line
+from scoring.diff.budget import spend
+from scoring.diff.change import Line
 
 DEPTH = 100  # of nested brackets that are told apart
 _JSON = re.compile(r'"(?:[^"\\]|\\.)*+"?|[{}\[\],:]|[^\s{}\[\],:"]++')

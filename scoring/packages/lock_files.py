@@ -1,12 +1,59 @@
-"""Lock files in TOML or JSON, of Python, npm and Rust: entries with their version, address and hashes."""
+"""Lock files in TOML or JSON, of Python, npm and Rust: entries with their version, address and hashes.
 
-from collections.abc import Iterator
+Values grouped by the table or object that they stand in: the entries of lock files.
+"""
 
-from ingest.package_names import normalised
-from scoring.packages.blocks import Block, grouped
-from scoring.packages.entry import Digest, Entry, Index, Item, Source, View
-from scoring.packages.fragments import Leaf, json_leaves, toml_leaves
-from scoring.packages.requirements import source_of
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ingest.lookups.osv import normalised
+from scoring.diff.change import Line
+from scoring.packages.entry import Digest, Entry, Index, Item, Source, View, any_touched
+from scoring.packages.fragments import Keys, Leaf, json_leaves, toml_leaves
+from scoring.packages.python import source_of
+
+
+@dataclass(slots=True)
+class Block:
+    """The values of one entry by their last key, and by their last two with a dot; of each the first.
+
+    `path` are the keys above its first value.
+    """
+
+    path: Keys
+    values: dict[str, Leaf] = field(default_factory=dict)
+    lists: dict[str, list[Leaf]] = field(default_factory=dict)  # every value of a key, in order
+    lines: list[Line] = field(default_factory=list)
+
+    def text(self, *names: str) -> str | None:
+        """The value of the first of these keys that there is."""
+        return next((self.values[name].value for name in names if name in self.values), None)
+
+    def all(self, name: str) -> list[Leaf]:
+        """Every value of a key."""
+        return self.lists.get(name, [])
+
+    def line(self, *names: str) -> Line:
+        """The line of the first of these keys that there is, else the first line."""
+        return next((self.values[name].line for name in names if name in self.values), self.lines[0])
+
+    @property
+    def touched(self) -> bool:
+        """Whether a line of it is added or removed."""
+        return any_touched(self.lines)
+
+
+def grouped(leaves: Iterable[Leaf]) -> Mapping[int, Block]:
+    """The blocks by number, in order."""
+    blocks: dict[int, Block] = {}
+    for leaf in leaves:
+        block = blocks.setdefault(leaf.block, Block(leaf.path[:-1]))
+        for name in {".".join(leaf.path[-1:]), ".".join(leaf.path[-2:])}:
+            block.values.setdefault(name, leaf)
+            block.lists.setdefault(name, []).append(leaf)
+        block.lines.append(leaf.line)
+    return blocks
+
 
 _KINDS: dict[str, Source] = {"git": "git", "url": "url", "directory": "path", "editable": "path", "virtual": "path"}
 

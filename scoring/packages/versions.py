@@ -1,8 +1,15 @@
-"""Versions in the order of their ecosystem. Where a text is no version there, nothing is said of its order."""
+"""Versions in the order of their ecosystem. Where a text is no version there, nothing is said of its order.
+
+Whether a version falls under an advisory: OSV's own evaluation over the order of the ecosystem. Pure.
+
+Algorithm: https://ossf.github.io/osv-schema/#evaluation.
+"""
 
 import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 LONGEST = 200
 _SEMANTIC = re.compile(r"v?\d{1,18}(?:\.\d{1,18}){0,2}(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")
@@ -54,3 +61,72 @@ def is_lower(ecosystem: str, one: str | None, other: str | None) -> bool:
         return False
     first, second = parse_version(ecosystem, one), parse_version(ecosystem, other)
     return first is not None and second is not None and first < second
+
+
+Kind = Literal["introduced", "fixed", "last_affected", "limit"]
+BEFORE_ALL = "0"  # as introduced: before every version, also those that the ecosystem would put before 0
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One bound of a range."""
+
+    kind: Kind
+    version: str
+
+
+Range = Sequence[Event]
+
+
+def is_affected(ecosystem: str, version: str | None, ranges: Iterable[Range], versions: Iterable[str]) -> bool:
+    """Whether a version stands in the list or in one of the ranges.
+
+    A text that is no version of the ecosystem is in no range, and in the list where it stands there literally; a range
+    with a bound that is none says nothing. Without a version: whether every version there is and will be is affected.
+    """
+    if version is None:
+        return any(_covers_all(bounds) for bounds in ranges)
+    parsed = parse_version(ecosystem, version)
+    if parsed is not None and any(_is_within(ecosystem, parsed, bounds) for bounds in ranges):
+        return True
+    listed = tuple(versions)
+    return version in listed or (parsed is not None and any(parsed == parse_version(ecosystem, one) for one in listed))
+
+
+def _covers_all(bounds: Range) -> bool:
+    begun = any(event.kind == "introduced" and event.version == BEFORE_ALL for event in bounds)
+    return begun and all(event.kind == "introduced" for event in bounds)
+
+
+def _is_within(ecosystem: str, version: Version, bounds: Range) -> bool:
+    """Walk the events in their order; the state after the last one that is not beyond the version counts."""
+    dated: list[tuple[Event, Version | None]] = []
+    for event in bounds:
+        parsed = None if _is_open(event) else parse_version(ecosystem, event.version)
+        if parsed is None and not _is_open(event):
+            return False
+        dated.append((event, parsed))
+    limits = [parsed for event, parsed in dated if event.kind == "limit"]
+    if limits and not any(limit is None or version < limit for limit in limits):
+        return False
+    begins = [parsed for event, parsed in dated if event.kind == "introduced" and (parsed is None or parsed <= version)]
+    return any(not _is_ended(version, begin, dated) for begin in begins)
+
+
+def _is_open(event: Event) -> bool:
+    """Whether an event has no version of its own: from the beginning, or without a limit."""
+    return (event.kind == "introduced" and event.version == BEFORE_ALL) or (
+        event.kind == "limit" and event.version == "*"
+    )
+
+
+def _is_ended(version: Version, begin: Version | None, dated: Sequence[tuple[Event, Version | None]]) -> bool:
+    """Whether what began there ended at or before the version."""
+    for event, end in dated:
+        if end is None or (begin is not None and end < begin):
+            continue
+        if event.kind == "fixed" and end <= version and (begin is None or begin < end):
+            return True
+        if event.kind == "last_affected" and end < version:
+            return True
+    return False

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.graph import Edges, Integers
+from scoring.trust.graph import Edges, Integers
 
 Generator = np.random.Generator
 Pairs = NDArray[np.int64]  # [n, 2]: voucher, subject

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scoring.graph import Edges, Floats, Integers
-from scoring.policy import Parameters, Policy
+from scoring.config.policy import Parameters, Policy
 from scoring.redteam.attack import Attack, Generator, Ground, Pairs, choose_vouchers, with_pairs
-from scoring.redteam.lanes import RECORDS, lanes_of
-from scoring.redteam.measures import HALF, half_mass, standing_on_two
-from scoring.trust import first_passage
+from scoring.redteam.measures import HALF, RECORDS, half_mass, lanes_of, standing_on_two
+from scoring.trust.first_passage import first_passage
+from scoring.trust.graph import Edges, Floats, Integers
 
 CROWD = 1_000
 RUNGS = 24  # sizes that are tried, evenly spaced in their logarithm

@@ -6,9 +6,9 @@ alone, so that no negative rating feeds back into what a rating weighs.
 
 import numpy as np
 
-from scoring.graph import Edges, Floats, Integers
-from scoring.policy import Parameters
-from scoring.trust import FirstPassage, first_passage
+from scoring.config.policy import Parameters
+from scoring.trust.first_passage import FirstPassage, first_passage
+from scoring.trust.graph import Edges, Floats, Integers
 
 HIGHEST = 10.0  # a rating of 10 is a vouch of weight 1
 

@@ -11,19 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from ingest.past_pulls import import_past
-from ingest.transaction import Transaction
-from scoring.calibration import fit_platt
-from scoring.estimators import NAMES
-from scoring.intervals import Behind
-from scoring.learning.backtest import SCOPES, maker
-from scoring.learning.material import Material, read_material
-from scoring.learning.model_files import record_of, save_model, serve
-from scoring.learning.records import settled_record
-from scoring.learning.rolling import Past, fit_as_of
-from scoring.learning.training import Trained
-from scoring.promotion import Decision
-from scoring.serving import LABEL
+from ingest.history_import.pulls import import_past
+from ingest.store.transaction import Transaction
+from scoring.dataset.dataset import Material, read_material
+from scoring.dataset.track_record import settled_record
+from scoring.models.calibration import Behind, fit_platt
+from scoring.models.registry import NAMES
+from scoring.models.serving import LABEL
+from scoring.models.storage import record_of, save_model, serve
+from scoring.training.backtest import SCOPES, maker
+from scoring.training.promotion import Decision
+from scoring.training.rolling_origin import Past, fit_as_of
+from scoring.training.train import Trained
 from tests.ingest.past import past, write
 from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, Frames, at
 from tests.pipeline import Later, Result

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from scoring.policy import Parameters, Policy
-from scoring.read import QueueRow
-from scoring.verdict import Lane
+from ingest.atproto.cbor import encode_tid, iso
+from scoring.config.policy import Parameters, Policy
+from scoring.queries.read import QueueRow
+from scoring.types import Lane
 from tests.attacks.played import DECISIONS, SCORES, STATES, Play, Played, later, now, scores, without_time
 from tests.conftest import PROVE
 from tests.pipeline import OPEN_LANE, Result, run
 from trustsite.standins.recording import Recording, make_recording
 from trustsite.world import ATTACKS
 from trustsite.world.cast import PROJECTS
-from trustsite.world.encoding import encode_tid, iso
 from trustsite.world.network import Sheet
 
 PRIOR = Policy().prior

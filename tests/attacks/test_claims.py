@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from ingest.atproto.cbor import iso
 from tests.attacks.played import Played, later, now
 from tests.ingest.stream import PULL
 from tests.pipeline import OPEN_LANE, Later, Result, opened
 from tests.scoring.small import again
 from trustsite.world import World
 from trustsite.world.cast import PROJECTS
-from trustsite.world.encoding import iso
 
 LANTERN = PROJECTS[0].name
 COLLABORATOR = f"{PULL.removesuffix('.pull')}.collaborator"

@@ -16,21 +16,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as draw
 
-from scoring.catalogue import FEATURES
-from scoring.estimators import NAMES
-from scoring.learning.blended import without_alone_of
-from scoring.learning.material import COLUMNS
-from scoring.learning.model_files import Part, Served, load_model, save_model
-from scoring.serving import _read_columns
-from scoring.verdict import Lane
+from scoring.dataset.catalogue import FEATURES
+from scoring.dataset.dataset import MATERIAL_COLUMNS
+from scoring.models.ensembles import without_alone_of
+from scoring.models.registry import NAMES
+from scoring.models.serving import _read_columns
+from scoring.models.storage import Part, Served, load_model, save_model
+from scoring.types import Lane
 from tests.attacks.learned import ATTACKERS, JUDGED, grow, start_attack, train_all, with_model
 from tests.attacks.moves import ALONE, GROUPS, Move
 from tests.conftest import PROVE, count, for_all_workers
 from tests.ingest.stream import MALLORY, MARA
 from tests.pipeline import OPEN_LANE, Result, opened
 
-OWN = {one.name for one in COLUMNS if one.moved_by == "self" and one.of == "person"}
-DIRECTION = {one.name: one.direction for one in COLUMNS}
+OWN = {one.name for one in MATERIAL_COLUMNS if one.moved_by == "self" and one.of == "person"}
+DIRECTION = {one.name: one.direction for one in MATERIAL_COLUMNS}
 PLAYED = ALONE if PROVE else GROUPS
 TOLERANCE = 1e-9
 LANES = list(Lane)

@@ -152,9 +152,9 @@ def main() -> None:
     from django.conf import settings
     from django.core.management import call_command
 
-    from ingest.snapshot import SnapshotReader
+    from ingest.store.snapshots import SnapshotReader
     from tests.bench.million_scores import fill
-    from triage.tokens import create_token
+    from triage.access.tokens import create_token
 
     call_command("migrate", verbosity=0, interactive=False)
     token, port = create_token("bench", ["read"], datetime.now(UTC)), free_port()

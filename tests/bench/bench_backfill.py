@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ingest.clock import to_microseconds, wall_now
-from ingest.store import Store
+from ingest.store.database import Store
 
 ACCOUNTS, RECORDS, KILLS = 2_000, 100_000, 10
 

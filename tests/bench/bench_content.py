@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from scoring.content.change import Change
-from scoring.content.finding import Finding, Severity
-from scoring.content.likeness import cosine, vector_of
-from scoring.content.reading import read_change
-from scoring.content.submission import Submission
-from scoring.deterministic import assess
-from scoring.evidence import scanners
+from scoring.diff.change import Change
+from scoring.diff.parser import read_change
+from scoring.diff.similarity import cosine, vector_of
+from scoring.review.deterministic import assess
+from scoring.scanners import scanners
+from scoring.scanners.submission import Submission
+from scoring.types import Finding, Severity
 from tests.scoring.test_likeness import changed_words
 from tests.sources import PROJECT
 

@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterator
 from itertools import cycle, islice
 from time import process_time
 
-from scoring.content.finding import Finding, Severity
-from scoring.content.submission import Submission
-from scoring.evidence import addressed, invisible, secrets
+from scoring.scanners import invisible, prompt_injection, secrets
+from scoring.scanners.submission import Submission
+from scoring.types import Finding, Severity
 from tests.scoring.content.injections import CASES
 from tests.scoring.content.real_diffs import real_submissions
 from tests.scoring.content.secret_kinds import CARRIERS, KINDS, adding, leak
 from tests.sources import PROJECT
 
 SHARED = PROJECT.parent / "shared"
-SCANNERS = (secrets, invisible, addressed)
+SCANNERS = (secrets, invisible, prompt_injection)
 Scan = Callable[[Submission], Iterator[Finding]]
 
 
@@ -49,8 +49,8 @@ def measure_corpus() -> None:
         report(
             "attempts written after the rules" if held_out else "attempts written with the rules",
             played=len(cases),
-            high=sum(is_high(addressed.scan, case.attacked) for case in cases),
-            twins_high=sum(is_high(addressed.scan, case.twin) for case in cases),
+            high=sum(is_high(prompt_injection.scan, case.attacked) for case in cases),
+            twins_high=sum(is_high(prompt_injection.scan, case.twin) for case in cases),
         )
 
 

@@ -3,7 +3,7 @@
 It prints one line of JSON for each budget, from so many simulated lanes (2,000): the median days until the audit of 1
 in 3 shuts a lane twice as bad as its budget at 100 a day, from the first day and after 2,000 good answers (half of it);
 in how many of 100 years it wrongly shuts one exactly at its budget, at 100 a day and at 18 a month; and the weeks that
-the first takes at 18 a month (exact, `scoring.drift`). Each answer comes at once.
+the first takes at 18 a month (exact, `scoring.certificates.drift`). Each answer comes at once.
 """
 
 import json
@@ -12,7 +12,7 @@ import sys
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.drift import MONTH_DAYS, AlarmRule, days_to_shut
+from scoring.certificates.drift import MONTH_DAYS, AlarmRule, days_to_shut
 
 BUDGETS = (0.05, 0.10, 0.15, 0.20, 0.25)
 SHARE, A_DAY, A_MONTH, DELTA = 1 / 3, 100, 18, 0.05

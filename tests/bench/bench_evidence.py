@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from ingest.transaction import Rows
-from scoring.graph import Edges
-from scoring.policy import Parameters, Policy
+from ingest.store.transaction import Rows
+from scoring.config.policy import Parameters, Policy
 from scoring.redteam.attack import Ground, attack, choose_vouchers
+from scoring.redteam.attacks import SHAPES
 from scoring.redteam.measures import HALF, half_mass, measure, reached
-from scoring.redteam.shapes import SHAPES
-from scoring.redteam.table import MOST_TRUSTED, RANDOM
-from scoring.trust import first_passage
-from scoring.vouch_evidence import verified_evidence
+from scoring.redteam.report import MOST_TRUSTED, RANDOM
+from scoring.trust.first_passage import first_passage
+from scoring.trust.graph import Edges
+from scoring.trust.table import verified_evidence
 from tests.bench.bench_merges import LAST, REPLAY, figures, fill, told, trust_when_asked
 from tests.pipeline import opened
 from tests.scoring.graphs import advogato

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ingest.store import Store
-from ingest.transaction import Rows
-from scoring.features import NAMES, add_features
-from scoring.learning.relation import build_cases, read_cases
-from scoring.learning.slices import prepare_slices
+from ingest.store.database import Store
+from ingest.store.transaction import Rows
+from scoring.dataset.dataset import build_cases, read_cases
+from scoring.dataset.features import NAMES, add_features
+from scoring.dataset.past_trust import prepare_slices
 from tests.scoring.learning.histories import UNTIL
 from trustsite.settings import DATA_ROOT
 

@@ -16,14 +16,14 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
-from ingest.commits import read_diffs
-from ingest.followups import mine_followups
-from ingest.git import Git
-from ingest.history import read_history
-from ingest.landings import find_landings
-from ingest.mirror import Limits, fetch_mirrors
-from ingest.net import Fetcher
-from ingest.store import Store
+from ingest.git.commits import read_diffs
+from ingest.git.followups import mine_followups
+from ingest.git.history import read_history
+from ingest.git.landings import find_landings
+from ingest.git.mirror import Limits, fetch_mirrors
+from ingest.git.process import Git
+from ingest.http.fetcher import Fetcher
+from ingest.store.database import Store
 from tests.ingest.git_world import DAY_ONE, REPO_DID, Knot, Watching, Work
 
 PULLS = 300

@@ -19,15 +19,15 @@ from unittest.mock import patch
 
 from websockets.asyncio.client import connect
 
-from ingest import jetstream
-from ingest.archive import COUNT, archive
-from ingest.batch import Batch
 from ingest.clock import from_microseconds
-from ingest.jetstream import Listener, Subscription
-from ingest.load import Loaded, load
-from ingest.relay import Relay
-from ingest.snapshot import Publisher, publish
-from ingest.store import Store
+from ingest.store.archive import COUNT, archive
+from ingest.store.database import Store
+from ingest.store.snapshots import Publisher, publish
+from ingest.stream import jetstream
+from ingest.stream.batch import Batch
+from ingest.stream.jetstream import Listener, Subscription
+from ingest.stream.load import Loaded, load
+from ingest.stream.socket_process import Relay
 from tests.bench.sender import FIRST_US, frames, sender
 
 EVENTS = int(os.environ.get("EVENTS", "300000"))

@@ -15,12 +15,12 @@ from unittest.mock import patch
 
 import numpy as np
 
-from scoring import threshold
-from scoring.learning.backtest import SCOPES, Study
-from scoring.learning.budgets import BUDGETS, CAREFUL_FROM, CERTIFICATE_DELTA, DELTA, RECIPE
-from scoring.learning.certificate import delta_of
-from scoring.learning.measures import interval, mean_of
-from scoring.threshold import DEFAULT, Rule, careful_threshold, loosest
+from scoring.certificates import threshold
+from scoring.certificates.certificate import delta_of
+from scoring.certificates.threshold import DEFAULT, Rule, careful_threshold, loosest
+from scoring.training.backtest import SCOPES, Study
+from scoring.training.lane_budgets import BUDGETS, CAREFUL_FROM, CERTIFICATE_DELTA, DELTA, RECIPE
+from scoring.training.metrics import interval, mean_of
 from tests.bench.lane_past import Mask, Month, months_of, print_rows
 
 ANYBODY = replace(DEFAULT, few_authors=0, few_people=0)

@@ -15,19 +15,19 @@ from pathlib import Path
 
 import numpy as np
 
-from scoring.drift import AlarmRule, watch
-from scoring.labels import SETTLED_DAYS, outcomes
-from scoring.lane_curve import FEWEST_SETTLED, curve_of, given_rate, offer_of
-from scoring.lane_offer import Offer
-from scoring.learning.backtest import SCOPES, Study
-from scoring.learning.budgets import BUDGETS
-from scoring.learning.design import Floats
-from scoring.learning.lane_statistics import table_of
-from scoring.learning.lanes import Judged
-from scoring.learning.measures import interval, mean_of
-from scoring.learning.records import CLEAN, NOT_CLEAN, settled_record
-from scoring.learning.rolling import DAY, LOOK_BACK
-from scoring.policy import Policy
+from scoring.certificates.drift import AlarmRule, watch
+from scoring.certificates.lane_counts import Judged
+from scoring.certificates.lane_curve import FEWEST_SETTLED, curve_of, given_rate, offer_of
+from scoring.certificates.lane_offer import Offer
+from scoring.certificates.threshold_queries import table_of
+from scoring.config.policy import Policy
+from scoring.dataset.labels import SETTLED_DAYS, outcomes
+from scoring.dataset.track_record import CLEAN, NOT_CLEAN, settled_record
+from scoring.models.base import Floats
+from scoring.training.backtest import SCOPES, Study
+from scoring.training.lane_budgets import BUDGETS
+from scoring.training.metrics import interval, mean_of
+from scoring.training.rolling_origin import DAY, LOOK_BACK
 from tests.bench.lane_past import Mask, months_of, print_rows
 
 PARTS = (1.0, 0.5, 1 / 3)

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from scoring.learning.backtest import SCOPES, Study
-from scoring.learning.budgets import BUDGETS, CERTIFICATE_DELTA
-from scoring.learning.lanes import Judged, Lanes, lanes_of
-from scoring.need import outcomes_needed
-from scoring.threshold import weeks_of
+from scoring.certificates.lane_counts import Judged, Lanes, lanes_of
+from scoring.certificates.sample_size import outcomes_needed
+from scoring.certificates.threshold import weeks_of
+from scoring.training.backtest import SCOPES, Study
+from scoring.training.lane_budgets import BUDGETS, CERTIFICATE_DELTA
 from tests.bench.lane_past import Mask, print_rows
 
 FEWEST = 10  # pull requests that a lane needs for its rate to mean anything

@@ -17,13 +17,13 @@ import numpy as np
 import pyarrow.parquet as pq
 from scipy.stats import rankdata
 
-from ingest import watch
-from ingest.transaction import Rows
-from scoring.graph import Floats
-from scoring.policy import Policy
-from scoring.score import _seed_sets
-from scoring.structure import read_graph
-from scoring.trust import first_passage
+from ingest.records import watched
+from ingest.store.transaction import Rows
+from scoring.config.policy import Policy
+from scoring.pipeline.score import _seed_sets
+from scoring.trust.first_passage import first_passage
+from scoring.trust.graph import Floats
+from scoring.trust.table import read_graph
 from tests.pipeline import Result, opened
 from tests.sources import PROJECT
 from trustsite.settings import DATA_ROOT
@@ -85,7 +85,7 @@ def fill(result: Result) -> None:
     recording = open_recording(REPLAY)
     with StandIns(recording) as peers:
         result.feed(recording.frames)
-        watch.watch_everything(result.store, LAST)
+        watched.watch_everything(result.store, LAST)
         result.ask(peers)
         result.judge()
 

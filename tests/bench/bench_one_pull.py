@@ -17,14 +17,14 @@ from pathlib import Path
 
 import numpy as np
 
-from ingest.past_pulls import import_past
-from ingest.store import Store
-from ingest.transaction import Rows
-from scoring.intervals import Behind
-from scoring.learning.boosted import FEWEST
-from scoring.learning.model_files import Part, Served, load_model, save_model
-from scoring.learning.relation import build_cases
-from scoring.serving import _read_columns, _told, predict
+from ingest.history_import.pulls import import_past
+from ingest.store.database import Store
+from ingest.store.transaction import Rows
+from scoring.dataset.dataset import build_cases
+from scoring.models.boosted import FEWEST
+from scoring.models.calibration import Behind
+from scoring.models.serving import _read_columns, _told, predict
+from scoring.models.storage import Part, Served, load_model, save_model
 from tests.scoring.test_serving import made_up_model
 from tests.sources import PROJECT
 from trustsite.settings import DATA_ROOT

@@ -25,10 +25,10 @@ from urllib.parse import unquote
 import django
 from django.conf import settings
 
-from ingest.snapshot import Snapshot, publish
-from scoring import read
-from scoring.rules import Thresholds
-from scoring.told_settings import switch_shadow
+from ingest.store.snapshots import Snapshot, publish
+from scoring.handlers.settings import switch_shadow
+from scoring.queries import read
+from scoring.thresholds import Thresholds
 from tests.bench.filled_store import fill
 from tests.pipeline import UNAUDITED, opened, run
 from trustsite.world import build_world
@@ -79,16 +79,18 @@ def signed_in() -> "Client":
 
 def forget() -> None:
     """Forget what is kept of the newest snapshot, as a newer one makes the site do."""
-    from scoring import read_rounds, read_trust, shaping
-    from scoring.kept import PerSnapshot
-    from triage import as_shown, context
+    from ingest.store.snapshot_cache import PerSnapshot
+    from scoring.pipeline import stored
+    from scoring.queries import rounds, trust
+    from triage import context
+    from triage.presenters import queue as as_shown
 
     context._newest = None
     as_shown._queues, as_shown._approved, as_shown._changed = PerSnapshot(), PerSnapshot(), PerSnapshot()
-    read_rounds._repositories, read_trust._graphs = PerSnapshot(), PerSnapshot(1)
-    shaping._named = PerSnapshot(shaping.NAMED)
-    for key in list(read_trust._kept):  # of a snapshot before
-        read_trust._kept[(0, *key[1:])] = read_trust._kept.pop(key)
+    rounds._repositories, trust._graphs = PerSnapshot(), PerSnapshot(1)
+    stored._named = PerSnapshot(stored.NAMED)
+    for key in list(trust._kept):  # of a snapshot before
+        trust._kept[(0, *key[1:])] = trust._kept.pop(key)
 
 
 def addresses(client: "Client") -> list[Page]:
@@ -131,8 +133,8 @@ def measured(client: "Client", page: Page) -> dict[str, object]:
 
 def prepared(client: "Client", page: Page) -> float:
     """Milliseconds of CPU of the first request after a new snapshot that was prepared."""
+    from triage.http_cache import prepare
     from triage.middleware import snapshot_reader
-    from triage.prepared import prepare
 
     forget()
     with snapshot_reader().pin() as snapshot:

@@ -14,14 +14,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow
 
-from scoring.dominators import immediate_dominators
-from scoring.edge_files import write_table
-from scoring.graph import Edges, prepare
-from scoring.incremental import Standing
-from scoring.paths import contributions, disjoint_paths
-from scoring.policy import Parameters
-from scoring.transfers import find_transfers
-from scoring.worth import blast_radius, worth_making
+from scoring.config.policy import Parameters
+from scoring.trust.dominators import immediate_dominators
+from scoring.trust.files import write_table
+from scoring.trust.first_passage import find_transfers
+from scoring.trust.graph import Edges, prepare
+from scoring.trust.incremental import SeedSetTrust
+from scoring.trust.paths import contributions, disjoint_paths
+from scoring.trust.what_if import blast_radius, worth_making
 from tests.bench.bench_trust import popular_graph, seconds
 from tests.sources import PROJECT
 
@@ -34,7 +34,7 @@ def explanations(size: int, vouches: int) -> dict[str, object]:
     flow, seeds, threshold = Parameters(), np.arange(50), 0.5
     edges, none = popular_graph(size, vouches), Edges(seeds[:0], seeds[:0], np.zeros(0))
     network, denounces = prepare(edges, size), prepare(none, size)
-    standing = Standing.of(network, denounces, seeds, flow)
+    standing = SeedSetTrust.of(network, denounces, seeds, flow)
     passage, transfers = standing.judged.passage, find_transfers(edges, seeds, size, flow)
     reached = np.flatnonzero(passage.distance > 0)
     person = int(reached[np.argsort(passage.mass[reached])[len(reached) // 2]])

@@ -15,15 +15,15 @@ from time import thread_time
 
 import numpy as np
 
-from scoring.claude import Request
-from scoring.content.submission import Submission
-from scoring.evidence._folding import fold, folded
-from scoring.evidence._prose import Model, pieces, scores, shipped_model, suspects
-from scoring.evidence.addressed import LIKELY
-from scoring.learning.prose_grammar import FORMS, attempts, grammar
-from scoring.learning.prose_training import train
-from scoring.prompt import first_request, prompt_part, second_request
-from scoring.rendering import Case, render_change, render_words
+from scoring.review.anthropic_client import Request
+from scoring.review.payload import Case, render_change, render_words
+from scoring.review.prompt import first_request, prompt_part, second_request
+from scoring.scanners._normalise import fold, folded
+from scoring.scanners._prose import Model, pieces, scores, shipped_model, suspects
+from scoring.scanners.prompt_injection import LIKELY
+from scoring.scanners.submission import Submission
+from scoring.training.prose import train
+from scoring.training.prose_grammar import FORMS, attempts, grammar
 from tests.scoring.content.real_diffs import real_submissions
 from tests.sources import PROJECT
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from scoring.content.examine import examine
-from scoring.content.reading import read_change
-from scoring.content.submission import Submission
-from scoring.deterministic import assess
-from scoring.learning.backtest import SCOPES, arrivals_of
-from scoring.learning.queue_orders import order_figures
+from scoring.diff.parser import read_change
+from scoring.review.deterministic import assess
+from scoring.scanners.run import examine
+from scoring.scanners.submission import Submission
+from scoring.training.backtest import SCOPES, arrivals_of
+from scoring.training.queue_orders import order_figures
 from tests.bench.lane_past import read_studies
 
 

@@ -9,9 +9,9 @@ import json
 import statistics
 import time
 
-from scoring.content.examine import examine
-from scoring.content.submission import Submission
-from scoring.content.whole_files import whole_files
+from scoring.scanners.run import examine
+from scoring.scanners.submission import Submission
+from scoring.scanners.whole_files import whole_files
 from tests.scoring.patched import change
 from tests.sources import PROJECT
 

@@ -13,12 +13,12 @@ import time
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from ingest.snapshot import SnapshotReader, publish
-from ingest.store import Store
-from ingest.transaction import Keys
-from scoring import score as hop
-from scoring.policy import Policy
-from scoring.read_trust import explain_trust
+from ingest.store.database import Store
+from ingest.store.snapshots import SnapshotReader, publish
+from ingest.store.transaction import Keys
+from scoring.config.policy import Policy
+from scoring.pipeline import score as hop
+from scoring.queries.trust import explain_trust
 from tests.bench.bench_trust import popular_graph
 from tests.pipeline import At
 from trustsite.settings import DATA_ROOT

@@ -8,8 +8,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from ingest.settle import settle
-from ingest.store import Store
+from ingest.records.pull_state import settle
+from ingest.store.database import Store
 from trustsite.settings import DATA_ROOT
 
 PULLS, REPOSITORIES, PEOPLE = 100_000, 2_000, 20_000

@@ -18,16 +18,15 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ingest.store import Store
-from scoring.calibration import choose
-from scoring.estimators import make_estimator
-from scoring.features import add_features
-from scoring.labels import known_by
-from scoring.learning.cases import Cases
-from scoring.learning.material import material_of
-from scoring.learning.records import settled_record
-from scoring.learning.relation import read_cases
-from scoring.serving import LABEL
+from ingest.store.database import Store
+from scoring.dataset.cases import Cases
+from scoring.dataset.dataset import material_of, read_cases
+from scoring.dataset.features import add_features
+from scoring.dataset.labels import known_by
+from scoring.dataset.track_record import settled_record
+from scoring.models.calibration import choose
+from scoring.models.registry import make_estimator
+from scoring.models.serving import LABEL
 from tests.bench.bench_features import PULLS, fill_world
 from trustsite.settings import DATA_ROOT
 

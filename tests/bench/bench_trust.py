@@ -21,15 +21,14 @@ import numpy as np
 import scipy.sparse
 import scipy.sparse.csgraph  # noqa: F401
 
-from ingest.store import Store
-from scoring.eigentrust import eigentrust, prepare_walk, walk_from
-from scoring.graph import Edges, Network, prepare
-from scoring.incremental import Standing, replaced
-from scoring.paths import strongest_paths
-from scoring.policy import Parameters, Policy
-from scoring.structure import read_graph
-from scoring.transfers import transfers_within
-from scoring.trust import first_passage, passage_along
+from ingest.store.database import Store
+from scoring.config.policy import Parameters, Policy
+from scoring.trust.eigentrust import eigentrust, prepare_walk, walk_from
+from scoring.trust.first_passage import first_passage, passage_along, transfers_within
+from scoring.trust.graph import Edges, Network, prepare
+from scoring.trust.incremental import SeedSetTrust, replaced
+from scoring.trust.paths import strongest_paths
+from scoring.trust.table import read_graph
 from trustsite.settings import DATA_ROOT
 
 FLOW = Parameters()
@@ -106,7 +105,7 @@ def measure_updates(size: int, vouches: int, sets: int = 50, rounds: int = 10) -
     """What one more vouch costs each of 50 seed sets of five, the share of working it into the network included."""
     draw, network = np.random.default_rng(2), prepare(popular_graph(size, vouches), size)
     silence = prepare(Edges(*(np.zeros(0, dtype=np.int64) for _ in range(2)), np.zeros(0)), size)
-    standings = [Standing.of(network, silence, draw.choice(size // 4, 5, replace=False), FLOW) for _ in range(sets)]
+    standings = [SeedSetTrust.of(network, silence, draw.choice(size // 4, 5, replace=False), FLOW) for _ in range(sets)]
     spent, again, busy = [], 0, time.process_time()
     for _ in range(rounds):
         voucher, subject = draw.choice(network.voucher, 1), draw.choice(size, 1)

@@ -5,8 +5,8 @@ from typing import Annotated
 from ninja import Router
 from ninja.params.functions import Path
 
+from triage.access.requests import Request
 from triage.api import api
-from triage.requests import Request
 
 router = Router()
 

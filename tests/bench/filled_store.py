@@ -7,7 +7,7 @@ records of a whole network (stars, follows, reactions, comments, issues) and the
 
 from pathlib import Path
 
-from ingest.store import Store
+from ingest.store.database import Store
 
 # Letters of a did:plc or a record key made of a hash, for a copy of what somebody wrote.
 LETTERS = "translate(substr(md5({of}), 1, {length}), '0189', 'ghij')"

@@ -15,14 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from scoring.learning import backtest
-from scoring.learning.backtest import SCOPES, Plan, Study
-from scoring.learning.design import Floats
-from scoring.learning.lanes import Judged
-from scoring.learning.material import Material
-from scoring.learning.past_material import material_of_file
-from scoring.learning.rolling import LOOK_BACK, WAIT, blend, map_at, serving_since, within
-from scoring.policy import Policy
+from scoring.certificates.lane_counts import Judged
+from scoring.config.policy import Policy
+from scoring.dataset.dataset import Material, material_of_file
+from scoring.models.base import Floats
+from scoring.training import backtest
+from scoring.training.backtest import SCOPES, Plan, Study
+from scoring.training.rolling_origin import LOOK_BACK, WAIT, blend, map_at, serving_since, within
 
 NOW = datetime(2026, 11, 20)  # after everything that the file holds
 A = (

@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-from ingest.snapshot import publish
-from ingest.store import Store
+from ingest.store.database import Store
+from ingest.store.snapshots import publish
 from tests.bench.filled_store import LETTERS, MEMORY_MB
 from tests.pipeline import run
 from trustsite.world import build_world

@@ -9,8 +9,8 @@ import threading
 import time
 from pathlib import Path
 
-from ingest.snapshot import publish
-from ingest.store import Store
+from ingest.store.database import Store
+from ingest.store.snapshots import publish
 from tests.bench.filled_store import MEMORY_MB
 
 RATE, EVERY_SECONDS = 500, 2

@@ -24,7 +24,7 @@ from tests.conftest import with_environment
 from tests.docs.pages import text_of
 from tests.trustsite.ports import free_port
 from tests.waiting import LONG_SECONDS, wait_for
-from triage.throttle import LIMIT
+from triage.access.throttle import LIMIT
 
 NAME = "sunstead.example"
 NGINX = """daemon off; pid {folder}/nginx.pid; error_log {folder}/error.log; events {{}}

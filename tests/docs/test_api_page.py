@@ -7,9 +7,9 @@ from django.conf import settings
 from tests.docs.pages import rows_below, spans, text_of
 from tests.sources import PROJECT
 from tests.triage.test_permissions import SIX, TABLE, operations
+from triage.access.problems import CODES
+from triage.access.tokens import SCOPES
 from triage.api import scores
-from triage.problems import CODES
-from triage.tokens import SCOPES
 
 PAGE = "docs/api.md"
 # Who holds one is let in, who does not is not: both have tests of their own.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scoring.pins import read_pins
+from scoring.review.pins import read_pins
 from tests.docs.pages import rows_below, text_of
 from tests.licences import ALLOWED, NAMES, LicenceProblem, page, parts_of, settled
 

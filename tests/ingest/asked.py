@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from ingest import enrich
-from ingest.net import Fetcher
+from ingest.http.fetcher import Fetcher
+from ingest.lookups import enrich
 from tests.ingest.peer import Answer, Peer, Request, response
 from tests.stores import fresh_store
 from tests.waiting import LONG_SECONDS

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from ingest.backfill import runs, turn
-from ingest.backfill.sources import Sources
+from ingest.backfill.account import Sources
 from ingest.clock import from_microseconds
-from ingest.derive import derive
-from ingest.net import Fetcher
-from ingest.records import REGISTRY
-from ingest.store import Store
+from ingest.http.fetcher import Fetcher
+from ingest.records.derive import derive
+from ingest.records.registry import REGISTRY
+from ingest.store.database import Store
 from tests.ingest.stream import SOURCE
 from tests.pipeline import PLC, At
 

@@ -9,8 +9,8 @@ from typing import Any
 import duckdb
 import pytest
 
-from ingest.backfill.summary import summarize
-from ingest.store import Store
+from ingest.backfill.runs import summarize
+from ingest.store.database import Store
 from tests.ingest.asked import World
 from tests.ingest.backfilled import run_backfill, sources
 from tests.ingest.fetched import HOST

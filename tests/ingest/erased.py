@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
-from ingest.held import tables
-from ingest.store import Store
+from ingest.erasure.find import tables
+from ingest.store.database import Store
 from tests.ingest.planted import GONE, HANDLE, MARK, SHORT
 from tests.ingest.stream import ANA, MARA, REPO, SEED, Frames, at, pull_uri
 

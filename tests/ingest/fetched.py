@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ingest.net import Fetcher
+from ingest.http.fetcher import Fetcher
 from tests.ingest.peer import Answer, Peer, Request
 
 HOST = "pds.example.test"

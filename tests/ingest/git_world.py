@@ -11,14 +11,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
 
-from ingest.followups import mine_followups
-from ingest.git_reading import compare_with_git
-from ingest.history import read_history
-from ingest.landings import find_landings
-from ingest.mirror import Limits, fetch_mirrors
-from ingest.net import Fetcher
-from ingest.patches import read_patch, store_patch
-from ingest.store import Store
+from ingest.git.apply_check import compare_with_git
+from ingest.git.followups import mine_followups
+from ingest.git.history import read_history
+from ingest.git.landings import find_landings
+from ingest.git.mirror import Limits, fetch_mirrors
+from ingest.git.patches import read_patch, store_patch
+from ingest.http.fetcher import Fetcher
+from ingest.store.database import Store
 from tests.waiting import LONG_SECONDS
 
 GIT = shutil.which("git") or "git"

@@ -7,11 +7,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ingest.backup import write_backup
-from ingest.backup_files import Manifest, Places
-from ingest.restore import Restored, restore
-from ingest.state_copy import copy_state
-from ingest.store import Store
+from ingest.backup.manifest import Manifest, Places, copy_state
+from ingest.backup.restore import Restored, restore
+from ingest.backup.write import write_backup
+from ingest.store.database import Store
 from tests.ingest.stream import ANA, MARA, SEED, SOURCE, Frames
 from tests.stores import fresh_store
 

@@ -5,10 +5,12 @@ from contextlib import ExitStack
 
 import pytest
 
-from ingest import hosts, inbox, jetstream
-from ingest.jetstream import Listener, Subscription
-from ingest.load import load
-from ingest.store import Store
+from ingest.store.database import Store
+from ingest.stream import jetstream
+from ingest.stream import jetstream as hosts
+from ingest.stream import jetstream as inbox
+from ingest.stream.jetstream import Listener, Subscription
+from ingest.stream.load import load
 from tests.ingest.stream import ANA, FIRST_US, SOURCE, STRANGER, Frames, digest_of, rows
 from tests.waiting import wait_for
 from trustsite.standins.jetstream import Jetstream

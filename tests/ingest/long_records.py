@@ -2,7 +2,7 @@
 
 import json
 
-from ingest.store import Store
+from ingest.store.database import Store
 from tests.ingest.stream import FIRST_US, Frames
 
 STRING = "sh.tangled.string"

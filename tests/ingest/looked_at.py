@@ -6,8 +6,8 @@ from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
 
-from ingest.net import Fetcher
-from ingest.store import Store
+from ingest.http.fetcher import Fetcher
+from ingest.store.database import Store
 from tests.ingest.git_world import DAY_ONE, HOUR, REPO_DID, TEXT, Knot, Place, Work
 from tests.ingest.stream import SOURCE
 from tests.stores import fresh_store

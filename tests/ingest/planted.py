@@ -13,9 +13,9 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.erase import Folders
-from ingest.held import tables
-from ingest.store import Store
+from ingest.erasure.erase import Folders
+from ingest.erasure.find import tables
+from ingest.store.database import Store
 
 KEY = b"a key of this drive"
 GONE = "did:plc:" + "gone".ljust(24, "q")

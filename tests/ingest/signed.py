@@ -13,11 +13,11 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from ingest.dag_cbor import Link, encode
-from ingest.net import Fetcher
-from ingest.plain_words import FetchProblem
-from ingest.shares import Shares
-from ingest.signatures import CURVES, LETTERS
+from ingest.atproto.cbor import Link, encode
+from ingest.atproto.record_proof import CURVES, LETTERS
+from ingest.errors import FetchProblem
+from ingest.http.fetcher import Fetcher
+from ingest.http.shares import Shares
 
 SECP256K1, P256 = CURVES
 

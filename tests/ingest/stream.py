@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ingest.clock import EPOCH
-from ingest.derive import derive
-from ingest.digest import digest
-from ingest.load import Loaded, load
-from ingest.settle import settle
-from ingest.store import Store
+from ingest.records.derive import derive
+from ingest.records.pull_state import settle
+from ingest.store.database import Store
+from ingest.store.digest import digest
+from ingest.stream.load import Loaded, load
 
 SOURCE = "test"
 SEED, ANA, MARA, MALLORY, STRANGER = (

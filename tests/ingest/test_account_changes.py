@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ingest.erase import erase
-from ingest.store import Store
+from ingest.erasure.erase import erase
+from ingest.store.database import Store
 from tests.ingest.planted import folders_below
 from tests.ingest.stream import ANA, MARA, SEED, Frames, at, rows, take
 

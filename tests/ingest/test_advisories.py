@@ -11,10 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from ingest.advisories import ImportProblem, import_osv
-from ingest.cvss import base_score
-from ingest.osv import OsvProblem, read_record
-from ingest.store import Store
+from ingest.lookups.osv import ImportProblem, OsvProblem, base_score, import_osv, read_record
+from ingest.store.database import Store
 from tests.ingest.osv_records import folder_of, record, zip_of
 from tests.ingest.stream import rows
 
@@ -118,7 +116,7 @@ def test_a_zip_file_is_taken_without_unpacking_any_path(store: Store, tmp_path: 
 
 
 def test_a_bomb_is_left_out_and_the_rest_taken(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ingest.advisories.RECORD_LIMIT", 10_000)
+    monkeypatch.setattr("ingest.lookups.osv.RECORD_LIMIT", 10_000)
     members = {"bomb.json": b" " * 5_000_000, "good.json": json.dumps(record()).encode()}
     done = import_osv(store, zip_of(tmp_path / "all.zip", members))
     assert (done.kept, done.unusable) == (1, 1)
@@ -129,7 +127,7 @@ def test_a_bomb_is_left_out_and_the_rest_taken(store: Store, tmp_path: Path, mon
 def test_too_much_at_once_is_refused_in_words(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
-    monkeypatch.setattr(f"ingest.advisories.{limit}", 1)
+    monkeypatch.setattr(f"ingest.lookups.osv.{limit}", 1)
     with pytest.raises(ImportProblem, match="import it in parts"):
         import_osv(store, folder_of(tmp_path / "osv", [record("A-1"), record("B-1")]))
 

@@ -4,10 +4,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from ingest.patches import patch_id
-from scoring.approvals import settle_approvals
-from scoring.mailbox import Source, mailbox
-from scoring.told_actions import ToldAction, take
+from ingest.git.patches import patch_id
+from scoring.diff.mailbox import Source, mailbox
+from scoring.handlers.actions import ToldAction, take
+from scoring.pipeline.approvals import settle_approvals
 from tests.ingest.git_world import OWNER, TEXT, Place, Work
 from tests.scoring.hidden_mails import INSTALL, ways
 

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest import archive as module
-from ingest.archive import COUNT, adopt, all_events, archive, read_log, rewrite
-from ingest.load import load
-from ingest.repositories import standing_records
-from ingest.store import Store
-from ingest.transaction import Transaction
+from ingest.records.repositories import standing_records
+from ingest.store import archive as module
+from ingest.store.archive import COUNT, adopt, all_events, archive, read_log, rewrite
+from ingest.store.database import Store
+from ingest.store.transaction import Transaction
+from ingest.stream.load import load
 from tests.conftest import count
 from tests.ingest.stream import ANA, MARA, REPO, SEED, SOURCE, STRANGER, Frames, at, digest_of, rows, take
 from tests.sources import PROJECT
@@ -28,10 +28,10 @@ FAR = 100_000
 ARCHIVE_FOR_EVER = """
 import sys
 from pathlib import Path
-from ingest import archive
-from ingest.derive import derive
-from ingest.load import load
-from ingest.store import Store
+from ingest.store import archive
+from ingest.records.derive import derive
+from ingest.stream.load import load
+from ingest.store.database import Store
 from tests.ingest.stream import ANA, FIRST_US, SOURCE, Frames, at
 archive.SEGMENT_ROWS = 60
 store = Store.open(Path(sys.argv[1]))

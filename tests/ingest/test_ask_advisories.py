@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ingest.ask_advisories import Wanted, fetch_advisories, fetch_package_facts, learn_of_packages
-from ingest.net import Fetcher
-from ingest.store import Store
+from ingest.http.fetcher import Fetcher
+from ingest.lookups.advisories import Wanted, fetch_advisories, fetch_package_facts, learn_of_packages
+from ingest.store.database import Store
 from tests.ingest.advisory_services import AdvisoryServices
 from tests.ingest.osv_records import record
 from tests.ingest.peer import Start, response
@@ -82,7 +82,7 @@ def test_further_pages_are_asked_for_and_no_more_than_a_few(asked: Asked) -> Non
 
 
 def test_more_records_than_one_go_takes_are_due_again_soon(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ingest.ask_advisories.RECORDS", 2)
+    monkeypatch.setattr("ingest.lookups.advisories.RECORDS", 2)
     asked.services.records = [record(f"PYSEC-{number}") for number in range(3)]
     asked.advisories(FLASK)
     assert len(asked.held()) == 2

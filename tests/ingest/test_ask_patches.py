@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from ingest.ask_patches import due_patches
-from ingest.patches import load_patch
+from ingest.git.patches import load_patch
+from ingest.lookups.patches import due_patches
 from tests.ingest.asked import DIFF, NOW, PACKED, World, cid_of, fetch
 
 

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from ingest import room
+from ingest import files as room
 from ingest.backfill import runs
-from ingest.backfill.summary import summarize
+from ingest.backfill.runs import summarize
 from ingest.backfill.turn import BackfillProblem, take_turn
 from ingest.clock import from_microseconds
-from ingest.derive import derive
-from ingest.gaps import NOTHING_BEFORE, Gap, record_gap
-from ingest.load import load
-from ingest.store import Store
+from ingest.records.derive import derive
+from ingest.store.database import Store
+from ingest.stream.gaps import NOTHING_BEFORE, Gap, record_gap
+from ingest.stream.load import load
 from tests.conftest import Count
 from tests.ingest.backfilled import FIRST_WAIT, finish, run_backfill, sources, standing
 from tests.ingest.conftest import Open

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ingest.backfill import account
-from ingest.store import Store
+from ingest.store.database import Store
 from tests.ingest.listed import BORN, NOW, REV, Body, Query, creation, entry, key, network, nothing, reasons
 from tests.ingest.peer import response
 from tests.ingest.stream import (

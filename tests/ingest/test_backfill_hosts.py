@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from ingest.backfill import census, crew, runs, turn
+from ingest.backfill import discover, runs, threads, turn
+from ingest.backfill.runs import Estimate, summarize
 from ingest.backfill.staging import Staging
-from ingest.backfill.summary import Estimate, summarize
-from ingest.plain_words import FetchProblem
-from ingest.store import Store
+from ingest.errors import FetchProblem
+from ingest.store.database import Store
 from tests.ingest.backfilled import FIRST_WAIT, run_backfill, sources
 from tests.ingest.conftest import Open
 from tests.ingest.listed import NOW, Body, Query, entry, network, nothing, reasons
@@ -61,7 +61,7 @@ def test_a_server_that_fails_now_and_then_is_read_to_the_end(ask: Callable[..., 
 def test_a_host_that_fails_everybody_is_not_asked_for_all_the_others(
     ask: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crew, "HOST_TRIES", 6)
+    monkeypatch.setattr(threads, "HOST_TRIES", 6)
     tries = []
 
     def dead(_: Query) -> Body:
@@ -71,7 +71,7 @@ def test_a_host_that_fails_everybody_is_not_asked_for_all_the_others(
     everybody = {"repos": [{"did": "did:plc:" + letter * 24} for letter in "abcdefghijklmnopqrstuvwxyz234567"]}
     summary = ask(network(nothing, getLatestCommit=dead, listReposByCollection=lambda _: everybody))
     assert summary["failed"] == 32
-    assert len(tries) < 32 * crew.TRIES
+    assert len(tries) < 32 * threads.TRIES
     assert "others at the same host were not answered" in " ".join(reasons(summary))
 
 
@@ -98,7 +98,7 @@ def test_a_host_gets_four_requests_at_a_time_at_most(ask: Callable[..., dict[str
     everybody = {"repos": [{"did": "did:plc:" + letter * 24} for letter in "abcdefghijklmnop"]}
     summary = ask(network(listing, listReposByCollection=lambda _: everybody))
     assert summary["done"] == 16
-    assert 1 < most[0] <= crew.AT_A_HOST
+    assert 1 < most[0] <= threads.AT_A_HOST
 
 
 def test_a_server_that_asks_to_wait_is_waited_for(open_store: Open, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_server_that_asks_to_wait_is_waited_for(open_store: Open, tmp_path: Pa
 def test_a_host_that_names_millions_is_bounded_and_leaves_room_for_the_others(
     peer: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(census, "HOST_ACCOUNTS", 2_500)
+    monkeypatch.setattr(discover, "HOST_ACCOUNTS", 2_500)
     asked = iter(range(10**9))
 
     def answer(request: Request) -> bytes:
@@ -128,7 +128,7 @@ def test_a_host_that_names_millions_is_bounded_and_leaves_room_for_the_others(
         return response(json.dumps({"repos": [{"did": name} for name in names], "cursor": f"c{page}"}).encode())
 
     hosts = ("https://flood.example.test", "https://honest.example.test")
-    found = census.find_accounts(sources(peer(answer).origin, tmp_path, NOW, hosts=hosts), lambda _: False)
+    found = discover.find_accounts(sources(peer(answer).origin, tmp_path, NOW, hosts=hosts), lambda _: False)
     assert len(found.dids) == 2_501
     assert ANA in found.dids
     assert "names more than 2500 accounts" in found.notes[0]
@@ -139,7 +139,7 @@ def test_a_host_that_goes_round_in_a_circle_or_names_nonsense_is_left(peer: Star
         names: list[dict[str, object]] = [{"did": "did:plc:short"}, {"did": "at://x"}, {"did": MARA}]
         return response(json.dumps({"repos": names, "cursor": "round"}).encode())
 
-    found = census.find_accounts(sources(peer(answer).origin, tmp_path, NOW), lambda _: False)
+    found = discover.find_accounts(sources(peer(answer).origin, tmp_path, NOW), lambda _: False)
     assert (list(found.dids), found.notes) == ([MARA], [])
 
 
@@ -150,7 +150,7 @@ def test_where_one_host_fails_the_next_is_asked(peer: Start, tmp_path: Path) -> 
         return response(json.dumps({"repos": [{"did": ANA}]}).encode())
 
     hosts = ("https://dead.example.test", "https://live.example.test")
-    found = census.find_accounts(sources(peer(answer).origin, tmp_path, NOW, hosts=hosts), lambda _: False)
+    found = discover.find_accounts(sources(peer(answer).origin, tmp_path, NOW, hosts=hosts), lambda _: False)
     assert (list(found.dids), found.answered) == ([ANA], True)
     assert found.notes == ["https://dead.example.test named 0 accounts, then: dead.example.test answered 500"]
 

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from ingest import backfill, watch
-from ingest.backfill.sources import Sources
+from ingest import backfill
+from ingest.backfill.account import Sources
 from ingest.clock import from_microseconds
-from ingest.net import Fetcher
-from ingest.store import Store
+from ingest.http.fetcher import Fetcher
+from ingest.records import watched
+from ingest.store.database import Store
 from tests.pipeline import At
 from trustsite.standins import StandIns
 from trustsite.world import build_world
@@ -27,7 +28,7 @@ def peers() -> Iterator[StandIns]:
 def add(store: Store, peers: StandIns, *names: str) -> list[str]:
     sources = Sources(Fetcher(peers.origin), PLC, (), (), store.path.parent, NOW)
     known = backfill.make_known(store, sources, names)
-    return watch.add_maintainer(store, WORLD.cast["ana"], known, NOW.now())
+    return watched.add_maintainer(store, WORLD.cast["ana"], known, NOW.now())
 
 
 @pytest.mark.parametrize("owner", ["handle", "did"])
@@ -49,7 +50,7 @@ def test_looking_it_up_again_logs_nothing_twice(store: Store, peers: StandIns) -
     add(store, peers, "ana.example.test/lantern")
     with store.read() as rows:
         before = rows.value("select count(*) from events")
-    with pytest.raises(watch.UnknownRepository):
+    with pytest.raises(watched.UnknownRepository):
         add(store, peers, "ana.example.test/no-such-thing")
     with store.read() as rows:
         assert rows.value("select count(*) from events") == before > 0
@@ -59,7 +60,7 @@ def test_looking_it_up_again_logs_nothing_twice(store: Store, peers: StandIns) -
     "name", ["nobody.example.test/lantern", "did:plc:" + "z" * 24 + "/lantern", "did:plc:" + "z" * 24]
 )
 def test_an_owner_who_cannot_be_asked_is_named_in_one_sentence(store: Store, peers: StandIns, name: str) -> None:
-    with pytest.raises(watch.UnknownRepository, match=name[:20]):
+    with pytest.raises(watched.UnknownRepository, match=name[:20]):
         add(store, peers, name)
     with store.read() as rows:
         assert rows.value("select count(*) from watched_repositories") == 0

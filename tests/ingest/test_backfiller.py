@@ -7,7 +7,7 @@ import pytest
 
 from ingest.backfill import turn
 from ingest.backfill.turn import Backfiller, BackfillProblem
-from ingest.store import Store
+from ingest.store.database import Store
 from tests.ingest.backfilled import sources
 from tests.ingest.stream import at
 from tests.waiting import LONG_SECONDS, wait_for

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from ingest import archive, state_copy
-from ingest.backup import write_backup
-from ingest.backup_files import BackupProblem, Places
-from ingest.look_inside import look_inside
-from ingest.state_copy import copy_sqlite
-from ingest.store import Store
-from ingest.transaction import Rows
+from ingest.backup import manifest as state_copy
+from ingest.backup.manifest import BackupProblem, Places, copy_sqlite
+from ingest.backup.write import write_backup
+from ingest.store import archive
+from ingest.store.database import Store
+from ingest.store.look_inside import look_inside
+from ingest.store.transaction import Rows
 from tests.ingest.conftest import Open
 from tests.ingest.kept_state import (
     SESSION,

@@ -2,11 +2,11 @@
 
 import pytest
 
-from ingest import batch
-from ingest.batch import events_of, read_batch
-from ingest.frames import Frame, read_frames
-from ingest.load import Loaded, load
-from ingest.store import Store
+from ingest.store.database import Store
+from ingest.stream import batch
+from ingest.stream.batch import events_of, read_batch
+from ingest.stream.frames import Frame, read_frames
+from ingest.stream.load import Loaded, load
 from tests.ingest.conftest import Open
 from tests.ingest.stream import MARA, PULL, SOURCE, Frames, rows
 

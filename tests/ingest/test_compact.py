@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ingest.compact import Gate
-from ingest.store import Store
-from ingest.unopened import StoreProblem
+from ingest.errors import StoreProblem
+from ingest.store.compact import Gate
+from ingest.store.database import Store
 from tests.ingest.stream import rows
 from tests.sources import PROJECT
 
@@ -18,7 +18,7 @@ SECRET = "zq7SECRETzq7"
 OPEN = """
 import sys
 from pathlib import Path
-from ingest.store import Store, StoreProblem
+from ingest.store.database import Store, StoreProblem
 try:
     Store.open(Path(sys.argv[1])).close()
     print("owned")
@@ -96,7 +96,7 @@ def test_afterwards_as_before_no_other_process_may_own_the_file(store: Store) ->
 
 
 def test_a_reader_that_stays_is_waited_for_and_then_reported(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ingest.compact.DRAIN_SECONDS", 0.2)
+    monkeypatch.setattr("ingest.store.compact.DRAIN_SECONDS", 0.2)
     inside, leave = threading.Event(), threading.Event()
 
     def stay() -> None:

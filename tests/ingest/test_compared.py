@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from ingest.forge import compare
-from ingest.net import Fetcher
-from ingest.patches import load_patch, patch_id
-from ingest.plain_words import FetchProblem
+from ingest.errors import FetchProblem
+from ingest.git.patches import load_patch, patch_id
+from ingest.http.fetcher import Fetcher
+from ingest.lookups.forge import compare
 from tests.ingest.asked import DIFF, KNOT, REPOSITORY, World, did
 from tests.ingest.peer import Start, response
 

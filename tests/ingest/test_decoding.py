@@ -6,7 +6,7 @@ import sys
 import msgspec
 import pytest
 
-from ingest.decoding import decode_json
+from ingest.json_decoding import decode_json
 from tests.sources import PROJECT
 
 # In a process of its own, since what goes wrong ends the process; without the lock it does so in every run.
@@ -14,7 +14,7 @@ RACE = """
 import sys, threading
 from dataclasses import make_dataclass
 import msgspec
-from ingest.decoding import decode_json
+from ingest.json_decoding import decode_json
 sys.setswitchinterval(1e-6)
 for number in range(40):
     held = [make_dataclass(f"Held{number}{place}", [("a", int)]) for place in range(20)]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.store import Store
+from ingest.store.database import Store
 from tests.ingest.conftest import Open
 from tests.ingest.stream import (
     ANA,

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ingest.derive import derive
-from ingest.load import load
-from ingest.store import Store
+from ingest.records.derive import derive
+from ingest.store.database import Store
+from ingest.stream.load import load
 from tests.conftest import count
 from tests.ingest import hostile
 from tests.ingest.stream import (

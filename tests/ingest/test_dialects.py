@@ -10,17 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest import dialects, hosts, inbox, jetstream
-from ingest.dialects import Told, address, is_v2, keep_seq, last_seq, read_v2
-from ingest.jetstream import OTHER_SERVER_US, Listener, Subscription
-from ingest.load import load
-from ingest.sampling import listen as sample
-from ingest.store import Store
+from ingest.store.database import Store
+from ingest.stream import jetstream, protocol
+from ingest.stream import jetstream as hosts
+from ingest.stream import jetstream as inbox
+from ingest.stream.inspect import listen as sample
+from ingest.stream.jetstream import OTHER_SERVER_US, Listener, Subscription
+from ingest.stream.load import load
+from ingest.stream.protocol import Told, address, is_v2, keep_seq, last_seq, read_v2
 from tests.ingest.conftest import Open
 from tests.ingest.listening import cursor, peer, wait_for_frame, written
 from tests.ingest.stream import ANA, FIRST_US, MARA, SOURCE, STRANGER, VOUCH, Frames, digest_of, letters, open_gaps
 from tests.waiting import wait_for
-from trustsite.standins.jetstream_v2 import JetstreamV2
+from trustsite.standins.jetstream import JetstreamV2
 from trustsite.standins.recording import make_recording
 from trustsite.world import build_world
 
@@ -192,7 +194,7 @@ def test_addresses_follow_the_path() -> None:
 
 
 def message(kind: str, **payload: Any) -> bytes:
-    told = {"$type": f"{dialects.V2_PATH[6:]}#{kind}"} | payload
+    told = {"$type": f"{protocol.V2_PATH[6:]}#{kind}"} | payload
     return json.dumps({"$type": "message", "payload": told}).encode()
 
 

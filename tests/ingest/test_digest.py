@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from ingest.digest import LEFT_OUT, digest
-from ingest.load import load
-from ingest.snapshot import SnapshotReader, publish
-from ingest.store import Store
+from ingest.store.database import Store
+from ingest.store.digest import LEFT_OUT, digest
+from ingest.store.snapshots import SnapshotReader, publish
+from ingest.stream.load import load
 from tests.ingest.conftest import Open
 from tests.ingest.stream import ANA, MARA, REPO, SEED, SOURCE, Frames, digest_of, pull_uri, rows, take
 

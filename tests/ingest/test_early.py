@@ -12,18 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest import hosts, inbox
-from ingest.batch import Batch, read_batch
 from ingest.clock import from_microseconds, to_microseconds
-from ingest.early import AGREEING, AHEAD, IN_A_ROW, MOST_WAITING, REWIND_US, EarlyFrames, as_text
-from ingest.frames import LARGEST_FRAME, LATEST_US, Frame, as_commit, read_frames, time_of
-from ingest.gaps import reset_future_cursor
-from ingest.jetstream import Listener, Subscription
-from ingest.letter_bound import LetterBound
-from ingest.letters import Retried, read_due_frames, retry_dead_letters
-from ingest.load import EARLY, load, store_batch
-from ingest.pushes import begin
-from ingest.store import Store
+from ingest.records.dead_letters import LetterBound
+from ingest.store.database import Store
+from ingest.stream import jetstream
+from ingest.stream.batch import Batch, read_batch
+from ingest.stream.early import AGREEING, AHEAD, IN_A_ROW, MOST_WAITING, REWIND_US, EarlyFrames, as_text
+from ingest.stream.frames import LARGEST_FRAME, LATEST_US, Frame, as_commit, read_frames, time_of
+from ingest.stream.gaps import reset_future_cursor
+from ingest.stream.jetstream import Listener, Subscription
+from ingest.stream.knots import begin
+from ingest.stream.load import EARLY, load, store_batch
+from ingest.stream.reread_letters import Retried, read_due_frames, retry_dead_letters
 from tests.conftest import Count
 from tests.ingest.conftest import Open
 from tests.ingest.listening import cursor, wait_for_frame, written
@@ -44,8 +44,7 @@ from tests.ingest.stream import (
 )
 from tests.stores import fresh_store
 from tests.waiting import wait_for
-from trustsite.standins.jetstream import Jetstream
-from trustsite.standins.jetstream_v2 import JetstreamV2
+from trustsite.standins.jetstream import Jetstream, JetstreamV2
 from trustsite.standins.recording import Recording, make_recording
 
 SECOND = 1_000_000
@@ -72,8 +71,8 @@ class Clock:
 
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inbox, "FLUSH_SECONDS", 0.05)
-    monkeypatch.setattr(hosts, "LONGEST_WAIT_SECONDS", 0.005)
+    monkeypatch.setattr(jetstream, "FLUSH_SECONDS", 0.05)
+    monkeypatch.setattr(jetstream, "LONGEST_WAIT_SECONDS", 0.005)
 
 
 @pytest.fixture

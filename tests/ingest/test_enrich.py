@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from ingest.ask_identities import DUE_IDENTITIES
 from ingest.clock import waiting_time
-from ingest.lookups import Due, forget_future
-from ingest.net import Fetcher
-from ingest.plain_words import FetchProblem
+from ingest.errors import FetchProblem
+from ingest.http.fetcher import Fetcher
+from ingest.lookups.engine import Due, forget_future
+from ingest.lookups.identities import DUE_IDENTITIES
 from tests.ingest.asked import KNOT, NOW, World, did
 from tests.waiting import ends_by_itself, wait_for
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from ingest.backfill import runs
-from ingest.erase import erase, erase_due, finish_due
-from ingest.erase_files import strike_folder
-from ingest.mentions import Names
-from ingest.store import Store
-from ingest.unopened import StoreProblem
+from ingest.erasure.erase import erase, erase_due, finish_due
+from ingest.erasure.files import strike_folder
+from ingest.errors import StoreProblem
+from ingest.store.database import Store
+from ingest.store.tombstones import Names
 from tests.ingest.erased import LATE, WORDS, everything, story
 from tests.ingest.planted import GONE, KEY, folders_below
 from tests.ingest.stream import ANA, MARA, REPO, SEED, SOURCE, Frames, digest_of, pull_uri, rows, take
@@ -176,7 +176,7 @@ def test_an_erasure_that_is_cut_short_hides_them_and_the_sweep_goes_on(
 
     folders = folders_below(tmp_path)
     with monkeypatch.context() as broken:
-        broken.setattr("ingest.erase.strike_folder", fail)
+        broken.setattr("ingest.erasure.erase.strike_folder", fail)
         with pytest.raises(StoreProblem, match="no space left"):
             erase(kept, GONE, "by_request", LATE, folders)
     assert rows(kept, "select account_status from hidden_people") == [("erasing",)]

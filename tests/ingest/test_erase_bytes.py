@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.archive import archive, read_log
-from ingest.erase import erase, erase_due, finish, finish_due
-from ingest.held import TEXT, TEXTS, tables
-from ingest.patches import store_patch
-from ingest.snapshot import SnapshotReader, publish
-from ingest.store import Store
-from ingest.tombstones import PEOPLE
-from ingest.unopened import StoreProblem
+from ingest.erasure.erase import erase, erase_due, finish, finish_due
+from ingest.erasure.find import TEXT, TEXTS, tables
+from ingest.errors import StoreProblem
+from ingest.git.patches import store_patch
+from ingest.store.archive import archive, read_log
+from ingest.store.database import Store
+from ingest.store.snapshots import SnapshotReader, publish
+from ingest.store.tombstones import PEOPLE
 from tests.conftest import count
 from tests.ingest.erased import LATE, WORDS, days_later, everything, name_handle, story
 from tests.ingest.planted import GONE, HANDLE, KEY, MARK, SHORT, folders_below, plant_in_files, plant_in_tables, traces
@@ -96,7 +96,7 @@ def test_a_diff_goes_with_its_only_author_and_stays_with_another(kept: Store, tm
 
 
 def test_every_column_is_of_a_kind_that_erasure_knows(store: Store) -> None:
-    """A new type, or a new number of a person, must first be taught to `ingest.held`."""
+    """A new type, or a new number of a person, must first be taught to `ingest.erasure.find`."""
     known = {
         TEXT,
         TEXTS,
@@ -141,8 +141,8 @@ def test_whatever_was_planted_no_row_names_them(planted: list[tuple[int, str, st
 KILLED = """
 import os, sys, threading, time
 from pathlib import Path
-from ingest.erase import erase, finish
-from ingest.store import Store
+from ingest.erasure.erase import erase, finish
+from ingest.store.database import Store
 from tests.ingest.planted import GONE, KEY, folders_below
 from tests.ingest.stream import at
 root = Path(sys.argv[1])
@@ -213,7 +213,7 @@ def planted_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def test_a_reader_of_an_older_snapshot_goes_on_and_the_next_request_reads_the_new_one(
     kept: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ingest.snapshot.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("ingest.store.snapshots.LOOK_SECONDS", 0.0)
     folders = folders_below(tmp_path)
     take(kept, story())
     publish(kept, folders.snapshots)
@@ -235,7 +235,7 @@ def test_erasing_refuses_a_full_drive_and_leaves_the_store_usable(
     take(kept, story())
     erase(kept, GONE, "by_request", LATE, folders_below(tmp_path))
     with monkeypatch.context() as full:
-        full.setattr("ingest.compact.SPARE_BYTES", 10**18)
+        full.setattr("ingest.store.compact.SPARE_BYTES", 10**18)
         with pytest.raises(StoreProblem, match="free some space"):
             finish(kept, folders_below(tmp_path))
     assert rows(kept, "select count(*) from contributors") == [(3,)]

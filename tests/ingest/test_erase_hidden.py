@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from ingest.archive import archive
 from ingest.backfill.staging import Staging
-from ingest.erase import erase, finish
-from ingest.letter_bound import LetterBound
-from ingest.mirror import mirror_path, mirrors_below
-from ingest.net import Fetcher
-from ingest.store import Store
+from ingest.erasure.erase import erase, finish
+from ingest.git.mirror import mirror_path, mirrors_below
+from ingest.http.fetcher import Fetcher
+from ingest.records.dead_letters import LetterBound
+from ingest.store.archive import archive
+from ingest.store.database import Store
 from tests.ingest.erased import LATE, everything
 from tests.ingest.git_world import OWNER, REPO_DID, TEXT, Knot, Place, Work
 from tests.ingest.planted import GONE, MARK, folders_below, traces

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ingest.archive import archive
-from ingest.export import export, pieces
-from ingest.long_texts import LongTexts
-from ingest.store import Store
+from ingest.erasure.export import export, pieces
+from ingest.store.archive import archive
+from ingest.store.database import Store
+from ingest.store.long_texts import LongTexts
 from tests.ingest.long_records import STRING
 from tests.ingest.planted import GONE
 from tests.ingest.stream import Frames, at, take

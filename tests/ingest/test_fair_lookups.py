@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest import lookups
-from ingest.ask_identities import DUE_IDENTITIES
-from ingest.lookups import EACH, Due
-from ingest.manners import SLOW_AT_A_TIME, UNKNOWN_AT_A_TIME, Manners, is_look_up, registrable_domain
-from ingest.net import Fetcher
-from ingest.plain_words import FetchProblem
-from ingest.shares import ASKED_AN_HOUR, AT_A_TIME, HOUR_SECONDS, SLOW_AN_HOUR, Shares
-from ingest.store import Store
-from ingest.wire import Leash
+from ingest.errors import FetchProblem
+from ingest.http.fetcher import Fetcher
+from ingest.http.rate_limits import SLOW_AT_A_TIME, UNKNOWN_AT_A_TIME, Manners, is_look_up, registrable_domain
+from ingest.http.shares import ASKED_AN_HOUR, AT_A_TIME, HOUR_SECONDS, SLOW_AN_HOUR, Shares
+from ingest.http.sockets import Leash
+from ingest.lookups import engine
+from ingest.lookups.engine import EACH, Due
+from ingest.lookups.identities import DUE_IDENTITIES
+from ingest.store.database import Store
 from tests.conftest import Count
 from tests.ingest.asked import NOW, World, did
 from tests.ingest.peer import Answer, Request, response
@@ -158,7 +158,7 @@ def test_a_vouch_that_was_taken_back_and_a_denounce_are_no_reason(flooded: Flood
 
 
 def test_answers_are_written_while_others_are_waited_for(flooded: Flooded, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookups, "WRITE_SECONDS", 0.02)
+    monkeypatch.setattr(engine, "WRITE_SECONDS", 0.02)
     flooded.fetcher = Fetcher(flooded.peer.origin, LONG_SECONDS)
     flooded.vouch(did("seed"), *stalling(2))
     turn = threading.Thread(target=flooded.identities)
@@ -173,14 +173,14 @@ def test_an_error_in_the_program_ends_the_turn_and_is_raised(flooded: Flooded) -
     flooded.vouch(did("seed"), *[did(f"person{one}{other}") for one in "bcdefg" for other in "bcdefg"])
     asked: list[str] = []
 
-    def ask(row: lookups.Row) -> None:
+    def ask(row: engine.Row) -> None:
         asked.append(row["subject"])
         raise ZeroDivisionError
 
-    kind = lookups.Kind("identity", Due(DUE_IDENTITIES), ask, lambda txn, found: None)
+    kind = engine.Kind("identity", Due(DUE_IDENTITIES), ask, lambda txn, found: None)
     with pytest.raises(ZeroDivisionError):
-        lookups.fetch(flooded.store, flooded.fetcher, flooded.wall, kind)
-    assert len(asked) <= lookups.THREADS
+        engine.fetch(flooded.store, flooded.fetcher, flooded.wall, kind)
+    assert len(asked) <= engine.THREADS
     assert flooded.fetcher.shares.begin("identity", did("seed")), "its places were given back"
 
 
@@ -229,12 +229,12 @@ def test_a_busy_domain_that_once_ran_out_the_clock_is_not_slow() -> None:
 
 
 def test_what_was_put_off_as_others_are_under_way_is_no_failure_of_its_own(flooded: Flooded) -> None:
-    def ask(row: lookups.Row) -> None:
+    def ask(row: engine.Row) -> None:
         raise FetchProblem("evil.test is slow", retry=True, after=60.0, busy=True)
 
-    kind = lookups.Kind("identity", Due(DUE_IDENTITIES), ask, lambda txn, found: None)
+    kind = engine.Kind("identity", Due(DUE_IDENTITIES), ask, lambda txn, found: None)
     for _ in range(3):
-        assert lookups.fetch(flooded.store, flooded.fetcher, flooded.wall, kind) == 2
+        assert engine.fetch(flooded.store, flooded.fetcher, flooded.wall, kind) == 2
         assert flooded.outcome("identity")[:2] == ("failed", 0)
         flooded.now += timedelta(minutes=2)
 

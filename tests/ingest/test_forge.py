@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from ingest.forge import HOLDER_PAGES, blob, collaborators_added_by, push_holders, raw_digest
-from ingest.holders import Holder
-from ingest.net import Fetcher
-from ingest.plain_words import FetchProblem
+from ingest.errors import FetchProblem
+from ingest.http.fetcher import Fetcher
+from ingest.lookups.forge import HOLDER_PAGES, blob, collaborators_added_by, push_holders, raw_digest
+from ingest.records.push_holders import Holder
 from tests.ingest.peer import Request, Start, response
 
 REPOSITORY, ANA = "did:plc:" + "r" * 24, "did:plc:" + "a" * 24

@@ -6,11 +6,11 @@ from datetime import datetime
 
 import pytest
 
-from ingest.forge_merge import MergeOrder, Outcome, TokenSession, merge, newest_cid
-from ingest.net import Fetcher
+from ingest.http.fetcher import Fetcher
+from ingest.lookups.forge_merge import MergeOrder, Outcome, TokenSession, merge, newest_cid
 from tests.ingest.stream import ANA, MALLORY, MARA, PULL, REPO, Frames
 from trustsite.standins import StandIns
-from trustsite.standins.merging import Merging
+from trustsite.standins.answers import Merging
 from trustsite.standins.recording import Person, Repository, make_recording
 
 NOW = datetime(2026, 11, 20, 12)

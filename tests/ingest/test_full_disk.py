@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from ingest import hosts, inbox, jetstream, room
-from ingest.jetstream import Listener, Subscription
-from ingest.net import Fetcher
-from ingest.status import Heartbeat, Status, read_status
-from ingest.store import Store
-from ingest.unopened import StoreProblem
+from ingest import files as room
+from ingest.errors import StoreProblem
+from ingest.http.fetcher import Fetcher
+from ingest.store.database import Store
+from ingest.stream import jetstream
+from ingest.stream import jetstream as hosts
+from ingest.stream import jetstream as inbox
+from ingest.stream.jetstream import Listener, Subscription
+from ingest.worker.status import Heartbeat, Status, read_status
 from tests.ingest.conftest import Open
 from tests.ingest.listening import assert_whole, cursor, peer, wait_for_frame
 from tests.ingest.stream import FIRST_US, SOURCE, Frames

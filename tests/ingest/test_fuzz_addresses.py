@@ -14,19 +14,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ingest.ask_holders import fetch_push_holders
-from ingest.ask_identities import fetch_identities
-from ingest.ask_patches import fetch_patches
+from ingest.atproto.identity import Identity, origin, read_identity, resolve_handle
 from ingest.backfill.account import Account
 from ingest.backfill.staging import Staging
-from ingest.event_streams import EventStream
-from ingest.forge import blob, compare, pipelines, push_holders, remotes
-from ingest.identity import Identity, origin, read_identity, resolve_handle
-from ingest.mirror import fetch_mirrors
-from ingest.net import Fetcher
-from ingest.plain_words import FetchProblem
-from ingest.store import Store
-from ingest.wire import is_public
+from ingest.errors import FetchProblem
+from ingest.git.mirror import fetch_mirrors
+from ingest.http.fetcher import Fetcher
+from ingest.http.sockets import is_public
+from ingest.lookups.forge import blob, compare, pipelines, push_holders, remotes
+from ingest.lookups.identities import fetch_identities
+from ingest.lookups.patches import fetch_patches
+from ingest.lookups.push_holders import fetch_push_holders
+from ingest.store.database import Store
+from ingest.stream.knots import EventStream
 from tests.conftest import count
 from tests.ingest.backfilled import sources
 from tests.ingest.conftest import Open

@@ -17,13 +17,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ingest.forge import push_holders
-from ingest.git import Git
-from ingest.mirror import Limits, folder_bytes
-from ingest.net import Fetcher
-from ingest.patches import read_patch
-from ingest.plain_words import FetchProblem
-from ingest.store import Store
+from ingest.errors import FetchProblem
+from ingest.git.mirror import Limits, folder_bytes
+from ingest.git.patches import read_patch
+from ingest.git.process import Git
+from ingest.http.fetcher import Fetcher
+from ingest.lookups.forge import push_holders
+from ingest.store.database import Store
 from tests.conftest import count
 from tests.ingest import hostile
 from tests.ingest.asked import World, cid_of, did

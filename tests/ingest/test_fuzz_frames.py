@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ingest.letter_bound import LETTER_LIMIT
-from ingest.store import Store
+from ingest.records.dead_letters import LETTER_LIMIT
+from ingest.store.database import Store
 from tests.conftest import count
 from tests.ingest import hostile
 from tests.ingest.stream import SOURCE, digest_of, rows, take

@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest import hosts, inbox, jetstream
-from ingest.batch import Batch
-from ingest.gaps import NOTHING_BEFORE, Gap, find_gap, first_time, record_gap
-from ingest.jetstream import Listener, Subscription
-from ingest.load import Loaded, load, store_batch
-from ingest.store import Store
+from ingest.store.database import Store
+from ingest.stream import jetstream
+from ingest.stream import jetstream as hosts
+from ingest.stream import jetstream as inbox
+from ingest.stream.batch import Batch
+from ingest.stream.gaps import NOTHING_BEFORE, Gap, find_gap, first_time, record_gap
+from ingest.stream.jetstream import Listener, Subscription
+from ingest.stream.load import Loaded, load, store_batch
 from tests.ingest.listening import cursor, peer, wait_for_frame, written
 from tests.ingest.stream import FIRST_US, SOURCE, STRANGER, Frames, open_gaps, rows
 from tests.waiting import wait_for

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ingest.net import Fetcher
-from ingest.store import Store
+from ingest.http.fetcher import Fetcher
+from ingest.store.database import Store
 from tests.conftest import Count
 from tests.ingest.git_world import REPO_DID, Knot, Place, Work
 from tests.ingest.peer import Request, Start
@@ -21,8 +21,8 @@ from tests.waiting import wait_for
 WORKER = """
 import sys
 from pathlib import Path
-from ingest.git import Git
-from ingest.forge import Remote
+from ingest.git.process import Git
+from ingest.lookups.forge import Remote
 folder = Path(sys.argv[1])
 for name in ("refs", "objects", "nothing"):
     (folder / name).mkdir(parents=True, exist_ok=True)
@@ -34,8 +34,8 @@ HOPS = """
 import sys
 from datetime import datetime
 from pathlib import Path
-from ingest.net import Fetcher
-from ingest.store import Store
+from ingest.http.fetcher import Fetcher
+from ingest.store.database import Store
 from tests.ingest.git_world import Place
 store = Store.open(Path(sys.argv[1]))
 place = Place.__new__(Place)

@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from ingest import ask_patches, git_reading
-from ingest.diffs import is_from_line
-from ingest.git_reading import GitReading, compare_with_git
-from ingest.patches import store_patch, unpack
-from ingest.plain_words import FetchProblem
-from scoring.content.reading import read_change
+from ingest.errors import FetchProblem
+from ingest.git import apply_check
+from ingest.git.apply_check import GitReading, compare_with_git
+from ingest.git.patch import is_from_line
+from ingest.git.patches import store_patch, unpack
+from ingest.lookups import patches
+from scoring.diff.parser import read_change
 from tests.conftest import Count
 from tests.ingest.asked import World, cid_of
 from tests.ingest.git_world import Work
@@ -96,7 +97,7 @@ def test_a_path_that_git_takes_from_another_name_than_is_read_is_another_reading
 ) -> None:
     text = f"--- {name}\n+++ {name}\n@@ -1 +1,2 @@\n s1\n+print()\n"
     assert compare_with_git(text.encode()) == SAME  # the name is cut where git cuts it
-    monkeypatch.setattr(git_reading, "changed_path", lambda _first, _headers: "setup.py\0.md")
+    monkeypatch.setattr(apply_check, "changed_path", lambda _first, _headers: "setup.py\0.md")
     assert compare_with_git(text.encode()) == GitReading("different")
 
 
@@ -104,7 +105,7 @@ def test_a_path_that_git_takes_from_another_name_than_is_read_is_another_reading
 def test_the_new_path_of_a_renamed_file_is_compared_too(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
     text = f"diff --git a/x b/y\nsimilarity index 90%\nrename from x\nrename to y\n{body}"
     assert compare_with_git(text.encode()) == SAME
-    monkeypatch.setattr(git_reading, "changed_path", lambda _first, _headers: "x")
+    monkeypatch.setattr(apply_check, "changed_path", lambda _first, _headers: "x")
     assert compare_with_git(text.encode()) == GitReading("different")
 
 
@@ -168,7 +169,7 @@ def test_a_git_that_hangs_fails_or_talks_without_end_says_nothing(
     (tmp_path / "git").write_text(f"#!/bin/sh\n{script}\n")
     (tmp_path / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setattr(git_reading, "SECONDS", 0.5)
+    monkeypatch.setattr(apply_check, "SECONDS", 0.5)
     assert compare_with_git(mail().encode()) is None
 
 
@@ -188,7 +189,7 @@ def test_a_child_that_dies_or_hangs_over_one_text_has_not_refused_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
 ) -> None:
     put_git(tmp_path, f'case "$*" in *mailinfo*) {script} ;; esac', monkeypatch)
-    monkeypatch.setattr(git_reading, "SECONDS", 2.0)
+    monkeypatch.setattr(apply_check, "SECONDS", 2.0)
     assert compare_with_git(mail().encode()) is None
 
 
@@ -202,7 +203,7 @@ def test_a_worker_that_stops_is_not_a_fault_of_the_text() -> None:
 
 
 def test_nothing_of_the_text_is_left_on_the_drive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(git_reading.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(apply_check.tempfile, "tempdir", str(tmp_path))
     assert compare_with_git(behind(SUM, "a tab").encode()) is not None
     assert list(tmp_path.iterdir()) == []
 
@@ -285,19 +286,19 @@ def test_patches_that_an_older_version_kept_are_compared_once(world: World) -> N
     kept(world, mail(), "blob:one")
     kept(world, behind(SUM, "two blanks"), "blob:two")
     before = world.inputs()
-    assert ask_patches.compare_kept(world.store, world.fetcher, world.folder) == 2
+    assert patches.compare_kept(world.store, world.fetcher, world.folder) == 2
     told = world.rows("select git_reading, git_line from patches order by patch_ref")
     assert told == [("same", None), ("different", HIDDEN_AT)]
     assert world.inputs() > before
-    assert ask_patches.compare_kept(world.store, world.fetcher, world.folder) == 0
+    assert patches.compare_kept(world.store, world.fetcher, world.folder) == 0
 
 
 def test_while_git_is_away_patches_wait_for_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     kept(world, mail() + hidden_mail(SUM), "blob:one")
     with monkeypatch.context() as away:
         away.setenv("PATH", "/nowhere")
-        assert ask_patches.compare_kept(world.store, world.fetcher, world.folder) == 0
-    assert ask_patches.compare_kept(world.store, world.fetcher, world.folder) == 1
+        assert patches.compare_kept(world.store, world.fetcher, world.folder) == 0
+    assert patches.compare_kept(world.store, world.fetcher, world.folder) == 1
 
 
 def test_texts_over_which_git_dies_wait_while_the_others_are_compared(
@@ -309,12 +310,12 @@ def test_texts_over_which_git_dies_wait_while_the_others_are_compared(
     dying.mkdir()
     with monkeypatch.context() as broken:
         put_git(dying, 'case "$*" in *mailinfo*) kill -9 $$ ;; esac', broken)
-        asked = [ask_patches.compare_kept(world.store, world.fetcher, world.folder) for _ in range(2)]
+        asked = [patches.compare_kept(world.store, world.fetcher, world.folder) for _ in range(2)]
     waiting = "select count(*), max(attempts) from fetches where kind = 'git_reading' and outcome = 'failed'"
     assert asked == [0, 0]
     assert world.rows(waiting) == [(4, 1)]  # two a turn, each another one
-    assert ask_patches.compare_kept(world.store, world.fetcher, world.folder) == 1
+    assert patches.compare_kept(world.store, world.fetcher, world.folder) == 1
     world.change("update fetches set due_clock = fetched_clock")
-    assert ask_patches.compare_kept(world.store, world.fetcher, world.folder) == 4
+    assert patches.compare_kept(world.store, world.fetcher, world.folder) == 4
     assert world.rows("select distinct git_reading from patches where patch_ref <> ''") == [("same",)]
     assert world.rows(waiting) == [(0, None)]

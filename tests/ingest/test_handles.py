@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from ingest import names
-from ingest.identity import handle_is_verified, resolve_handle
-from ingest.names import texts_of
-from ingest.net import Fetcher
-from ingest.plain_words import FetchProblem
+from ingest.atproto.identity import handle_is_verified, resolve_handle
+from ingest.errors import FetchProblem
+from ingest.http import fetcher as names
+from ingest.http.fetcher import Fetcher, texts_of
 from tests.ingest.dns_server import DnsServer
 from tests.ingest.peer import Peer, Request, response
 from tests.waiting import LONG_SECONDS, ends_by_itself

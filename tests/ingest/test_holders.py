@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as draw
 
-from ingest.forge import push_holders
-from ingest.holders import Holder, follow_claims, write_holders
-from ingest.net import Fetcher
-from ingest.settle import settle
-from ingest.store import Store
-from ingest.watch import add_maintainer
+from ingest.http.fetcher import Fetcher
+from ingest.lookups.forge import push_holders
+from ingest.records.pull_state import settle
+from ingest.records.push_holders import Holder, follow_claims, write_holders
+from ingest.records.watched import add_maintainer
+from ingest.store.database import Store
 from tests.conftest import count
 from tests.ingest.conftest import Start
 from tests.ingest.peer import response

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.hosts import HEALTHY_SECONDS, LONGEST_REST_SECONDS, LONGEST_WAIT_SECONDS, Hosts
+from ingest.stream.jetstream import HEALTHY_SECONDS, LONGEST_REST_SECONDS, LONGEST_WAIT_SECONDS, Hosts
 
 A, B, C = "wss://a.test/subscribe", "wss://b.test/subscribe", "wss://c.test/subscribe"
 

@@ -10,10 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from ingest.dids import is_did
-from ingest.identity import handle_is_verified, is_handle, origin, read_identity, read_service, resolve, resolve_handle
-from ingest.net import Fetcher
-from ingest.plain_words import FetchProblem
+from ingest.atproto.identity import (
+    handle_is_verified,
+    is_handle,
+    origin,
+    read_identity,
+    read_service,
+    resolve,
+    resolve_handle,
+)
+from ingest.atproto.syntax import is_did
+from ingest.errors import FetchProblem
+from ingest.http.fetcher import Fetcher
 from tests.ingest.peer import Peer, Request, Start, response
 
 PLC = "https://plc.directory"

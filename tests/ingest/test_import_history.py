@@ -9,12 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.erase import erase
-from ingest.export import export_tables
-from ingest.past_columns import COLUMNS, LEAKING
-from ingest.past_files import PastProblem
-from ingest.past_pulls import Taken, import_past, remove_past
-from ingest.store import Store
+from ingest.erasure.erase import erase
+from ingest.erasure.export import export_tables
+from ingest.history_import.files import COLUMNS, LEAKING, PastProblem
+from ingest.history_import.pulls import Taken, import_past, remove_past
+from ingest.store.database import Store
 from tests.ingest.past import ANA, BROKEN, DAY, OPENED, WALL, WATCHED, merged, past, refused, write
 from tests.ingest.planted import KEY, folders_below
 from tests.ingest.stream import digest_of, rows
@@ -193,7 +192,7 @@ def test_columns_without_rows_hold_no_pull_request(store: Store, tmp_path: Path)
 
 
 def test_more_rows_than_the_limit_are_refused(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ingest.past_files.ROWS_LIMIT", 2)
+    monkeypatch.setattr("ingest.history_import.files.ROWS_LIMIT", 2)
     given = [merged(number) for number in (1, 2, 3)]
     for name in ("f.parquet", "f.csv"):
         with pytest.raises(PastProblem, match="has more than 2 rows: import it in parts"):

@@ -5,14 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from ingest import enrich, watch
 from ingest.clock import wall_now
-from ingest.derive import derive
-from ingest.load import load
-from ingest.net import Fetcher
-from ingest.patches import load_patch
-from ingest.settle import settle
-from ingest.store import Store
+from ingest.git.patches import load_patch
+from ingest.http.fetcher import Fetcher
+from ingest.lookups import enrich
+from ingest.records import watched
+from ingest.records.derive import derive
+from ingest.records.pull_state import settle
+from ingest.store.database import Store
+from ingest.stream.load import load
 
 ANA, MARA = "did:plc:" + "a" * 24, "did:plc:" + "m" * 24
 REPOSITORY = f"at://{ANA}/sh.tangled.repo/3lzg6enurmo22"
@@ -42,7 +43,7 @@ def test_the_patch_inside_a_record_of_an_open_pull_request_is_kept(tmp_path: Pat
     ]
     load(store, "test", frames)
     assert derive(store) == 2
-    watch.watch_everything(store, wall_now())
+    watched.watch_everything(store, wall_now())
     settle(store)
     assert enrich.fetch_patches(store, Fetcher("http://127.0.0.1:9"), tmp_path / "diffs", 10_000, wall_now) == 1
     with store.read() as rows:

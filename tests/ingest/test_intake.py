@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from ingest import intake
-from ingest.intake import BYTES_AN_HOUR, HOUR_US, Intake, Spent
-from ingest.load import load
-from ingest.store import Store
+from ingest.store import intake
+from ingest.store.database import Store
+from ingest.store.intake import BYTES_AN_HOUR, HOUR_US, Intake, Spent
+from ingest.stream.load import load
 from tests.ingest.stream import ANA, MARA, SOURCE, Frames
 from tests.stores import fresh_store
 

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 import duckdb
 import pytest
 
-from ingest import inbox, jetstream
-from ingest.batch import Batch
-from ingest.early import Early
-from ingest.frames import LARGEST_FRAME
-from ingest.inbox import Chunk, Inbox
-from ingest.jetstream import Listener, Subscription
-from ingest.load import Loaded, store_batch
-from ingest.store import Store
+from ingest.store.database import Store
+from ingest.stream import jetstream
+from ingest.stream import jetstream as inbox
+from ingest.stream.batch import Batch
+from ingest.stream.early import Early
+from ingest.stream.frames import LARGEST_FRAME
+from ingest.stream.jetstream import Chunk, Inbox, Listener, Subscription
+from ingest.stream.load import Loaded, store_batch
 from tests.ingest.conftest import Open
 from tests.ingest.listening import Start, assert_whole, cursor, fast, listen, peer, wait_for_frame, written
 from tests.ingest.stream import (

@@ -4,8 +4,8 @@ import sqlite3
 
 import pytest
 
-from ingest.jetstream import Listener, Subscription
-from ingest.store import Store
+from ingest.store.database import Store
+from ingest.stream.jetstream import Listener, Subscription
 from tests.ingest.listening import Start, cursor, fast, listen, peer, wait_for_frame, written
 from tests.ingest.stream import SOURCE
 from tests.waiting import wait_for

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from ingest import records
-from ingest.records import REGISTRY
-from ingest.store import Store
+from ingest.records import registry
+from ingest.records.registry import REGISTRY
+from ingest.store.database import Store
 from tests.ingest.stream import ANA, CREATED, MARA, REPO, Frames, at, letters, pull_uri, rows, take
 
 PULL_URI = pull_uri(ANA, "3mxf3x7ivft22")
@@ -214,7 +214,7 @@ def test_what_says_too_little_is_a_dead_letter_with_the_reason(
 
 def test_every_registered_kind_has_a_shape_here() -> None:
     """A new entry in the registry needs a line above."""
-    judged = {records.REPOSITORY, records.PULL, records.STATUS, records.VOUCH}
+    judged = {registry.REPOSITORY, registry.PULL, registry.STATUS, registry.VOUCH}
     told = {f"sh.tangled.{name}" for name, *_ in SHAPES}
     assert set(REGISTRY.kinds) - judged - REGISTRY.own == told
 
@@ -244,5 +244,5 @@ def test_nobody_deletes_what_another_wrote(store: Store) -> None:
 
 
 def test_known_fields_are_told_for_known_collections_only() -> None:
-    assert records.known_fields("sh.tangled.graph.follow") == {"$type", "subject", "createdAt"}
-    assert records.known_fields("sh.tangled.unknown") is None
+    assert registry.known_fields("sh.tangled.graph.follow") == {"$type", "subject", "createdAt"}
+    assert registry.known_fields("sh.tangled.unknown") is None

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ingest import records
-from ingest.columns import SmallRecord
-from ingest.reading import Unreadable
-from ingest.records import REGISTRY
-from ingest.store import SCHEMA, Store
+from ingest.records import registry
+from ingest.records.columns import SmallRecord
+from ingest.records.fields import Unreadable
+from ingest.records.registry import REGISTRY
+from ingest.store.database import SCHEMA, Store
 from tests.conftest import count
 from tests.ingest import hostile
 from tests.ingest.stream import ANA, MARA, Frames, rows, take
@@ -35,10 +35,10 @@ KEYS = st.sampled_from(["self", "3mxf3x7ivft22", ANA, "knot.example.test"])
 @given(st.sampled_from(sorted(REGISTRY.kinds)), KEYS, hostile.records)
 def test_whatever_is_written_is_a_bounded_row_or_refused_in_few_words(collection: str, rkey: str, record: Any) -> None:
     body = json.dumps(record)
-    told = records.Event(1, "i", "t", "commit", MARA, collection, rkey, "create", "r", "c", SEEN, False, body)
+    told = registry.Event(1, "i", "t", "commit", MARA, collection, rkey, "create", "r", "c", SEEN, False, body)
     found, refusal = None, "none"
     try:
-        found = records.read(told)
+        found = registry.read(told)
     except Unreadable as reason:
         refusal = str(reason)
     assert 0 < len(refusal) < 200

@@ -5,10 +5,10 @@ from datetime import datetime
 
 import pytest
 
-from ingest import records
-from ingest.columns import SmallRecord
-from ingest.reading import Unreadable
-from ingest.store import Store
+from ingest.records import registry as records
+from ingest.records.columns import SmallRecord
+from ingest.records.fields import Unreadable
+from ingest.store.database import Store
 from tests.ingest.stream import ANA, CREATED, MARA, Frames, at, rows, take
 from tests.ingest.test_kinds import PULL_URI, STRONG
 

@@ -5,17 +5,17 @@ import re
 from dataclasses import replace
 from typing import NoReturn
 
-from ingest.derive import derive
-from ingest.letter_bound import LETTER_LIMIT, LetterBound
-from ingest.letters import Retried, retry_dead_letters
-from ingest.load import load
-from ingest.reading import Unreadable
-from ingest.records import Registry
-from ingest.store import Store
+from ingest.atproto.cbor import encode_tid
+from ingest.records.dead_letters import LETTER_LIMIT, LetterBound
+from ingest.records.derive import derive
+from ingest.records.fields import Unreadable
+from ingest.records.registry import Registry
+from ingest.store.database import Store
+from ingest.stream.load import load
+from ingest.stream.reread_letters import Retried, retry_dead_letters
 from tests.conftest import Count
 from tests.ingest.conftest import Open
 from tests.ingest.stream import ANA, FIRST_US, MARA, PULL, SEED, SOURCE, VOUCH, Frames, digest_of, rows, take
-from trustsite.world.encoding import encode_tid
 
 BOUNDED = ("dead_letters", "unread_events")
 STANDING = "select subject_id from vouches where superseded_at is null and voucher_id = 1"

@@ -7,13 +7,13 @@ from typing import NoReturn
 
 import pytest
 
-from ingest.derive import derive
-from ingest.letter_bound import LETTER_LIMIT, LetterBound
-from ingest.letters import Retried, retry_dead_letters
-from ingest.load import load
-from ingest.reading import Unreadable
-from ingest.records import Registry
-from ingest.store import Store
+from ingest.records.dead_letters import LETTER_LIMIT, LetterBound
+from ingest.records.derive import derive
+from ingest.records.fields import Unreadable
+from ingest.records.registry import Registry
+from ingest.store.database import Store
+from ingest.stream.load import load
+from ingest.stream.reread_letters import Retried, retry_dead_letters
 from tests.conftest import Manage
 from tests.ingest.conftest import Open
 from tests.ingest.stream import ANA, FIRST_US, MARA, SEED, SOURCE, VOUCH, Frames, at, digest_of, letters, rows, take
@@ -130,7 +130,7 @@ def test_a_crash_while_frames_are_read_again_loses_none(store: Store, monkeypatc
         lost = {"letter_id": "x", "letter_seq": 7, "event_id": None, "source": SOURCE, "reason": "a frame of old"}
         txn.append("dead_letters", [lost | {"body": frames[0].decode(), "found_clock": at(0)}])
     with monkeypatch.context() as patched:
-        patched.setattr("ingest.letters.load", lambda *told: 1 / 0)
+        patched.setattr("ingest.stream.reread_letters.load", lambda *told: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             retry_dead_letters(store)
     assert len(letters(store)) == 3

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.frames import LARGEST_FRAME
-from ingest.load import load
-from ingest.store import Store
-from ingest.transaction import Transaction
+from ingest.store.database import Store
+from ingest.store.transaction import Transaction
+from ingest.stream.frames import LARGEST_FRAME
+from ingest.stream.load import load
 from tests.conftest import count
 from tests.ingest.conftest import Open
 from tests.ingest.stream import ANA, FIRST_US, MARA, PULL, SOURCE, STRANGER, VOUCH, Frames, digest_of, letters, rows

@@ -8,11 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from ingest.letters import retry_dead_letters
-from ingest.load import load
-from ingest.long_texts import LongTexts, TextLost, bytes_of
-from ingest.store import Store
-from ingest.unopened import StoreProblem
+from ingest.errors import StoreProblem
+from ingest.store.database import Store
+from ingest.store.long_texts import LongTexts, TextLost, bytes_of
+from ingest.stream.load import load
+from ingest.stream.reread_letters import retry_dead_letters
 from tests.ingest.long_records import BODIES, files, long_pull
 from tests.ingest.stream import ANA, MARA, SOURCE, Frames, letters, pull_uri, rows, settled
 from tests.sources import PROJECT
@@ -20,8 +20,8 @@ from tests.sources import PROJECT
 KILLED = """
 import os, sys
 from pathlib import Path
-from ingest.load import load
-from ingest.store import Store
+from ingest.stream.load import load
+from ingest.store.database import Store
 from tests.ingest.stream import SOURCE
 from tests.ingest.long_records import angle_brackets, author
 store = Store.open(Path(sys.argv[1]))

@@ -12,18 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest import long_texts
-from ingest.archive import archive, read_log
-from ingest.derive import derive
-from ingest.erase import erase, finish
-from ingest.export import export
-from ingest.held import tables
-from ingest.intake import BYTES_AN_HOUR
-from ingest.letters import retry_dead_letters
-from ingest.load import Listed, load, load_listing
-from ingest.long_texts import COLUMN_BYTES, LIMIT, PREFIX, bytes_of
-from ingest.records import REGISTRY
-from ingest.store import Store
+from ingest.erasure.erase import erase, finish
+from ingest.erasure.export import export
+from ingest.erasure.find import tables
+from ingest.records.derive import derive
+from ingest.records.registry import REGISTRY
+from ingest.store import long_texts
+from ingest.store.archive import archive, read_log
+from ingest.store.database import Store
+from ingest.store.intake import BYTES_AN_HOUR
+from ingest.store.long_texts import COLUMN_BYTES, LIMIT, PREFIX, bytes_of
+from ingest.stream.load import Listed, load, load_listing
+from ingest.stream.reread_letters import retry_dead_letters
 from tests.conftest import count
 from tests.ingest.erased import LATE
 from tests.ingest.kept_state import back_up, make_drive, open_drive, put_back

@@ -7,10 +7,10 @@ from contextlib import suppress
 
 import pytest
 
-from ingest.manners import AT_A_TIME, Manners
-from ingest.net import Fetcher
-from ingest.plain_words import FetchProblem
-from ingest.wire import Leash
+from ingest.errors import FetchProblem
+from ingest.http.fetcher import Fetcher
+from ingest.http.rate_limits import AT_A_TIME, Manners
+from ingest.http.sockets import Leash
 from tests.ingest.peer import Request, Start, response
 from tests.waiting import LONG_SECONDS, ends_by_itself, wait_for
 

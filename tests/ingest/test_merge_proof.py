@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as draw
 
-from ingest.settle import settle
-from ingest.store import Store
+from ingest.records.pull_state import settle
+from ingest.store.database import Store
 from tests.conftest import count
 from tests.ingest.stream import (
     ANA,

@@ -10,10 +10,10 @@ import duckdb
 import pytest
 
 from ingest.backfill.runs import next_run
-from ingest.batch import read_batch
-from ingest.load import load, store_batch
-from ingest.migrate import ADDED
-from ingest.store import SCHEMA, SCHEMA_VERSION, Store
+from ingest.store.database import SCHEMA, SCHEMA_VERSION, Store
+from ingest.store.migrate import ADDED
+from ingest.stream.batch import read_batch
+from ingest.stream.load import load, store_batch
 from tests.conftest import count
 from tests.ingest.kept_state import back_up, make_drive, open_drive, put_back
 from tests.ingest.listening import written
@@ -353,7 +353,7 @@ def test_a_step_to_a_later_version_does_not_repeat_those_before(
             "'14 mark' as followups_mark"
         )
     store.close()
-    monkeypatch.setattr("ingest.store.SCHEMA_VERSION", SCHEMA_VERSION + 1)
+    monkeypatch.setattr("ingest.store.database.SCHEMA_VERSION", SCHEMA_VERSION + 1)
     later = Store.open(path)
     assert rows(later, "select value from meta where key = 'schema_version'") == [(str(SCHEMA_VERSION + 1),)]
     assert rows(later, "select followups_mark from mirrors") == [("14 mark",)]

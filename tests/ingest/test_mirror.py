@@ -13,13 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from ingest.branches import branch_name
-from ingest.forge import remotes
-from ingest.git import _pins
-from ingest.mirror import Limits, due_mirrors, fetch_mirrors, folder_bytes, mirror_path
-from ingest.net import Fetcher
-from ingest.plain_words import FetchProblem
-from ingest.store import Store
+from ingest.errors import FetchProblem
+from ingest.git.mirror import Limits, branch_name, due_mirrors, fetch_mirrors, folder_bytes, mirror_path
+from ingest.git.process import _pins
+from ingest.http.fetcher import Fetcher
+from ingest.lookups.forge import remotes
+from ingest.store.database import Store
 from tests.ingest.git_world import KNOT, LIMITS, OWNER, REPO_DID, Knot, Watching, Work
 from tests.ingest.peer import Answer, Peer, Request, Start, make_certificate, response
 from tests.waiting import LONG_SECONDS, ends_by_itself
@@ -219,8 +218,8 @@ HOSTILE: dict[str, Callable[[Request], Answer]] = {
 def test_a_hostile_server_ends_in_one_sentence(
     name: str, store: Store, tmp_path: Path, peer: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ingest.branches.REFS_SECONDS", 2.0)
-    monkeypatch.setattr("ingest.branches.REFS_LIMIT", 300_000)
+    monkeypatch.setattr("ingest.git.mirror.REFS_SECONDS", 2.0)
+    monkeypatch.setattr("ingest.git.mirror.REFS_LIMIT", 300_000)
     server = peer(HOSTILE[name])
     world = Watching(store, Fetcher(server.origin), tmp_path / "mirrors")
     with ends_by_itself():

@@ -9,12 +9,12 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from ingest.backup_files import BackupProblem, Places
-from ingest.look_inside import look_inside
-from ingest.missing_store import require_store, restore_snapshot
-from ingest.snapshot import publish
-from ingest.store import SCHEMA_VERSION
-from ingest.unopened import StoreProblem
+from ingest.backup.manifest import BackupProblem, Places
+from ingest.backup.missing_store import require_store, restore_snapshot
+from ingest.errors import StoreProblem
+from ingest.store.database import SCHEMA_VERSION
+from ingest.store.look_inside import look_inside
+from ingest.store.snapshots import publish
 from tests.ingest.kept_state import NOW, files_of, frames_of, make_drive, open_drive, places_below
 from tests.ingest.stream import take
 from tests.sources import PROJECT

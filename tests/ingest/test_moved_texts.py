@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.archive import archive, read_log
-from ingest.derive import derive
-from ingest.erase import erase, finish
-from ingest.long_texts import LIMIT, PREFIX
-from ingest.store import CONFIG, Store
-from ingest.unopened import StoreProblem
+from ingest.erasure.erase import erase, finish
+from ingest.errors import StoreProblem
+from ingest.records.derive import derive
+from ingest.store.archive import archive, read_log
+from ingest.store.database import CONFIG, Store
+from ingest.store.long_texts import LIMIT, PREFIX
 from tests.conftest import count
 from tests.ingest.erased import LATE
 from tests.ingest.kept_state import back_up, make_drive, open_drive, put_back
@@ -29,7 +29,7 @@ from tests.stores import fresh_store
 POISONED = """
 import os, random, sys
 import duckdb
-from ingest.store import CONFIG
+from ingest.store.database import CONFIG
 from tests.ingest.stream import ANA
 from tests.ingest.long_records import ESCAPED
 path, number, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])

@@ -10,8 +10,8 @@ from email.utils import formatdate
 import msgspec
 import pytest
 
-from ingest.net import Fetcher
-from ingest.plain_words import FetchProblem
+from ingest.errors import FetchProblem
+from ingest.http.fetcher import Fetcher
 from tests.ingest.fetched import HOST, SHORT, fetcher_to, served
 from tests.ingest.peer import Answer, Peer, Request, Start, response
 from tests.waiting import LONG_SECONDS, ends_by_itself

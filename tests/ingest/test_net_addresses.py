@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ingest import net
-from ingest.addresses import is_host
-from ingest.net import Fetcher
-from ingest.plain_words import FetchProblem
-from ingest.wire import is_public
+from ingest.errors import FetchProblem
+from ingest.http import fetcher as net
+from ingest.http.fetcher import Fetcher
+from ingest.http.sockets import is_host, is_public
 from tests.ingest.fetched import HOST, PUBLIC, SHORT, fetcher_to, served
 from tests.ingest.peer import Start, response
 from tests.waiting import LONG_SECONDS, ends_by_itself

@@ -15,10 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest import order
+from ingest.atproto.cbor import encode_tid as tid
 from ingest.clock import to_microseconds
-from ingest.derive import derive
-from ingest.store import Store
+from ingest.records import order
+from ingest.records.derive import derive
+from ingest.store.database import Store
 from tests.conftest import count
 from tests.ingest.stream import (
     ANA,
@@ -35,7 +36,6 @@ from tests.ingest.stream import (
     pull_uri,
     rows,
 )
-from trustsite.world.encoding import encode_tid as tid
 
 FOLLOW = "sh.tangled.graph.follow"
 KEY = "3mxf3x7ivft22"

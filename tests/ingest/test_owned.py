@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from ingest import watch
-from ingest.backfill.owned import LISTED, NOT_ASKED, Owner, OwnerProblem, find_owned
-from ingest.backfill.sources import Sources
-from ingest.net import Fetcher
-from ingest.records import REPOSITORY
-from ingest.store import Store
+from ingest.backfill.account import Sources
+from ingest.backfill.owners import LISTED, NOT_ASKED, Owner, OwnerProblem, find_owned
+from ingest.http.fetcher import Fetcher
+from ingest.records import watched
+from ingest.records.registry import REPOSITORY
+from ingest.store.database import Store
 from tests.ingest.listed import NOW, Body, Query, creation, entry, network
 from tests.ingest.peer import Peer, response
 from tests.pipeline import PLC, At
@@ -72,7 +72,7 @@ def test_a_handle_leads_to_its_repositories_and_to_who_may_push(store: Store) ->
 
 def test_what_is_watched_already_says_so(store: Store) -> None:
     first, _ = find(store, said())
-    watch.watch_repository(store, first.repositories[1].record, NOW)
+    watched.watch_repository(store, first.repositories[1].record, NOW)
     again, _ = find(store, said(), ANA)
     assert [one.is_watched for one in again.repositories] == [False, True]
 
@@ -151,7 +151,7 @@ def test_records_that_make_no_sense_are_left_out_of_the_choice(store: Store) -> 
 
 
 def test_a_crowd_of_repositories_is_bounded_and_says_so(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ingest.backfill.owned.KNOTS_ASKED", 1)
+    monkeypatch.setattr("ingest.backfill.owners.KNOTS_ASKED", 1)
     letters = str.maketrans("0189", "zyxw")
     keys = [f"did:plc:{number:024}".translate(letters) for number in range(LISTED + 5)]
     crowd = [repository(f"r{number:03}", repoDid=key) for number, key in enumerate(keys)]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from ingest import ask_pages
-from ingest.ask_pages import named_uri, read_pages
+from ingest.lookups import pull_numbers
+from ingest.lookups.pull_numbers import named_uri, read_pages
 from tests.ingest.asked import World, cid_of, did, log_record
 from tests.ingest.peer import Request, response
 
@@ -28,7 +28,7 @@ def page(shown: str, others: str = "") -> bytes:
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ask_pages, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(pull_numbers, "PAUSE_SECONDS", 0.0)
 
 
 @pytest.fixture

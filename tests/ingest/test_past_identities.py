@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.past_files import PastProblem
-from ingest.past_identities import read_identities
+from ingest.history_import.files import PastProblem, read_identities
 
 ANA = "did:plc:" + "ana".ljust(24, "q")
 HOSTILE = {

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from ingest.plain_words import LONGEST, WORDS, plain
+from ingest.errors import LONGEST, WORDS, plain
 
 
 @pytest.mark.parametrize("number", WORDS)

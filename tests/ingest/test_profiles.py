@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from ingest import enrich
-from ingest.ask_profiles import public_profile, want_profile
-from ingest.net import Fetcher
-from ingest.plain_words import FetchProblem
+from ingest.errors import FetchProblem
+from ingest.http.fetcher import Fetcher
+from ingest.lookups import enrich
+from ingest.lookups.profiles import public_profile, want_profile
 from tests.ingest.asked import NOW, World, did
 from tests.ingest.peer import Start, response
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ingest import snapshot
-from ingest.snapshot import Publisher, current_number
-from ingest.store import Store
+from ingest.store import snapshots
+from ingest.store.database import Store
+from ingest.store.snapshots import Publisher, current_number
 from tests.waiting import LONG_SECONDS, wait_for
 
 
@@ -20,7 +20,7 @@ def folder(tmp_path: Path) -> Path:
 def test_the_publisher_survives_a_problem_and_publishes_when_it_is_gone(
     store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshot, "EVERY_SECONDS", 0.05)
+    monkeypatch.setattr(snapshots, "EVERY_SECONDS", 0.05)
     folder.write_text("")
     problems: list[str] = []
     publisher = Publisher(store, folder, problems.append)
@@ -45,7 +45,7 @@ def test_a_publisher_that_never_began_can_be_stopped(store: Store, folder: Path)
 def test_the_publisher_waits_for_what_is_about_to_change_and_not_for_ever(
     store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshot, "PATIENCE_SECONDS", 60.0)
+    monkeypatch.setattr(snapshots, "PATIENCE_SECONDS", 60.0)
     asked, busy = threading.Event(), threading.Event()
     busy.set()
 
@@ -61,7 +61,7 @@ def test_the_publisher_waits_for_what_is_about_to_change_and_not_for_ever(
     busy.clear()
     wait_for(lambda: current_number(folder) == 1)
     busy.set()
-    monkeypatch.setattr(snapshot, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(snapshots, "PATIENCE_SECONDS", 0.0)
     publisher.mark()
     wait_for(lambda: current_number(folder) == 2)
     publisher.stop()
@@ -94,7 +94,7 @@ def test_a_publisher_that_waited_for_a_pass_or_a_writer_need_not_rest_for_that(
 def test_publishing_takes_a_fifth_of_the_time_at_most(
     store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshot, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(snapshots, "EVERY_SECONDS", 0.0)
     publisher, took = Publisher(store, folder, pytest.fail), list[float]()
     publish_now = publisher.publish_now
 
@@ -110,4 +110,4 @@ def test_publishing_takes_a_fifth_of_the_time_at_most(
     wait_for(lambda: len(took) > 4)
     spent, elapsed = sum(took[:4]), time.monotonic() - began  # the fifth began after four rests
     publisher.stop()
-    assert spent <= elapsed * snapshot.SHARE_OF_TIME
+    assert spent <= elapsed * snapshots.SHARE_OF_TIME

@@ -16,11 +16,10 @@ from websockets.datastructures import Headers
 from websockets.http11 import Response
 from websockets.sync.server import ServerConnection, serve
 
-from ingest import pushes
 from ingest.clock import from_microseconds, to_microseconds
-from ingest.event_streams import EventStream
-from ingest.net import Fetcher
-from ingest.pushes import begin, read_envelope, store_events
+from ingest.http.fetcher import Fetcher
+from ingest.stream import knots
+from ingest.stream.knots import EventStream, begin, read_envelope, store_events
 from tests.ingest.asked import KNOT, REPOSITORY, World, did, fetch
 from tests.waiting import LONG_SECONDS, wait_for
 
@@ -103,7 +102,7 @@ def test_a_stream_that_begins_again_changes_nothing_and_wakes_nobody(world: Worl
 
 
 def test_of_a_repository_the_newest_pushes_are_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pushes, "KEPT", 3)
+    monkeypatch.setattr(knots, "KEPT", 3)
     for start in (0, 4):
         told(world, *(push(number) for number in range(start, start + 4)))
     kept = world.rows("select happened_at from ref_updates order by 1")
@@ -157,7 +156,7 @@ EVENTS = some.fixed_dictionaries(
 @given(frames=some.lists(EVENTS.map(json.dumps) | JSON.map(json.dumps) | some.text() | some.binary(), max_size=5))
 def test_whatever_a_host_sends_is_kept_within_bounds_or_dropped(world: World, frames: list[str | bytes]) -> None:
     store_events(world.store, KNOT, [event for frame in frames if (event := read_envelope(frame))])
-    assert world.rows("select count(*) from ref_updates")[0][0] <= pushes.KEPT
+    assert world.rows("select count(*) from ref_updates")[0][0] <= knots.KEPT
     assert begin(world.store, KNOT) <= to_microseconds(world.store.wall() + timedelta(hours=1)) * 1_000
 
 

@@ -5,11 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from ingest.ask_attestations import Checked, check_attestation
+from ingest.atproto.identity import resolve
+from ingest.atproto.record_proof import ProofProblem, prove_record
 from ingest.clock import wall_now
-from ingest.identity import resolve
-from ingest.net import Fetcher
-from ingest.record_proof import ProofProblem, prove_record
+from ingest.http.fetcher import Fetcher
+from ingest.lookups.attestations import Checked, check_attestation
 from tests.peers.network import Account, RealNetwork
 
 OWN = "org.sunstead"

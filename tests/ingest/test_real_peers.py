@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from ingest.ask_identities import fetch_identities
-from ingest.ask_patches import fetch_patches
 from ingest.clock import wall_now
-from ingest.jetstream import Listener, Subscription
-from ingest.net import Fetcher
-from ingest.records import REGISTRY
-from ingest.store import Store
-from ingest.watch import add_maintainer
+from ingest.http.fetcher import Fetcher
+from ingest.lookups.identities import fetch_identities
+from ingest.lookups.patches import fetch_patches
+from ingest.records.registry import REGISTRY
+from ingest.records.watched import add_maintainer
+from ingest.store.database import Store
+from ingest.stream.jetstream import Listener, Subscription
 from tests.ingest.backfilled import run_backfill, sources, standing
 from tests.ingest.conftest import Open
 from tests.ingest.stream import CREATED, PULL, REPOSITORY, SEED, SOURCE, STATUS, VOUCH, rows, settled

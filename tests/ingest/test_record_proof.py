@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.dag_cbor import CborProblem, Link, decode, encode
-from ingest.record_proof import ProofProblem, prove_record
-from ingest.signatures import CURVES, KeyProblem, read_key
+from ingest.atproto.cbor import CborProblem, Link, decode, encode
+from ingest.atproto.record_proof import CURVES, KeyProblem, ProofProblem, prove_record, read_key
 from tests.ingest.signed import P256, SECP256K1, SignedAccount, Signer, base58
 from tests.ingest.stream import ANA, MARA
 

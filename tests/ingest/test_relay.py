@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from websockets.sync.server import ServerConnection, serve
 
-from ingest.batch import Events, joined, read_batch
-from ingest.inbox import Chunk
-from ingest.relay import CHUNK_FRAMES, FrameTooLarge, Relay
-from ingest.store import Store
+from ingest.store.database import Store
+from ingest.stream.batch import Events, joined, read_batch
+from ingest.stream.jetstream import Chunk
+from ingest.stream.socket_process import CHUNK_FRAMES, FrameTooLarge, Relay
 from tests.ingest.conftest import Open
 from tests.ingest.listening import Start, assert_whole, listen, peer, wait_for_frame, written
 from tests.ingest.stream import MARA, PULL, Frames
@@ -26,9 +26,9 @@ __all__ = ["listen"]  # a fixture
 LIMIT = 1_000_000
 HOLDS_A_RELAY = """
 import asyncio, sys
-from ingest.batch import Events, joined, read_batch
-from ingest.inbox import Chunk
-from ingest.relay import Relay
+from ingest.stream.batch import Events, joined, read_batch
+from ingest.stream.jetstream import Chunk
+from ingest.stream.socket_process import Relay
 
 async def hold() -> None:
     async with Relay(sys.argv[1], 1000) as relay:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ingest import watch
-from ingest.store import Store
+from ingest.records import watched as watch
+from ingest.store.database import Store
 from tests.ingest.stream import (
     ANA,
     MALLORY,

@@ -12,10 +12,10 @@ import duckdb
 import msgspec
 import pytest
 
-from ingest import archive
-from ingest import restore as restoring
-from ingest.backup_files import MANIFEST, BackupProblem, file_of, is_name
-from ingest.load import load
+from ingest.backup import restore as restoring
+from ingest.backup.manifest import MANIFEST, BackupProblem, file_of, is_name
+from ingest.store import archive
+from ingest.stream.load import load
 from tests.ingest.kept_state import (
     back_up,
     files_of,

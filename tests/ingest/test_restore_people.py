@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ingest import erase
-from ingest.archive import adopt, archive
-from ingest.backup_files import BackupProblem, Places
-from ingest.snapshot import publish
-from ingest.store import Store
+from ingest.backup.manifest import BackupProblem, Places
+from ingest.erasure import erase
+from ingest.store.archive import adopt, archive
+from ingest.store.database import Store
+from ingest.store.snapshots import publish
 from tests.ingest.erased import LATE, story
 from tests.ingest.kept_state import back_up, make_drive, open_drive, places_below, put_back
 from tests.ingest.planted import GONE, folders_below, traces

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from ingest.archive import adopt, archive, read_log
-from ingest.backup_files import Places
-from ingest.erase import erase
-from ingest.long_texts import LongTexts
-from ingest.missing_store import FromSnapshot, restore_snapshot
-from ingest.snapshot import publish
-from ingest.store import Store
+from ingest.backup.manifest import Places
+from ingest.backup.missing_store import FromSnapshot, restore_snapshot
+from ingest.erasure.erase import erase
+from ingest.store.archive import adopt, archive, read_log
+from ingest.store.database import Store
+from ingest.store.long_texts import LongTexts
+from ingest.store.snapshots import publish
 from tests.ingest.erased import LATE
 from tests.ingest.kept_state import NOW, files_of, make_drive, open_drive
 from tests.ingest.planted import GONE, folders_below

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ingest.backups import backups
-from ingest.patches import PatchProblem, load_patch, store_patch
-from ingest.retention import drop_old_diffs, drop_stray_diffs
-from ingest.store import Store
+from ingest.backup.manifest import backups
+from ingest.erasure.retention import drop_old_diffs, drop_stray_diffs
+from ingest.git.patches import PatchProblem, load_patch, store_patch
+from ingest.store.database import Store
 from tests.ingest.stream import ANA, MARA, REPO, SEED, Frames, at, pull_uri, rows, take
 
 

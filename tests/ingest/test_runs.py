@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from ingest.ask_runs import state_of
-from ingest.forge import pipelines
-from ingest.net import Fetcher
-from ingest.plain_words import FetchProblem
+from ingest.errors import FetchProblem
+from ingest.http.fetcher import Fetcher
+from ingest.lookups.ci_runs import state_of
+from ingest.lookups.forge import pipelines
 from tests.ingest.asked import DIFF, NOW, PACKED, REPOSITORY, World, cid_of, did, log_record
 from tests.ingest.peer import Peer, Start, response
 

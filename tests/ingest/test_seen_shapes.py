@@ -6,8 +6,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest import seen_shapes
-from ingest.seen_shapes import Sample
+from ingest.stream import inspect
+from ingest.stream.inspect import Sample
 from tests.ingest.stream import ANA, CREATED, MARA, PULL, STRANGER, VOUCH, Frames
 
 KNOWN = {VOUCH: frozenset({"kind", "createdAt"}), PULL: frozenset({"title", "target", "rounds", "createdAt"})}
@@ -73,17 +73,17 @@ def test_a_record_that_is_no_object_is_told_as_such() -> None:
 
 def test_hostile_numbers_of_collections_and_fields_are_bounded() -> None:
     frames = Frames()
-    for number in range(seen_shapes.COLLECTION_LIMIT + 50):
+    for number in range(inspect.COLLECTION_LIMIT + 50):
         frames.commit(ANA, f"com.example.c{number}", "1", {})
     for number in range(10):
         frames.commit(ANA, "com.example.c0", "1", {f"{number}-{index}" + "x" * 500: 1 for index in range(200)})
     told = sampled(frames)
-    assert len(told["collections"]) == seen_shapes.COLLECTION_LIMIT  # ty: ignore[invalid-argument-type]
+    assert len(told["collections"]) == inspect.COLLECTION_LIMIT  # ty: ignore[invalid-argument-type]
     assert told["commits_of_further_collections"] == 50
     found = one(frames, "com.example.c0")
-    assert len(found["fields"]) == seen_shapes.FIELD_LIMIT  # ty: ignore[invalid-argument-type]
-    assert found["further_fields"] == 2000 - seen_shapes.FIELD_LIMIT
-    assert max(map(len, found["fields"])) <= seen_shapes.NAME_LIMIT  # ty: ignore[invalid-argument-type]
+    assert len(found["fields"]) == inspect.FIELD_LIMIT  # ty: ignore[invalid-argument-type]
+    assert found["further_fields"] == 2000 - inspect.FIELD_LIMIT
+    assert max(map(len, found["fields"])) <= inspect.NAME_LIMIT  # ty: ignore[invalid-argument-type]
 
 
 def test_depth_and_length_of_a_record_are_bounded() -> None:
@@ -93,8 +93,8 @@ def test_depth_and_length_of_a_record_are_bounded() -> None:
     frames = Frames()
     frames.commit(ANA, VOUCH, MARA, {"deep": deep, "long": list(range(10_000))})
     fields = one(frames, VOUCH)["fields"]
-    assert fields["long[]"]["types"] == {"integer": seen_shapes.ITEM_LIMIT}  # ty: ignore[not-subscriptable]
-    assert max(path.count("a") for path in fields) < seen_shapes.DEPTH_LIMIT + 1  # ty: ignore[not-iterable]
+    assert fields["long[]"]["types"] == {"integer": inspect.ITEM_LIMIT}  # ty: ignore[not-subscriptable]
+    assert max(path.count("a") for path in fields) < inspect.DEPTH_LIMIT + 1  # ty: ignore[not-iterable]
 
 
 json_values = st.recursive(

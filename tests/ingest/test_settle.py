@@ -2,11 +2,11 @@
 
 import pytest
 
-import ingest.settle
-from ingest.derive import derive
-from ingest.load import load
-from ingest.settle import settle, settle_changed
-from ingest.store import Store
+import ingest.records.pull_state
+from ingest.records.derive import derive
+from ingest.records.pull_state import settle, settle_changed
+from ingest.store.database import Store
+from ingest.stream.load import load
 from tests.ingest.stream import (
     ANA,
     CREATED,
@@ -216,7 +216,7 @@ def test_what_is_settled_is_not_settled_again_until_an_input_changes(
     frames = world()
     take(store, frames)
     runs: list[Store] = []
-    monkeypatch.setattr(ingest.settle, "settle", lambda store: runs.append(store) or settle(store))
+    monkeypatch.setattr(ingest.records.pull_state, "settle", lambda store: runs.append(store) or settle(store))
     settle_changed(store)
     assert runs == []
     frames.status(SEED, ONE, "merged")

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from ingest import snapshot
-from ingest.snapshot import PublishProblem, SnapshotReader, current_number, publish
-from ingest.store import Store
+from ingest.store import snapshots
+from ingest.store.database import Store
+from ingest.store.snapshots import PublishProblem, SnapshotReader, current_number, publish
 from tests.sources import PROJECT
 from tests.waiting import LONG_SECONDS, wait_for
 
 TRY_TO_OPEN = """
 import sys
 from pathlib import Path
-from ingest.store import Store, StoreProblem
+from ingest.store.database import Store, StoreProblem
 try:
     Store.open(Path(sys.argv[1]))
     print("opened")
@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def reader(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SnapshotReader]:
     """One that looks for a newer snapshot at every request."""
-    monkeypatch.setattr(snapshot, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(snapshots, "LOOK_SECONDS", 0.0)
     opened = SnapshotReader(folder)
     yield opened
     opened.close()
@@ -171,7 +171,7 @@ def test_the_pointer_always_names_a_whole_snapshot(store: Store, folder: Path) -
         while not stop.is_set():
             text = (folder / "CURRENT").read_text()
             exists = (folder / f"serve-{text}.duckdb").exists()
-            read.append((text, exists or current_number(folder) >= int(text) + snapshot.KEEP))
+            read.append((text, exists or current_number(folder) >= int(text) + snapshots.KEEP))
 
     thread = threading.Thread(target=look)
     thread.start()
@@ -217,7 +217,7 @@ def test_a_publish_that_fails_says_why_and_the_one_before_it_serves_on(
     publish(store, folder)
     put(store, 2)
     # A number is never used twice, so the next one is told before anything lies in its way.
-    monkeypatch.setattr(snapshot, "_numbers", lambda _: {})
+    monkeypatch.setattr(snapshots, "_numbers", lambda _: {})
     assert callable(spoil)
     spoil(folder)
     with pytest.raises(PublishProblem, match=why):
@@ -365,7 +365,7 @@ def test_a_folder_that_is_a_file_is_a_problem_in_words(store: Store, folder: Pat
 
 
 def test_without_room_nothing_is_copied(store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot, "SPARE_BYTES", 10**18)
+    monkeypatch.setattr(snapshots, "SPARE_BYTES", 10**18)
     with pytest.raises(PublishProblem, match=r"no room for a snapshot of \d+ MB: free some space"):
         publish(store, folder)
     assert list(folder.iterdir()) == []

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.status import FILE_BYTES, Heartbeat, Status, encode, read_status, write_page
+from ingest.worker.status import FILE_BYTES, Heartbeat, Status, encode, read_status, write_page
 from tests.waiting import wait_for
 
 texts = st.one_of(st.none(), st.text(max_size=2000))
@@ -111,7 +111,7 @@ def test_a_thousand_reads_beside_a_writer_are_all_whole(tmp_path: Path) -> None:
 
 
 def test_a_change_is_written_at_once_and_a_stop_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ingest.status.BEAT_SECONDS", 600.0)  # nothing is written but what changed
+    monkeypatch.setattr("ingest.worker.status.BEAT_SECONDS", 600.0)  # nothing is written but what changed
     path, ask = tmp_path / "status.json", [Status(written_at=0.0)]
     with beating(path, ask):
         wait_for(lambda: read_status(path) is not None)

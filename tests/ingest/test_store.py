@@ -13,8 +13,8 @@ import duckdb
 import pytest
 
 from ingest.clock import to_microseconds
-from ingest.store import SCHEMA_VERSION, Store, StreamClock
-from ingest.unopened import StoreProblem
+from ingest.errors import StoreProblem
+from ingest.store.database import SCHEMA_VERSION, Store, StreamClock
 from tests.conftest import count
 from tests.ingest.stream import ANA, FIRST_US, MARA, SEED, SOURCE, rows
 from tests.sources import PROJECT
@@ -24,7 +24,7 @@ SEEN = datetime(2026, 10, 1)
 HOLD = """
 import sys
 from pathlib import Path
-from ingest.store import Store
+from ingest.store.database import Store
 store = Store.open(Path(sys.argv[1]))
 print("open", flush=True)
 sys.stdin.read()
@@ -33,9 +33,9 @@ sys.stdin.read()
 LOAD_FOR_EVER = """
 import sys
 from pathlib import Path
-from ingest.derive import derive
-from ingest.load import load
-from ingest.store import Store
+from ingest.records.derive import derive
+from ingest.stream.load import load
+from ingest.store.database import Store
 from tests.ingest.stream import ANA, FIRST_US, SOURCE, Frames
 store = Store.open(Path(sys.argv[1]))
 frames = Frames([b""] * ((store.bind(SOURCE) - FIRST_US) // 1_000_000 + 1) if store.bind(SOURCE) else [])
@@ -54,8 +54,8 @@ for turn in range(1_000_000):
 FILL_THE_LOG = """
 import sys
 from pathlib import Path
-from ingest.load import load
-from ingest.store import Store
+from ingest.stream.load import load
+from ingest.store.database import Store
 from tests.ingest.stream import ANA, MARA, SOURCE, Frames
 store = Store.open(Path(sys.argv[1]))
 store.bind(SOURCE)

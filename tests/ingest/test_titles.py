@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.titles import MARKS, TITLE_SAYS
+from ingest.history_import.checks import MARKS, TITLE_SAYS
 
 Says = Callable[[str | None], list[str] | None]
 

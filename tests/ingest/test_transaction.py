@@ -4,8 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ingest.store import Store
-from ingest.transaction import PARSED, PARSED_CHARACTERS
+from ingest.store.database import Store
+from ingest.store.transaction import PARSED, PARSED_CHARACTERS
 from tests.ingest.conftest import Open
 from tests.ingest.stream import rows
 from tests.sources import PROJECT
@@ -66,7 +66,7 @@ def test_several_statements_in_one_text_are_all_executed(store: Store) -> None:
 INTERRUPTED = """
 import os, signal, sys, threading, time
 from pathlib import Path
-from ingest.store import Store
+from ingest.store.database import Store
 
 store = Store.open(Path(sys.argv[1]))
 threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()

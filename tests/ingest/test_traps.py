@@ -17,11 +17,11 @@ from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 from websockets.sync.server import ServerConnection, serve
 
-from ingest.event_streams import EventStream
-from ingest.jetstream import Listener, Subscription
-from ingest.net import Fetcher
-from ingest.sampling import SampleProblem, listen
-from ingest.store import Store
+from ingest.http.fetcher import Fetcher
+from ingest.store.database import Store
+from ingest.stream.inspect import SampleProblem, listen
+from ingest.stream.jetstream import Listener, Subscription
+from ingest.stream.knots import EventStream
 from tests.ingest.git_world import REPO_DID, Knot, Place, Work
 from tests.ingest.stream import ANA, BLOB, MALLORY, MARA, REPO, SEED, STATUS, VOUCH, Frames, at, pull_uri, rows, take
 from tests.waiting import wait_for

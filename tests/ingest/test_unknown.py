@@ -5,9 +5,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.derive import derive
-from ingest.load import load
-from ingest.store import Store
+from ingest.records.derive import derive
+from ingest.store.database import Store
+from ingest.stream.load import load
 from tests.conftest import count
 from tests.ingest.conftest import Open
 from tests.ingest.stream import ANA, MARA, SOURCE, STATUS, VOUCH, Frames, at, digest_of, pull_uri, rows, take
@@ -92,7 +92,7 @@ def test_a_crash_in_the_middle_of_a_batch_counts_nothing_twice(open_store: Open,
     store = open_store("crashed")
     load(store, SOURCE, frames)
     with monkeypatch.context() as patched:
-        patched.setattr("ingest.store.Transaction.inputs_changed", lambda self: 1 / 0)
+        patched.setattr("ingest.store.database.Transaction.inputs_changed", lambda self: 1 / 0)
         try:
             derive(store)
         except ZeroDivisionError:

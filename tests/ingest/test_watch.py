@@ -4,9 +4,9 @@ from datetime import datetime
 
 import pytest
 
-from ingest import watch
-from ingest.store import Store
-from ingest.watch import REVIEWS, UnknownRepository, add_maintainer, find_repository, set_review
+from ingest.records import watched
+from ingest.records.watched import REVIEWS, UnknownRepository, add_maintainer, find_repository, set_review
+from ingest.store.database import Store
 from tests.ingest.stream import ANA, MALLORY, MARA, REPO, REPOSITORY, SEED, Frames, at, rows, take
 
 NOW = datetime(2026, 11, 20)
@@ -92,8 +92,8 @@ def test_an_unknown_repository_changes_nothing_and_says_what_to_do(town: Store) 
 
 
 def test_a_recording_has_every_repository_watched_that_it_holds(town: Store) -> None:
-    assert watch.watch_everything(town, NOW) == 2
-    assert watch.watch_everything(town, NOW) == 0
+    assert watched.watch_everything(town, NOW) == 2
+    assert watched.watch_everything(town, NOW) == 0
     mine = f"at://{MALLORY}/{REPOSITORY}/lantern"
     assert rows(town, WATCHED) == [(mine, "deterministic", at(1)), (REPO, "deterministic", at(0))]
 

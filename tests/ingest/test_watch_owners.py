@@ -4,9 +4,9 @@ from datetime import datetime
 
 import pytest
 
-from ingest.settle import settle
-from ingest.store import Store
-from ingest.watch import add_maintainer, is_known
+from ingest.records.pull_state import settle
+from ingest.records.watched import add_maintainer, is_known
+from ingest.store.database import Store
 from tests.ingest.stream import ANA, MALLORY, MARA, REPO, REPOSITORY, SEED, Frames, at, pull_uri, rows, take
 
 NOW = datetime(2026, 11, 20)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ingest.clock import from_microseconds
-from ingest.store import Store
+from ingest.store.database import Store
 from tests.conftest import Count
 from tests.ingest.stream import (
     ANA,

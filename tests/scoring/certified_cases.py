@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from scoring.learning.certify import Settled, Terms
+from scoring.certificates.issue import Settled, Terms
 
 NOW = datetime(2026, 3, 10, 12, 30)
 MODEL = "ab" * 32

@@ -7,8 +7,8 @@ import numpy as np
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from scoring.graph import Edges
-from scoring.policy import Parameters
+from scoring.config.policy import Parameters
+from scoring.trust.graph import Edges
 
 Vouch = tuple[int, int, float]
 

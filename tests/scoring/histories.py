@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from scoring.learning.lanes import Judged
+from scoring.certificates.lane_counts import Judged
 
 Generator = np.random.Generator
 

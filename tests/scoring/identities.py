@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 from random import Random
 
-from scoring.content.change import Change, FileChange, Hunk, Line, Mail
-from scoring.content.submission import Account, Knowledge, Submission
+from scoring.diff.change import Change, FileChange, Hunk, Line, Mail
+from scoring.scanners.submission import Account, Knowledge, Submission
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Lock files and manifests, and what the scanner of dependencies says of a change of one."""
 
-from scoring.evidence.dependencies import scan
+from scoring.scanners.dependencies import scan
 from tests.scoring.patched import submission
 
 PACKAGE_JSON = """{

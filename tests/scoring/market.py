@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from pyarrow import parquet
 
-from scoring.graph import Edges
+from scoring.trust.graph import Edges
 
 
 @dataclass(frozen=True, slots=True, eq=False)

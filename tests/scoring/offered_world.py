@@ -11,8 +11,8 @@ from datetime import datetime
 from functools import cache
 from pathlib import Path
 
-from ingest.settle import settle
-from scoring.told_settings import switch_shadow
+from ingest.records.pull_state import settle
+from scoring.handlers.settings import switch_shadow
 from tests.ingest.stream import ANA, BLOB, MARA, REPO, Frames, pull_uri
 from tests.pipeline import Result, opened
 from tests.scoring.offered import CLEAN, offer

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from difflib import unified_diff
 from typing import Any
 
-from scoring.content.change import Change
-from scoring.content.reading import read_change
-from scoring.content.submission import Knowledge, Submission
+from scoring.diff.change import Change
+from scoring.diff.parser import read_change
+from scoring.scanners.submission import Knowledge, Submission
 
 
 def patch(path: str, before: str, after: str, context: int = 3) -> str:

@@ -1,6 +1,6 @@
 """Patches that tests of the reading share: one small change, and mails around it."""
 
-from scoring.content.change import FileChange, Hunk
+from scoring.diff.change import FileChange, Hunk
 
 SUM = """diff --git a/sum.py b/sum.py
 index 1111111..2222222 100644

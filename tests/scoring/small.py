@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from ingest.derive import derive
-from ingest.load import load
+from ingest.records.derive import derive
+from ingest.stream.load import load
 from tests.ingest.stream import MARA, REPO, SEED, SOURCE, Frames, at, pull_uri
 from tests.pipeline import Result
 

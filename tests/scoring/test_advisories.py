@@ -9,12 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as some
 from packaging.version import InvalidVersion, Version
 
-from ingest.advisories import import_osv
-from ingest.store import Store
+from ingest.lookups.osv import import_osv
+from ingest.store.database import Store
 from scoring.packages.entry import Package
-from scoring.packages.matching import Event, Kind, is_affected
-from scoring.packages.versions import is_lower, parse_version
-from scoring.read_advisories import advisories_in, find_advisories
+from scoring.packages.versions import Event, Kind, is_affected, is_lower, parse_version
+from scoring.scanners.dependencies import advisories_in, find_advisories
 from tests.ingest.osv_records import folder_of, record
 
 

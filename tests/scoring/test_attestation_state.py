@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.attestations import STALE, Accepted, Attested, State, attestation_state
+from scoring.gate.attestations import STALE, Accepted, Attested, State, attestation_state
 from tests.ingest.stream import ANA, MARA
 
 NOW = datetime(2026, 9, 21, 15)

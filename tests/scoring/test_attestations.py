@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from ingest.ask_attestations import fetch_attestations
-from scoring.attestations import STALE, State
-from scoring.read_attestations import attestation_states
-from scoring.repository_settings import DEFAULTS
-from scoring.told_settings import write_settings
+from ingest.lookups.attestations import fetch_attestations
+from scoring.config.repository import DEFAULTS
+from scoring.gate.attestations import STALE, State
+from scoring.handlers.settings import write_settings
+from scoring.pipeline.circumstances import attestation_states
 from tests.ingest.signed import SignedAccount, SignedNetwork, Signer
 from tests.ingest.stream import ANA, CREATED, MALLORY, MARA, REPO, SEED, Frames, at, pull_uri
 from tests.pipeline import Result, prepared

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.audit import Ballot, Judged, audit_odds, draw_audit
-from scoring.policy import AuditRules
-from scoring.verdict import Draw
+from scoring.config.policy import AuditRules
+from scoring.gate.audit import Ballot, Judged, audit_odds, draw_audit
+from scoring.types import Draw
 
 KEY, OTHER = b"one key", b"another key"
 RULES = AuditRules()

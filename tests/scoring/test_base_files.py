@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ingest import base_files
-from ingest.mirror import mirror_path
-from scoring.base_files import base_files_in
+from ingest.git import base_files
+from ingest.git.mirror import mirror_path
+from scoring.review.base_files import base_files_in
 from tests.ingest.git_world import Work
 from tests.pipeline import Result
 from tests.scoring.patched import change

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.briefing import HELD, NO_PROBABILITY, SAMPLED, briefing, calibrated
-from scoring.conditions import STRENGTH
-from scoring.verdict import Estimate, Lane, Reason, Verdict
+from scoring.explain.spoken import HELD, NO_PROBABILITY, SAMPLED, briefing, calibrated
+from scoring.gate.conditions import STRENGTH
+from scoring.types import Estimate, Lane, Reason, Verdict
 
 KNOWN_OF_ANA = Estimate(0.9, 0.8, 0.96, 41)
 HOSTILE = st.sampled_from(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.calibration import (
+from scoring.models.calibration import (
     EDGE,
     FITS,
     NAMES,

@@ -7,17 +7,16 @@ import msgspec
 import numpy as np
 import pytest
 
-from scoring.certified import Known, LaneOutcome, Opening, RepositoryOutcomes, thresholds_from
-from scoring.decisions import to_json
-from scoring.explain import lane_notice, sentence
-from scoring.explain_plain import plain_sentence
-from scoring.gate import decide_person
-from scoring.lane_offer import Offer
-from scoring.learning.certify import certify
-from scoring.own_rules import thresholds_under
-from scoring.rules import Thresholds
-from scoring.shaping import read_thresholds
-from scoring.verdict import Estimate, Evidence, Lane
+from scoring.certificates.in_force import Known, LaneOutcome, Opening, RepositoryOutcomes, thresholds_from
+from scoring.certificates.issue import certify
+from scoring.certificates.lane_offer import Offer
+from scoring.config.repository import thresholds_under
+from scoring.explain.sentences import lane_notice, plain_sentence, sentence
+from scoring.gate.decide import decide_person
+from scoring.pipeline.decisions import to_json
+from scoring.pipeline.stored import read_thresholds
+from scoring.thresholds import Thresholds
+from scoring.types import Estimate, Evidence, Lane
 from tests.scoring.certified_cases import MODEL, NOW, TERMS, settled
 
 CERTIFICATE = certify(settled(), TERMS, {}, NOW)

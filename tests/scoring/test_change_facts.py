@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from scoring import read
-from scoring.read import ChangeFacts
+from scoring.queries import read
+from scoring.queries.read import ChangeFacts
 from tests.ingest.stream import ANA, MARA
 from tests.pipeline import Result
 from tests.scoring.offered_world import SECOND, THIRD, offered_world
 from tests.scoring.small import OFFERED
 from tests.triage.acting_site import BEN, ActingSite, acting_site
 from tests.triage.lane_site import NEXT, OTHER, lane_site
-from triage.rows import fact_lines
+from triage.presenters.rows import fact_lines
 
 TOUCHED = """
 insert or replace into touched_files

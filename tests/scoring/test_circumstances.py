@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from scoring.circumstances import Moment, read_circumstances
-from scoring.inputs import judge_inputs, read_inputs
-from scoring.policy import AuditRules
-from scoring.rules import RepositoryRules
-from scoring.verdict import AccountChange, Circumstances, Draw, Lane
+from scoring.config.policy import AuditRules
+from scoring.gate.inputs import judge_inputs, read_inputs
+from scoring.pipeline.circumstances import Moment, read_circumstances
+from scoring.thresholds import RepositoryRules
+from scoring.types import AccountChange, Circumstances, Draw, Lane
 from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, Frames, at, pull_uri
 from tests.pipeline import OPEN_LANE, Later, Result, opened
 from tests.scoring.offered import CLEAN, end_lookups, offer

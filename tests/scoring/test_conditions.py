@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.conditions import CHECKS, NO_CHANGE, ORDINARY, STRENGTH, TO_A_PERSON, lane_conditions
-from scoring.explain import SENTENCES, explain, sentence, would_change
-from scoring.gate import decide, decide_change, judge_change
-from scoring.rules import CONDITIONS, Condition, Thresholds
-from scoring.verdict import AccountChange, Attestation, Circumstances, Content, Draw, Evidence, Lane, LaneClosed, Reason
+from scoring.explain.sentences import SENTENCES, explain, sentence, would_change
+from scoring.gate.conditions import CHECKS, NO_CHANGE, ORDINARY, STRENGTH, TO_A_PERSON, lane_conditions
+from scoring.gate.decide import decide, decide_change, judge_change
+from scoring.thresholds import CONDITIONS, Condition, Thresholds
+from scoring.types import AccountChange, Attestation, Circumstances, Content, Draw, Evidence, Lane, LaneClosed, Reason
 from tests.scoring.test_gate import BETTER, CLEAR, KNOWN, OPEN, estimate, evidences
 from tests.scoring.test_gate_content import contents
 

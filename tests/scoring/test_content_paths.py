@@ -2,8 +2,8 @@
 
 import pytest
 
-from scoring.content.change import FileChange
-from scoring.content.paths import (
+from scoring.diff.change import FileChange
+from scoring.diff.paths import (
     Kind,
     Rank,
     has_role,

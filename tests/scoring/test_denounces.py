@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.denounces import Denounced, judge_denounces
-from scoring.graph import Edges
-from scoring.policy import Parameters
-from scoring.trust import first_passage
+from scoring.config.policy import Parameters
+from scoring.trust.denounces import Denounced, judge_denounces
+from scoring.trust.first_passage import first_passage
+from scoring.trust.graph import Edges
 from tests.scoring.graphs import Vouch, advogato, edges_of, graphs, parameters, people
 
 DEFAULTS = Parameters()

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from scoring.content.change import Line
-from scoring.content.finding import Severity
-from scoring.content.reading import read_change
-from scoring.content.submission import Submission
-from scoring.evidence.dependencies import scan
-from scoring.packages import comparison, files
+from scoring.diff.change import Line
+from scoring.diff.parser import read_change
+from scoring.packages import compare, files
 from scoring.packages.entry import Entry, Item, View
 from scoring.packages.files import format_of
+from scoring.scanners.dependencies import scan
+from scoring.scanners.submission import Submission
+from scoring.types import Severity
 from tests.scoring.manifests import PACKAGE_JSON, PACKAGE_LOCK, added, told
 from tests.scoring.patched import submission
 
@@ -166,7 +166,7 @@ def test_a_package_with_an_install_script_weighs_more() -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 17, 40, 41, 10_000])
 def test_no_more_is_read_of_a_change_than_so_many_characters(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    monkeypatch.setattr(comparison, "CHARACTERS", size)
+    monkeypatch.setattr(compare, "CHARACTERS", size)
     read: list[str] = []
     added = "".join(f"+package-{number}==1.0\n" for number in range(20))
     text = "".join(
@@ -179,9 +179,9 @@ def test_no_more_is_read_of_a_change_than_so_many_characters(monkeypatch: pytest
         return iter(())
 
     formats = {name: replace(files.FORMATS[0], read=reading) for name in ("requirements.txt", "requirements-dev.txt")}
-    monkeypatch.setattr(comparison, "format_of", formats.get)
+    monkeypatch.setattr(compare, "format_of", formats.get)
     change = read_change(text)
-    found = comparison.comparisons(change)
+    found = compare.comparisons(change)
     whole = [line.text + "\n" for file in change.files for line in file.added()]
     assert read == whole[: len(read)]
     assert len("".join(read)) <= size
@@ -190,7 +190,7 @@ def test_no_more_is_read_of_a_change_than_so_many_characters(monkeypatch: pytest
 
 
 def test_a_file_that_is_longer_than_what_is_read_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comparison, "CHARACTERS", 30)
+    monkeypatch.setattr(compare, "CHARACTERS", 30)
     text = "diff --git a/go.sum b/go.sum\nnew file mode 100644\n--- /dev/null\n+++ b/go.sum\n@@ -0,0 +1,2 @@\n"
     text += "+example.test/a v1.0.0 h1:aaaa=\n+example.test/b v1.0.0 h1:bbbb=\n"
     (told,) = [one for one in scan(Submission(read_change(text))) if one.rule == "too_many"]

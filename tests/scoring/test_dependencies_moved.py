@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from scoring.content.change import Line
-from scoring.content.finding import Severity
-from scoring.content.submission import Advisory
-from scoring.evidence.dependencies import SCANNER, scan
+from scoring.diff.change import Line
 from scoring.packages.entry import Package, View
 from scoring.packages.files import FORMATS, Format
+from scoring.scanners.dependencies import SCANNER, scan
+from scoring.scanners.submission import Advisory
+from scoring.types import Severity
 from tests.growth import in_linear_time
 from tests.scoring.manifests import CARGO_LOCK, GEMFILE_LOCK, PACKAGE_JSON, PACKAGE_LOCK, POETRY_LOCK, YARN_LOCK, told
 from tests.scoring.patched import submission

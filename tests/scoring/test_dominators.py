@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from scoring.dominators import find_dominators, hangs_on_one, immediate_dominators
-from scoring.policy import Parameters
-from scoring.transfers import Transfers, find_transfers
-from scoring.trust import first_passage
+from scoring.config.policy import Parameters
+from scoring.trust.dominators import find_dominators, hangs_on_one, immediate_dominators
+from scoring.trust.first_passage import Transfers, find_transfers, first_passage
 from tests.growth import in_linear_time
 from tests.scoring.graphs import Vouch, edges_of, graphs, parameters, people, random_edges, region, walks, young_forge
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scoring.edge_files import FileProblem, parse_moment, printable, read_edges, read_seeds, some_of, write_table
+from scoring.trust.files import FileProblem, parse_moment, printable, read_edges, read_seeds, some_of, write_table
 
 NOON = 1_577_880_000_000_000  # 2020-01-01T12:00Z in microseconds
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ingest.erase import erase
-from scoring.estimated_lanes import estimated_lanes, openings
-from scoring.lane_offer import Offer, check_offer
-from scoring.told_closures import STRUCK, end_estimate, open_on_estimate
+from ingest.erasure.erase import erase
+from scoring.certificates.lane_offer import Offer, check_offer
+from scoring.handlers.closures import STRUCK, end_estimate, open_on_estimate
+from scoring.pipeline.estimated_lanes import estimated_lanes, openings
 from tests.ingest.planted import KEY, folders_below
 from tests.ingest.stream import ANA, MALLORY, REPO, SOURCE, at
 from tests.pipeline import Result

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.estimators import factors, shrunk_rate
-from scoring.verdict import Evidence
+from scoring.models.registry import factors, shrunk_rate
+from scoring.types import Evidence
 
 PRIOR, STRENGTH = 0.55, 5.0
 counts = st.integers(0, 5000)

@@ -10,13 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring import certified, conditions, gate
-from scoring.claude_answers import Why
-from scoring.conditions import ORDINARY
-from scoring.estimators import factors
-from scoring.explain import FACTOR_LABELS, SENTENCES, explain, factor_label, sentence, would_change
-from scoring.explain_content import MISSING_WORDS
-from scoring.figures import (
+from scoring.certificates import in_force
+from scoring.explain.content import MISSING_WORDS
+from scoring.explain.sentences import FACTOR_LABELS, SENTENCES, explain, factor_label, sentence, would_change
+from scoring.formatting import (
     bad_interval,
     bad_percent,
     basis_points,
@@ -29,9 +26,13 @@ from scoring.figures import (
     trust_bound,
     trust_figure,
 )
-from scoring.gate import judge, judge_change
-from scoring.rules import Thresholds
-from scoring.verdict import Attestation, Content, Evidence, Lane, Reason
+from scoring.gate import conditions, decide
+from scoring.gate.conditions import ORDINARY
+from scoring.gate.decide import judge, judge_change
+from scoring.models.registry import factors
+from scoring.review.answers import Why
+from scoring.thresholds import Thresholds
+from scoring.types import Attestation, Content, Evidence, Lane, Reason
 
 SHUT = Thresholds()
 OPEN = Thresholds(t_high=0.90, certified=True)
@@ -54,7 +55,7 @@ def line(evidence: Evidence, thresholds: Thresholds = SHUT, content: Content | N
 
 
 def codes_in_the_gate() -> set[str]:
-    sources = (inspect.getsource(module) for module in (gate, conditions, certified))
+    sources = (inspect.getsource(module) for module in (decide, conditions, in_force))
     calls = [node for source in sources for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
     made = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "Reason"]
     written = {str(call.args[0].value) for call in made if isinstance(call.args[0], ast.Constant)}

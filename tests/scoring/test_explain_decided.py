@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.conditions import ORDINARY
-from scoring.explain import SENTENCES, explain
-from scoring.explain_decided import CLAUSES, LONGEST, LONGEST_REASON, ChangeOutline, decided, fit, place_words
-from scoring.gate import judge_change
-from scoring.rules import Thresholds
-from scoring.verdict import Content, Estimate, Evidence, Lane, Param, Reason, ShownFinding, Verdict
+from scoring.explain.decided import CLAUSES, LONGEST, LONGEST_REASON, ChangeOutline, decided, fit, place_words
+from scoring.explain.sentences import SENTENCES, explain
+from scoring.gate.conditions import ORDINARY
+from scoring.gate.decide import judge_change
+from scoring.thresholds import Thresholds
+from scoring.types import Content, Estimate, Evidence, Lane, Param, Reason, ShownFinding, Verdict
 
 KNOWN = Evidence(clean=41, not_clean=1, merged_here=41, settled_here=42, structural_trust=0.9, path=("ana", "mara"))
 CLEAR = Content(risk=0.05, recommended=False)

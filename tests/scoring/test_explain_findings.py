@@ -2,12 +2,12 @@
 
 import pytest
 
-from scoring.evidence import scanners
-from scoring.evidence._rules import rules
-from scoring.evidence.bandit_checks import CHECKS
-from scoring.evidence.build_paths import TOLD
-from scoring.explain_content import FLAG_NAMES
-from scoring.explain_findings import LONGEST_NAME, RULES, SCANNERS, finding_name
+from scoring.explain.content import FLAG_NAMES
+from scoring.explain.findings import LONGEST_NAME, RULES, SCANNERS, finding_name
+from scoring.scanners import scanners
+from scoring.scanners._rules import rules
+from scoring.scanners.bandit_checks import CHECKS
+from scoring.scanners.build_paths import TOLD
 
 KNOWN = [
     *(("dangerous", rule.id) for rule in rules()),

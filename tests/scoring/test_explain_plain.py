@@ -4,10 +4,16 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from scoring.explain import SENTENCES
-from scoring.explain_decided import CLAUSES
-from scoring.explain_plain import ANY_OTHER, PLAIN_SENTENCES, THRESHOLD_PARAMS, plain_notice, plain_sentence
-from scoring.verdict import Param, Reason
+from scoring.explain.decided import CLAUSES
+from scoring.explain.sentences import (
+    ANY_OTHER,
+    PLAIN_SENTENCES,
+    SENTENCES,
+    THRESHOLD_PARAMS,
+    plain_notice,
+    plain_sentence,
+)
+from scoring.types import Param, Reason
 
 
 class Watched(Mapping[str, Param]):

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.conditions import ORDINARY
-from scoring.estimators import clean_needed, shrunk_rate
-from scoring.explain import would_change
-from scoring.explain_ways import WAYS, ways
-from scoring.inputs import Inputs, judge_inputs
-from scoring.learning.counterfactual import LEVERS
-from scoring.rules import Thresholds
-from scoring.verdict import Content, Estimate, Evidence, Lane, Needed, Prediction
+from scoring.explain.sentences import would_change
+from scoring.explain.what_would_change import WAYS, ways
+from scoring.gate.conditions import ORDINARY
+from scoring.gate.inputs import Inputs, judge_inputs
+from scoring.models.counterfactual import LEVERS
+from scoring.models.registry import clean_needed, shrunk_rate
+from scoring.thresholds import Thresholds
+from scoring.types import Content, Estimate, Evidence, Lane, Needed, Prediction
 
 OPEN = Thresholds(t_high=0.90, certified=True)
 CLEAR = Content(risk=0.05, recommended=False)

@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.conditions import ORDINARY
-from scoring.explain import sentence
-from scoring.explain_plain import plain_sentence
-from scoring.gate import decide_change, decide_person, judge
-from scoring.rules import Thresholds
-from scoring.verdict import Content, Draw, Estimate, Evidence, Lane, Prediction, Reason
+from scoring.explain.sentences import plain_sentence, sentence
+from scoring.gate.conditions import ORDINARY
+from scoring.gate.decide import decide_change, decide_person, judge
+from scoring.thresholds import Thresholds
+from scoring.types import Content, Draw, Estimate, Evidence, Lane, Prediction, Reason
 
 OPEN = Thresholds(t_high=0.90, certified=True)
 KNOWN = Evidence(clean=14, not_clean=1, merged_here=14, settled_here=15, structural_trust=0.5, path=("seed", "ana"))

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.conditions import ORDINARY
-from scoring.gate import decide_change, decide_person, judge, judge_change
-from scoring.rules import Thresholds
-from scoring.verdict import Content, Evidence, Lane
+from scoring.gate.conditions import ORDINARY
+from scoring.gate.decide import decide_change, decide_person, judge, judge_change
+from scoring.thresholds import Thresholds
+from scoring.types import Content, Evidence, Lane
 from tests.scoring.test_gate import BETTER, CLEAR, KNOWN, OPEN, STRANGER, estimate, evidences
 
 contents = st.builds(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.content.globs import PATTERNS, PatternProblem, check_patterns, clean_path, matching_pattern
+from scoring.diff.globs import PATTERNS, PatternProblem, check_patterns, clean_path, matching_pattern
 from tests.growth import in_linear_time
 from tests.waiting import LONG_SECONDS
 

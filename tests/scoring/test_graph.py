@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from scoring.eigentrust import eigentrust
-from scoring.graph import Edges, cleaned, order_by_subject, prepare
-from scoring.policy import Parameters
-from scoring.transfers import find_transfers, transfers_within
-from scoring.trust import first_passage
+from scoring.config.policy import Parameters
+from scoring.trust.eigentrust import eigentrust
+from scoring.trust.first_passage import find_transfers, first_passage, transfers_within
+from scoring.trust.graph import Edges, cleaned, order_by_subject, prepare
 from tests.scoring.graphs import edges_of, graphs, parameters, people, vouches_of
 
 DEFAULTS = Parameters()

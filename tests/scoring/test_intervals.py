@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.calibration import Steps, fit_platt, venn_abers
-from scoring.intervals import GROUPS, Behind, interval_of
+from scoring.models.calibration import GROUPS, Behind, Steps, fit_platt, interval_of, venn_abers
 from tests.conftest import count
 
 AT = np.linspace(-1.5, 3.5, 41)

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from ingest.settle import settle
-from ingest.transaction import Rows
-from scoring.content.likeness import likeness_in
-from scoring.content.submission import Knowledge
-from scoring.known_bad import RULE
-from scoring.review_pulls import Reviewing, review_due
+from ingest.records.pull_state import settle
+from ingest.store.transaction import Rows
+from scoring.diff.similarity import likeness_in
+from scoring.review.known_bad import RULE
+from scoring.review.pending import Reviewing, review_due
+from scoring.scanners.submission import Knowledge
 from tests.ingest.stream import MARA, SEED, pull_uri
 from tests.pipeline import Later, Result, by_scanners, prepared
 from tests.scoring.offered import offer

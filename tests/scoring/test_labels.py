@@ -7,9 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.labels import NEVER, Known, arrivals_by, as_known, clean_as_sent, known_by, outcomes, settled
-from scoring.learning.arrivals import HOURS, chance_of_quiet
-from scoring.learning.cases import LABELS, Cases, LabelName
+from scoring.dataset.cases import LABELS, Cases, LabelName
+from scoring.dataset.labels import (
+    HOURS,
+    NEVER,
+    Known,
+    arrivals_by,
+    as_known,
+    chance_of_quiet,
+    clean_as_sent,
+    known_by,
+    outcomes,
+    settled,
+)
 from tests.conftest import count
 from tests.scoring.learning.made import DAY, EVENTS, day, make_cases, simulate
 

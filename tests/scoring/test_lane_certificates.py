@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from scoring.lane_certificates import CERTIFICATES
-from scoring.learning.certificate_files import keep_certificate
-from scoring.learning.certify import certify
-from scoring.learning.model_files import save_model, serve
-from scoring.policy import Policy
-from scoring.repository_settings import DEFAULTS
-from scoring.rules import Thresholds
-from scoring.score import score
-from scoring.serving import LABEL
-from scoring.told_settings import write_settings
+from scoring.certificates.certificate import keep_certificate
+from scoring.certificates.issue import certify
+from scoring.config.policy import Policy
+from scoring.config.repository import DEFAULTS
+from scoring.handlers.settings import write_settings
+from scoring.models.serving import LABEL
+from scoring.models.storage import save_model, serve
+from scoring.pipeline.lane_certificates import CERTIFICATES
+from scoring.pipeline.score import score
+from scoring.thresholds import Thresholds
 from tests.ingest.stream import REPO
 from tests.pipeline import At, Result
 from tests.scoring.certified_cases import NOW, TERMS, settled

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ingest.erase import erase
-from scoring.lane_closures import ERASED, Closure, closed_because, closed_pulls, closures
-from scoring.told_closures import STRUCK, close, reopen
+from ingest.erasure.erase import erase
+from scoring.handlers.closures import STRUCK, close, reopen
+from scoring.pipeline.lane_closures import ERASED, Closure, closed_because, closed_pulls, closures
 from tests.ingest.planted import KEY, folders_below
 from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, SOURCE, at
 from tests.pipeline import Result

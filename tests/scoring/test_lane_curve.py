@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as draw_from
 from scipy.stats import binom
 
-from scoring import lane_curve
-from scoring.lane_curve import (
+from scoring.certificates import lane_curve
+from scoring.certificates.lane_counts import Judged
+from scoring.certificates.lane_curve import (
     FILE,
     curve_of,
     group_of,
@@ -25,13 +26,11 @@ from scoring.lane_curve import (
     read_curve,
     starter_curve,
 )
-from scoring.lane_offer import LaneCurve, LanePoint, Offer
-from scoring.learning.lane_statistics import Table, table_of
-from scoring.learning.lane_tables import Kept, KeptGroup, keep_table
-from scoring.learning.lanes import Judged
-from scoring.learning.model_files import save_model, serve
-from scoring.policy import Policy
-from scoring.serving import LABEL
+from scoring.certificates.lane_offer import LaneCurve, LanePoint, Offer
+from scoring.certificates.threshold_queries import Kept, KeptGroup, Table, keep_table, table_of
+from scoring.config.policy import Policy
+from scoring.models.serving import LABEL
+from scoring.models.storage import save_model, serve
 from tests.pipeline import Result
 from tests.scoring.offered_world import offered_world
 from tests.scoring.small import OFFERED
@@ -350,6 +349,6 @@ def test_a_damaged_curve_of_the_starter_is_none_and_the_log_says_so(
     path = tmp_path / "curve.json"
     path.write_bytes(data)
     monkeypatch.setattr(lane_curve, "FILE", path)
-    with caplog.at_level(logging.WARNING, "scoring.lane_curve"):
+    with caplog.at_level(logging.WARNING, "scoring.certificates.lane_curve"):
         assert starter_curve() is None
     assert "cannot be read" in caplog.text

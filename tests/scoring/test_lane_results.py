@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as draw_from
 
-from ingest.transaction import Transaction
-from scoring.policy import Policy
-from scoring.read_lane_results import LaneMonth, lane_results, share_interval
-from scoring.score import score
+from ingest.store.transaction import Transaction
+from scoring.config.policy import Policy
+from scoring.pipeline.score import score
+from scoring.queries.lanes import LaneMonth, lane_results, share_interval
 from tests.pipeline import At, Result
 from tests.scoring.offered_world import offered_world
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from scoring.content.finding import Severity
-from scoring.evidence.licences import scan
-from scoring.licences import Demand, may_come_in, parse_licence
+from scoring.packages.licences import Demand, may_come_in, parse_licence
+from scoring.scanners.licences import scan
+from scoring.types import Severity
 from tests.scoring.patched import submission
 
 LOW, MED, HIGH = Severity.LOW, Severity.MED, Severity.HIGH

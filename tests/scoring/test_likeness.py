@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.store import Store
-from scoring.content.change import Change
-from scoring.content.likeness import DIMENSIONS, cosine, likeness_in, record_vector, vector_of
-from scoring.content.reading import read_change
-from scoring.content.submission import Knowledge
-from scoring.evidence import near_duplicates
-from scoring.evidence.near_duplicates import NEAR
+from ingest.store.database import Store
+from scoring.diff.change import Change
+from scoring.diff.parser import read_change
+from scoring.diff.similarity import DIMENSIONS, cosine, likeness_in, record_vector, vector_of
+from scoring.scanners import near_duplicates
+from scoring.scanners.near_duplicates import NEAR
+from scoring.scanners.submission import Knowledge
 from tests.conftest import Count
 from tests.scoring.evidence.written import added_lines, change_of, found
 

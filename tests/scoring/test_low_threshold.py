@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scoring.learning.lanes import Judged
-from scoring.low_threshold import choose_low
-from scoring.need import Need, say_low_need
-from scoring.rules import items_needed
-from scoring.threshold import DEFAULT
+from scoring.certificates.lane_counts import Judged
+from scoring.certificates.low_threshold import choose_low
+from scoring.certificates.sample_size import Need, say_low_need
+from scoring.certificates.threshold import DEFAULT
+from scoring.thresholds import items_needed
 from tests.conftest import Count
 from tests.scoring.histories import World
 

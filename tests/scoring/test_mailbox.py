@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ingest.patches import patch_id, read_patch
-from scoring.mailbox import MailboxProblem, Source, mailbox
+from ingest.git.patches import patch_id, read_patch
+from scoring.diff.mailbox import MailboxProblem, Source, mailbox
 from tests.conftest import count
 from tests.scoring.patches import mail, one_line
 from tests.waiting import LONG_SECONDS

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from scoring import read
-from scoring.told_actions import ToldAction, take
+from scoring.handlers.actions import ToldAction, take
+from scoring.queries import read
 from tests.ingest.stream import ANA, MARA, REPO, SEED
 from tests.pipeline import Result, prepared
 from tests.scoring import small

@@ -8,10 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.edge_files import EdgeTable, FileProblem, parse_moment
-from scoring.named_graph import NamedGraph, build_graph, explain, judge, no_edges, table_of
-from scoring.policy import Parameters
-from scoring.trust import first_passage
+from scoring.config.policy import Parameters
+from scoring.trust.files import (
+    EdgeTable,
+    FileProblem,
+    NamedGraph,
+    build_graph,
+    explain,
+    judge,
+    no_edges,
+    parse_moment,
+    table_of,
+)
+from scoring.trust.first_passage import first_passage
 from tests.scoring.graphs import edges_of, graphs, parameters
 
 DEFAULTS = Parameters()

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from ingest.records import DEFAULT_AUTHORITY
-from scoring import read
-from scoring.explain import sentence
-from scoring.objections import is_left_out, open_objections, record_objections, tell_objection, tell_wish
-from scoring.verdict import Lane
+from ingest.records.registry import DEFAULT_AUTHORITY
+from scoring.explain.sentences import sentence
+from scoring.pipeline.objections import is_left_out, open_objections, record_objections, tell_objection, tell_wish
+from scoring.queries import read
+from scoring.types import Lane
 from tests.ingest.stream import CREATED, MALLORY, MARA, REPO, Frames
 from tests.pipeline import Result, prepared
 from tests.scoring.small import feed

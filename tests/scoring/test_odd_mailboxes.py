@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ingest.git_reading import GitReading, compare_with_git
-from scoring.content.change import Change
-from scoring.content.reading import compared, read_change
+from ingest.git.apply_check import GitReading, compare_with_git
+from scoring.diff.change import Change
+from scoring.diff.parser import compared, read_change
 from tests.conftest import Count
 from tests.scoring.odd_mailboxes import FILES, Mailbox, make_mailbox
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.learning.lanes import Judged
-from scoring.need import Need, earliest, outcomes_needed
-from scoring.rules import items_needed
-from scoring.threshold import MOST, _cases_for, choose_threshold
+from scoring.certificates.lane_counts import Judged
+from scoring.certificates.sample_size import Need, earliest, outcomes_needed
+from scoring.certificates.threshold import MOST, _cases_for, choose_threshold
+from scoring.thresholds import items_needed
 from tests.conftest import Count
 
 LONGEST = 40  # outcomes that a drawn test looks at

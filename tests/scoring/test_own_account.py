@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from scoring.content.examine import examine
-from scoring.content.reading import read_change
-from scoring.content.submission import Account, Knowledge, Submission
-from scoring.own_account import own_account
+from scoring.diff.parser import read_change
+from scoring.scanners.commit_author import own_account
+from scoring.scanners.run import examine
+from scoring.scanners.submission import Account, Knowledge, Submission
 from tests.ingest.stream import MARA, REPO, SEED, Frames, pull_uri
 from tests.pipeline import Result, prepared
 from tests.scoring.offered import CLEAN, offer

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ingest.mirror import mirror_path
-from scoring.own_licence import named_by, own_licence
+from ingest.git.mirror import mirror_path
+from scoring.packages.own_licence import named_by, own_licence
 from tests.ingest.git_world import Work
 from tests.pipeline import Result
 from tests.scoring.small import OFFERED, settled, take

@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-import scoring.score
-from ingest.store import Store
-from scoring.approvals import settle_approvals
-from scoring.objections import tell_objection
-from scoring.policy import Policy
-from scoring.repository_settings import DEFAULTS
-from scoring.rules import Thresholds
-from scoring.score import PEOPLE, STANDING
-from scoring.told_actions import ToldAction
-from scoring.told_actions import take as take_action
-from scoring.told_closures import close, reopen
-from scoring.told_settings import write_settings
-from scoring.verdict import Evidence, Verdict
+import scoring.pipeline.score
+from ingest.store.database import Store
+from scoring.config.policy import Policy
+from scoring.config.repository import DEFAULTS
+from scoring.handlers.actions import ToldAction
+from scoring.handlers.actions import take as take_action
+from scoring.handlers.closures import close, reopen
+from scoring.handlers.settings import write_settings
+from scoring.pipeline.approvals import settle_approvals
+from scoring.pipeline.objections import tell_objection
+from scoring.pipeline.score import PEOPLE, STANDING
+from scoring.thresholds import Thresholds
+from scoring.types import Evidence, Verdict
 from tests.conftest import Count
 from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, SOURCE, at, pull_uri
 from tests.pipeline import Result, opened
@@ -138,13 +138,13 @@ def test_whatever_is_told_without_an_event_is_decided_at_once_and_as_by_a_full_p
 def test_a_pull_request_that_settles_touches_its_author_alone_and_every_page_tells_the_new_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judge, judged = scoring.score.judge, list[Evidence]()
+    judge, judged = scoring.pipeline.score.judge, list[Evidence]()
 
     def counted(evidence: Evidence, *rules: Any) -> Verdict:
         judged.append(evidence)
         return judge(evidence, *rules)
 
-    monkeypatch.setattr(scoring.score, "judge", counted)
+    monkeypatch.setattr(scoring.pipeline.score, "judge", counted)
     with opened(tmp_path) as result:
         frames = settled()
         frames.pull(ANA, "open")

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.dominators import hangs_on_one, immediate_dominators
-from scoring.graph import Edges
-from scoring.paths import contributions, disjoint_paths, product_along, strongest_paths
-from scoring.policy import Parameters
-from scoring.transfers import find_transfers
-from scoring.trust import first_passage
+from scoring.config.policy import Parameters
+from scoring.trust.dominators import hangs_on_one, immediate_dominators
+from scoring.trust.first_passage import find_transfers, first_passage
+from scoring.trust.graph import Edges
+from scoring.trust.paths import contributions, disjoint_paths, product_along, strongest_paths
 from tests.growth import in_linear_time
 from tests.scoring.graphs import edges_of, graphs, parameters, people, random_edges, walks, young_forge
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from scoring.promotion import Candidate, decide
+from scoring.training.promotion import Candidate, decide
 
 DRAW = np.random.default_rng(1)
 AUTHORS = DRAW.integers(0, 150, 1500)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scoring.queue_order import TURN, Waiting, need_band, order_lane
+from scoring.queries.queue_order import TURN, Waiting, need_band, order_lane
 from tests.conftest import PROVE
 
 EXAMPLES = settings(max_examples=2000 if PROVE else 100, deadline=None)

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from ingest.transaction import Params, Rows
-from scoring import read
-from scoring.answers import QueueQuery
-from scoring.explain_content import ALARMS, UNCLEAR
-from scoring.verdict import Lane
+from ingest.store.transaction import Params, Rows
+from scoring.explain.content import ALARMS, UNCLEAR
+from scoring.queries import read
+from scoring.queries.types import QueueQuery
+from scoring.types import Lane
 from tests.ingest.stream import MARA, REPO, SEED, Frames, pull_uri
 from tests.pipeline import Result, all_rows, opened
 from tests.scoring.small import take

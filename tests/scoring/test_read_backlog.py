@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from scipy.stats import binom
 
-from scoring import read
-from scoring.read_backlog import first_month, median_of
+from scoring.queries import read
+from scoring.queries.backlog import first_month, median_of
 from tests.ingest.stream import ANA, CREATED, MARA, REPO, SEED, STRANGER, Frames, pull_uri
 from tests.pipeline import Result, opened
 from tests.scoring.small import take
-from triage.backlog_charts import FEW
+from triage.charts.backlog import FEW
 
 COMMENT = "sh.tangled.repo.pull.comment"
 OPENED = datetime(2026, 9, 21, 14)

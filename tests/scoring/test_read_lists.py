@@ -7,8 +7,8 @@ from typing import get_args
 
 import pytest
 
-from scoring import read
-from scoring.read import Settled, SettledOutcome, SettledQuery
+from scoring.queries import read
+from scoring.queries.read import Settled, SettledOutcome, SettledQuery
 from tests.ingest.stream import ANA, MARA, REPO, SEED, pull_uri
 from tests.pipeline import Result, opened
 from tests.scoring.small import DAY, MERGED_AT, settled, take

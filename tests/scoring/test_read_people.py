@@ -5,8 +5,8 @@ from typing import get_args
 
 import pytest
 
-from scoring import read
-from scoring.answers import LeaderboardSort
+from scoring.queries import read
+from scoring.queries.types import LeaderboardSort
 from tests.ingest.stream import MARA, REPO, SEED, Frames, pull_uri
 from tests.pipeline import Result
 from tests.scoring.small import take

@@ -7,10 +7,10 @@ from typing import get_args
 
 import pytest
 
-from scoring import read
-from scoring.answers import GroupKey, QueueQuery
-from scoring.queue_order import TURN
-from scoring.verdict import Lane
+from scoring.queries import read
+from scoring.queries.queue_order import TURN
+from scoring.queries.types import GroupKey, QueueQuery
+from scoring.types import Lane
 from tests.pipeline import Result, all_rows
 from trustsite.world import World
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ingest.transaction import Params, Rows
-from scoring import read, read_scores
+from ingest.store.transaction import Params, Rows
+from scoring.queries import read, scores
 from tests.ingest.stream import MARA, REPO, SEED, Frames
 from tests.pipeline import Result, opened
 from tests.scoring.small import take
@@ -68,5 +68,5 @@ def test_of_who_is_judged_in_hundreds_of_repositories_the_one_that_is_asked_abou
 @pytest.mark.parametrize("number", [None, 0])
 def test_judgements_are_found_by_the_index_by_person(judged: Result, people: list[int], number: int | None) -> None:
     with judged.reading() as rows:
-        plan = str(read_scores._current(Explaining(rows.cursor), people, number))
+        plan = str(scores._current(Explaining(rows.cursor), people, number))
     assert "Index Scan" in plan

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from scoring import read
-from scoring.policy import Policy
+from scoring.config.policy import Policy
+from scoring.queries import read
 from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, STRANGER, pull_uri
 from tests.pipeline import Result, opened
 from tests.scoring.small import DAY, MERGED_AT, again, settled, take

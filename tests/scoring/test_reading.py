@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from scoring.content.change import Change, FileChange, Line
-from scoring.content.finding import Severity
-from scoring.content.reading import read_change
+from scoring.diff.change import Change, FileChange, Line
+from scoring.diff.parser import read_change
+from scoring.types import Severity
 from tests.scoring.patches import FROM, SIGNATURE, SUM, counts, mail, one_line, rendered
 
 

@@ -7,8 +7,7 @@ from itertools import count as counter
 
 import pytest
 
-from scoring.content.limits import PROBLEMS, Limits
-from scoring.content.reading import read_bytes, read_change
+from scoring.diff.parser import PROBLEMS, Limits, read_bytes, read_change
 from tests.conftest import count
 from tests.growth import in_linear_time
 from tests.scoring.patches import SUM, counts, mail, one_line

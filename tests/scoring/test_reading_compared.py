@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from unidiff import PatchSet
 
-from scoring.content.reading import read_change
+from scoring.diff.parser import read_change
 from tests.conftest import Count
 from tests.scoring.patches import SIGNATURE, SUM, counts, mail, one_line
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from scoring.content.change import Mail
-from scoring.content.reading import read_change
+from scoring.diff.change import Mail
+from scoring.diff.parser import read_change
 from tests.scoring.hidden_mails import behind, ways
 from tests.scoring.patches import FROM, SIGNATURE, SUM, counts, mail, one_line
 

@@ -6,16 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scoring.eigentrust import eigentrust
-from scoring.policy import Parameters, Policy
+from scoring.config.policy import Parameters, Policy
 from scoring.redteam.attack import Attack, Ground, attack, choose_vouchers
+from scoring.redteam.attacks import SHAPES, largest_lift
+from scoring.redteam.baselines import OURS, SCORES, in_vouches, pagerank, textbook_eigentrust
 from scoring.redteam.measures import auc, matched_mark, reached, standing_on_two
-from scoring.redteam.rewiring import largest_lift
-from scoring.redteam.rivals import OURS, SCORES, in_vouches, pagerank, textbook_eigentrust
-from scoring.redteam.shapes import SHAPES
-from scoring.redteam.table import FULL, MOST_TRUSTED, QUICK, RANDOM, Cell, Grid, growth, play, summarize
-from scoring.rules import Thresholds
-from scoring.trust import first_passage
+from scoring.redteam.report import FULL, MOST_TRUSTED, QUICK, RANDOM, Cell, Grid, growth, play, summarize
+from scoring.thresholds import Thresholds
+from scoring.trust.eigentrust import eigentrust
+from scoring.trust.first_passage import first_passage
 from tests.scoring.graphs import advogato, edges_of, people, vouches_of, young_forge
 
 Count = Callable[[int, int], int]

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from scoring.redteam.last_run import LastRun, keep, read_last_run
-from scoring.redteam.limits import got_through
-from scoring.redteam.rivals import OURS
+from scoring.redteam.baselines import OURS
+from scoring.redteam.render import LastRun, got_through, keep, read_last_run
 
 RUN = LastRun(
     at=1_795_262_400.0,

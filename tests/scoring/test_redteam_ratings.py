@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scoring.eigentrust import eigentrust
-from scoring.policy import Parameters
+from scoring.config.policy import Parameters
 from scoring.redteam.measures import auc
 from scoring.redteam.ratings import negative, positive, trust_by_ratings, trusted_mean, zeroed
+from scoring.trust.eigentrust import eigentrust
 from tests.scoring.graphs import edges_of, people
 from tests.scoring.market import Market, bitcoin_otc
 

@@ -11,19 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.policy import Parameters, Policy
+from scoring.config.policy import Parameters, Policy
 from scoring.redteam.attack import Ground
-from scoring.redteam.bombing import Plan, bomb
-from scoring.redteam.farming import MERGES, farm, quote
+from scoring.redteam.attacks import MERGES, Plan, bomb, farm, quote
+from scoring.redteam.baselines import OURS
 from scoring.redteam.fitting import fit, regulars, steal
-from scoring.redteam.lanes import RECORDS, Lanes, lanes_of
-from scoring.redteam.report import BRIEF, attack_everything
-from scoring.redteam.rivals import OURS
-from scoring.redteam.table import MOST_TRUSTED, RANDOM, Grid
-from scoring.redteam.words import aligned, told
-from scoring.rules import Thresholds
-from scoring.trust import first_passage
-from scoring.worth import exposure_of
+from scoring.redteam.measures import RECORDS, Lanes, lanes_of
+from scoring.redteam.render import aligned, told
+from scoring.redteam.report import BRIEF, MOST_TRUSTED, RANDOM, Grid, attack_everything
+from scoring.thresholds import Thresholds
+from scoring.trust.first_passage import first_passage
+from scoring.trust.what_if import exposure_of
 from tests.scoring.graphs import advogato, edges_of, people, young_forge
 
 Count = Callable[[int, int], int]

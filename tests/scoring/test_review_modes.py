@@ -6,15 +6,15 @@ from datetime import timedelta
 
 import pytest
 
-from scoring.assessment import Review
-from scoring.claude import Access, Claude
-from scoring.content.submission import Knowledge
-from scoring.cost_gate import Call
-from scoring.readings import MemoryLedger
-from scoring.rendering import Case
-from scoring.review import Models, Reviewer
-from scoring.review_pulls import TRIES, Reviewing, review_due
-from scoring.verdict import Lane
+from scoring.review.anthropic_client import Access, Claude
+from scoring.review.cache import MemoryLedger
+from scoring.review.cost_gate import Call
+from scoring.review.payload import Case
+from scoring.review.pending import TRIES, Reviewing, review_due
+from scoring.review.reviewer import Models, Reviewer
+from scoring.review.schema import Review
+from scoring.scanners.submission import Knowledge
+from scoring.types import Lane
 from tests.ingest.stream import MARA, SEED, Frames
 from tests.pipeline import Result, by_scanners
 from tests.scoring.content.reviewing import PRICES, SONNET

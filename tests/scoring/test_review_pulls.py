@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from ingest.store import Store
-from scoring import decisions, review_pulls
-from scoring.assessment import Review
-from scoring.content.submission import Knowledge
-from scoring.cost_gate import Call
-from scoring.inputs import NUMBERED
-from scoring.rendering import Case
-from scoring.review_pulls import TRIES, ReviewCase, Reviewing, review_due
-from scoring.verdict import Lane
+from ingest.store.database import Store
+from scoring.gate.inputs import NUMBERED
+from scoring.pipeline import decisions
+from scoring.review import pending
+from scoring.review.cost_gate import Call
+from scoring.review.payload import Case
+from scoring.review.pending import TRIES, ReviewCase, Reviewing, review_due
+from scoring.review.schema import Review
+from scoring.scanners.submission import Knowledge
+from scoring.types import Lane
 from tests.ingest.stream import ANA, MARA, SEED, Frames, pull_uri
 from tests.pipeline import Result, by_scanners
 from tests.scoring.hidden_mails import behind
@@ -136,7 +137,7 @@ def test_what_new_rules_have_not_read_yet_keeps_its_old_review_meanwhile(
     queued: Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queued.review()
-    monkeypatch.setattr(review_pulls, "REVIEW_VERSION", "of tomorrow")
+    monkeypatch.setattr(pending, "REVIEW_VERSION", "of tomorrow")
     with queued.store.write() as txn:
         txn.inputs_changed()
     queued.judge()
@@ -207,7 +208,7 @@ def many(result: Result, number: int) -> list[str]:
 
 
 def test_a_turn_ends_in_time_and_the_next_goes_on(result: Result, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(review_pulls, "GROUP", 2)
+    monkeypatch.setattr(pending, "GROUP", 2)
     many(result, 5)
     slow = replace(reviewing(result), clock=count(step=4.0).__next__)
     assert [review_due(result.store, slow) for _ in range(3)] == [4, 1, 0]
@@ -253,7 +254,7 @@ def test_what_failed_for_a_reason_that_passes_is_tried_again_later_and_a_refusal
 def test_a_store_judged_under_hashes_of_sources_comes_over_without_a_new_reading_or_decision(
     queued: Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(review_pulls, "REVIEW_VERSION", "1")
+    monkeypatch.setattr(pending, "REVIEW_VERSION", "1")
     monkeypatch.setattr(decisions, "GATE_VERSION", "1")
     queued.review()
     gate, review = NUMBERED

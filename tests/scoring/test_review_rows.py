@@ -4,9 +4,16 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.long_texts import COLUMN_BYTES
-from ingest.review_bounds import KEPT
-from scoring.assessment import (
+from ingest.store.long_texts import COLUMN_BYTES
+from ingest.store.move_texts import KEPT
+from scoring.diff.change import Change
+from scoring.diff.parser import read_bytes
+from scoring.queries.reviews import content_review
+from scoring.review.cache import Reading, verdict_json
+from scoring.review.deterministic import assess
+from scoring.review.known_bad import LIKE
+from scoring.review.reviewer import LEFT_OUT_KEPT
+from scoring.review.schema import (
     DETERMINISTIC,
     EXPLANATION_LENGTH,
     FLAGS_LIMIT,
@@ -17,23 +24,14 @@ from scoring.assessment import (
     Review,
     tidied,
 )
-from scoring.content.change import Change
-from scoring.content.finding import PATH_LENGTH, Finding, Severity, short_path
-from scoring.content.reading import read_bytes
-from scoring.deterministic import assess
-from scoring.known_bad import LIKE
-from scoring.read_reviews import content_review
-from scoring.readings import Reading
-from scoring.review import LEFT_OUT_KEPT
-from scoring.review_costs import verdict_json
-from scoring.review_rows import NOT_KEPT, review_columns, shown_findings, shown_flags
+from scoring.review.store import NOT_KEPT, review_columns, shown_findings, shown_flags
+from scoring.types import PATH_LENGTH, Finding, Severity, short_path
 from tests.conftest import count
 from tests.pipeline import Result
 from tests.scoring.offered import CLEAN, offer
 from tests.scoring.small import OFFERED
-from triage.diff_notes import masks, place_notes
-from triage.diff_places import named_path
-from triage.review_words import review_notes
+from triage.diff_page.rows import masks, place_notes
+from triage.presenters.review import named_path, review_notes
 
 WIDE = "🦊"
 SECRET = "a" + "https://hooks.slack." + "com/services/T02GW5K8R/B05MXPL2Q7/kQ3vZr8WbNtY6cLmH1xJp4Sd"

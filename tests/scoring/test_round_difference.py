@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as some
 
-from scoring.content.change import Change
-from scoring.content.reading import read_change
-from scoring.round_difference import FILE_LINES, Comparison, compare_rounds
+from scoring.diff.change import Change
+from scoring.diff.compare import FILE_LINES, Comparison, compare_rounds
+from scoring.diff.parser import read_change
 from tests.scoring.patches import SUM, mail, one_line
 
 

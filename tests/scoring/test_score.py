@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 
-import scoring.ruling
-import scoring.score
-from ingest.digest import digest
-from ingest.store import StreamClock
-from ingest.transaction import Rows
-from ingest.watch import watch_everything
-from scoring.policy import Policy
-from scoring.rules import Thresholds
-from scoring.verdict import Evidence, Pair, Verdict
+import scoring.pipeline.score
+from ingest.records.watched import watch_everything
+from ingest.store.database import StreamClock
+from ingest.store.digest import digest
+from ingest.store.transaction import Rows
+from scoring.config.policy import Policy
+from scoring.thresholds import Thresholds
+from scoring.types import Evidence, Pair, Verdict
 from tests.conftest import Count
 from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, Frames, at, pull_uri
 from tests.pipeline import OPEN_LANE, Result, opened
@@ -68,7 +67,7 @@ def test_the_current_rows_are_always_of_the_newest_pass(result: Result) -> None:
 def test_a_pass_that_died_before_its_last_commit_decided_nothing_and_is_repeated_once(
     result: Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    replace = scoring.score._replace
+    replace = scoring.pipeline.score._replace
 
     def die(txn: object, table: str, rows: object) -> None:
         if table == "current_decisions":
@@ -76,7 +75,7 @@ def test_a_pass_that_died_before_its_last_commit_decided_nothing_and_is_repeated
         replace(txn, table, rows)  # ty: ignore[invalid-argument-type]
 
     with monkeypatch.context() as broken:
-        broken.setattr(scoring.score, "_replace", die)
+        broken.setattr(scoring.pipeline.score, "_replace", die)
         with pytest.raises(KeyboardInterrupt):
             take(result, settled("open"))
     assert sizes(result) == [3, 3, 0], "people are written in groups before"
@@ -92,14 +91,14 @@ def test_what_arrives_while_a_pass_is_under_way_waits_for_the_next(
     frames = settled("open")
     late = len(frames)
     frames.pull(MALLORY, "late")
-    read = scoring.score.read_evidence
+    read = scoring.pipeline.score.read_evidence
 
     def arrive(rows: Rows, pairs: set[Pair]) -> dict[Pair, Evidence]:
         feed(result, frames[late:])
         return read(rows, pairs)
 
     with monkeypatch.context() as busy:
-        busy.setattr(scoring.score, "read_evidence", arrive)
+        busy.setattr(scoring.pipeline.score, "read_evidence", arrive)
         assert take(result, frames[:late]) == 2
     assert result.pull(pull_uri(MALLORY, "late")) is None
     assert result.judge() == 3, "the position is that of the inputs which the pass began with"
@@ -170,13 +169,13 @@ def test_passes_after_each_stage_leave_what_one_pass_over_everything_leaves(tmp_
 
 
 def test_a_pass_judges_only_those_whom_something_touched(result: Result, monkeypatch: pytest.MonkeyPatch) -> None:
-    judge, judged = scoring.score.judge, list[Evidence]()
+    judge, judged = scoring.pipeline.score.judge, list[Evidence]()
 
     def counted(evidence: Evidence, *rules: Any) -> Verdict:
         judged.append(evidence)
         return judge(evidence, *rules)
 
-    monkeypatch.setattr(scoring.score, "judge", counted)
+    monkeypatch.setattr(scoring.pipeline.score, "judge", counted)
     frames = settled("open")
     frames.pull(MALLORY, "other")
     take(result, frames, at(10))
@@ -196,6 +195,6 @@ def test_other_settings_or_rules_judge_everyone_anew(result: Result, monkeypatch
     result.policy = Policy(thresholds=Thresholds(t_low=0.2))
     assert result.judge() == 2
     assert result.judge() == 0
-    monkeypatch.setattr(scoring.ruling, "GATE_VERSION", "newer")
+    monkeypatch.setattr(scoring.pipeline.score, "GATE_VERSION", "newer")
     assert result.judge() == 2
     assert result.judge() == 0

@@ -4,9 +4,9 @@ from functools import partial
 
 import pytest
 
-from scoring.content.finding import Finding, Severity
-from scoring.content.reading import read_change
-from scoring.scrub import Scrubber
+from scoring.anonymise.scrub import Scrubber
+from scoring.diff.parser import read_change
+from scoring.types import Finding, Severity
 from tests.growth import WHOLE_LINE, in_linear_time
 from tests.scoring.identities import LINES, MALLORY, Person
 from tests.scoring.patches import one_line

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from scoring.content.change import Change, Mail
-from scoring.content.reading import read_change
-from scoring.content.submission import Account, Submission
-from scoring.scrub import Scrubber
+from scoring.anonymise.scrub import Scrubber
+from scoring.diff.change import Change, Mail
+from scoring.diff.parser import read_change
+from scoring.scanners.submission import Account, Submission
 from tests.conftest import Count
 from tests.scoring.identities import FILES, KNOWN_ONLY, LINES, MALLORY, QUENTIN, TIMES, TRUDY, planted
 from tests.scoring.patches import SUM

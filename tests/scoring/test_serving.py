@@ -8,32 +8,31 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ingest.store import StreamClock
-from scoring import read
-from scoring.calibration import Platt
-from scoring.estimators import NAMES, SHRUNK_RATE
-from scoring.explain import factor_label
-from scoring.explain_ways import WAYS
-from scoring.inputs import judge_inputs, read_inputs
-from scoring.intervals import Behind
-from scoring.learning.boosted import Boosted
-from scoring.learning.material import COLUMNS
-from scoring.learning.model_files import FORMAT, _features, load_model, save_model, serve
-from scoring.learning.simple import Logistic
-from scoring.policy import Policy
-from scoring.rules import Thresholds
-from scoring.score import score
-from scoring.serving import LABEL, Predictions, _read_columns, predict, version_of
-from scoring.shaping import read_verdict
-from scoring.verdict import Lane
-from scoring.why import judge_again
+from ingest.store.database import StreamClock
+from scoring.config.policy import Policy
+from scoring.dataset.dataset import MATERIAL_COLUMNS
+from scoring.explain.sentences import factor_label
+from scoring.explain.what_would_change import WAYS
+from scoring.gate.inputs import judge_inputs, read_inputs
+from scoring.models.boosted import Boosted
+from scoring.models.calibration import Behind, Platt
+from scoring.models.linear import Logistic
+from scoring.models.registry import NAMES, SHRUNK_RATE
+from scoring.models.serving import LABEL, Predictions, _read_columns, predict, version_of
+from scoring.models.storage import FORMAT, _features, load_model, save_model, serve
+from scoring.pipeline.score import score
+from scoring.pipeline.stored import read_verdict
+from scoring.queries import read
+from scoring.queries.replay import judge_again
+from scoring.thresholds import Thresholds
+from scoring.types import Lane
 from tests.ingest.stream import ANA, at
 from tests.pipeline import Result
 from tests.scoring.offered_world import offered_world
 
 WARNINGS = frozenset({"denounced_by_seed", "high_flag", "content_risk_high", "low_probability"})
-PERSON = {one.name: one.direction for one in COLUMNS if one.of == "person"}
-CHANGE = {one.name: one.direction for one in COLUMNS}
+PERSON = {one.name: one.direction for one in MATERIAL_COLUMNS if one.of == "person"}
+CHANGE = {one.name: one.direction for one in MATERIAL_COLUMNS}
 ROWS = 200
 SHUT = Thresholds()
 
@@ -224,7 +223,7 @@ def test_a_model_that_is_cut_is_told_and_the_shrunk_rate_serves(
     with caplog.at_level(logging.WARNING):
         assert {row["model_version"] for row in judge(None).values()} == {SHRUNK_RATE}
         judge(None)
-    assert [one.getMessage() for one in caplog.records if one.name == "scoring.serving"] == [
+    assert [one.getMessage() for one in caplog.records if one.name == "scoring.models.serving"] == [
         f"The shrunk rate serves: model {name[:12]} is cut or was changed: its name is not the hash of its content."
     ]
 

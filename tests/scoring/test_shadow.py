@@ -7,15 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from scoring.content.globs import matching_pattern
-from scoring.decisions import reasons_json
-from scoring.own_rules import rules_under, thresholds_under
-from scoring.read import shadow_report
-from scoring.repository_settings import DEFAULTS
-from scoring.rules import RepositoryRules, Thresholds
-from scoring.shadow import ShadowDay, record_shadow
-from scoring.told_settings import switch_shadow, write_settings
-from scoring.verdict import Reason
+from scoring.config.repository import DEFAULTS, rules_under, thresholds_under
+from scoring.diff.globs import matching_pattern
+from scoring.handlers.settings import switch_shadow, write_settings
+from scoring.pipeline.decisions import reasons_json
+from scoring.pipeline.shadow import ShadowDay, record_shadow
+from scoring.queries.read import shadow_report
+from scoring.thresholds import RepositoryRules, Thresholds
+from scoring.types import Reason
 from tests.ingest.stream import ANA, BLOB, MARA, REPO, SEED, Frames, at, pull_uri
 from tests.pipeline import UNAUDITED, Result, opened
 from tests.scoring.small import DAY, feed, settled, take

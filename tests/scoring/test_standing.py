@@ -5,9 +5,9 @@ from itertools import pairwise
 
 import pytest
 
-import scoring.standing
-from scoring.score import STANDING
-from scoring.standing import StandingTrust
+import scoring.trust.incremental
+from scoring.pipeline.score import STANDING
+from scoring.trust.incremental import StandingTrust
 from tests.conftest import Count
 from tests.ingest.stream import ANA, MALLORY, MARA, SEED, STRANGER, Frames, at
 from tests.pipeline import Result
@@ -23,13 +23,13 @@ def runs_fixture(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Notes each computation of a seed set's first-passage trust and of its walk."""
     done: list[str] = []
     for name in ("passage_columns", "walk_from"):
-        real = getattr(scoring.standing, name)
+        real = getattr(scoring.trust.incremental, name)
 
         def noted(*arguments: object, real: object = real, name: str = name) -> object:
             done.append(name)
             return real(*arguments)  # ty: ignore[not-callable]
 
-        monkeypatch.setattr(scoring.standing, name, noted)
+        monkeypatch.setattr(scoring.trust.incremental, name, noted)
     return done
 
 

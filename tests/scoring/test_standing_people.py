@@ -7,14 +7,14 @@ from datetime import timedelta
 
 import pytest
 
-import scoring.score
-from ingest.transaction import Rows
-from scoring import standing_people
+import scoring.pipeline.score
+from ingest.store.transaction import Rows
+from scoring.config.policy import Policy
 from scoring.derived import changed_people
-from scoring.policy import Policy
-from scoring.rules import Thresholds
-from scoring.score import PEOPLE
-from scoring.verdict import Pair
+from scoring.pipeline import changed_people as standing_people
+from scoring.pipeline.score import PEOPLE
+from scoring.thresholds import Thresholds
+from scoring.types import Pair
 from tests.conftest import Count
 from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, Frames, at, pull_uri
 from tests.pipeline import Result
@@ -38,7 +38,7 @@ def looked_fixture(result: Result, monkeypatch: pytest.MonkeyPatch) -> LOOKS:
         looks.append(EVERYBODY if among is None else {dids[person] for person, _ in among})
         return changed_people(rows, basis, among)
 
-    monkeypatch.setattr(scoring.score, "changed_people", noted)
+    monkeypatch.setattr(scoring.pipeline.score, "changed_people", noted)
     frames = world((SEED, ANA), (ANA, MARA))
     frames.pull(MALLORY, "first")
     take(result, frames, NOW)
@@ -86,7 +86,7 @@ def test_after_a_pass_that_failed_everybody_is_looked_at(
     frames.vouch(SEED, MALLORY)
     feed(result, frames)
     with monkeypatch.context() as failing:
-        failing.setattr(scoring.score, "keep_pulls", fail)
+        failing.setattr(scoring.pipeline.score, "keep_pulls", fail)
         with pytest.raises(OSError, match="no room"):
             result.judge(NOW)
     result.judge(NOW)

@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.past_pulls import import_past
-from ingest.store import Store, StreamClock
-from scoring import read
-from scoring.features import add_features
-from scoring.lane_curve import FILE as CURVE_FILE
-from scoring.learning.model_files import save_model, serve
-from scoring.learning.relation import build_cases, read_cases
-from scoring.learning.starting import History, curve_record, read_history, record_of, text_of
-from scoring.policy import FILE, Policy
-from scoring.score import score
-from scoring.serving import LABEL
-from scoring.starter import ALONE, LARGEST, WEIGHED, Borrowing, StarterProblem, parse_starter, read_columns
+from ingest.history_import.pulls import import_past
+from ingest.store.database import Store, StreamClock
+from scoring.certificates.lane_curve import FILE as CURVE_FILE
+from scoring.config.policy import FILE, Policy
+from scoring.dataset.dataset import build_cases, read_cases
+from scoring.dataset.features import add_features
+from scoring.models.serving import LABEL
+from scoring.models.starter import ALONE, LARGEST, WEIGHED, Borrowing, StarterProblem, parse_starter, read_columns
+from scoring.models.storage import save_model, serve
+from scoring.pipeline.score import score
+from scoring.queries import read
+from scoring.training.starter import History, curve_record, read_history, record_of, text_of
 from tests.pipeline import Result
 from tests.scoring.offered_world import offered_world
 from tests.scoring.test_serving import made_up_model
@@ -163,7 +163,7 @@ def test_the_queue_goes_on_without_a_file_that_is_absent_or_damaged_and_says_so_
     path = tmp_path / "starter.json"
     borrowing = Borrowing(path)
     policy = replace(Policy(), starter=path)
-    with caplog.at_level(logging.WARNING, "scoring.starter"):
+    with caplog.at_level(logging.WARNING, "scoring.models.starter"):
         assert all(row["borrowed"] is None for row in judged(world, policy).values())
         assert "cannot be read (No such file or directory)" in caplog.text
         caplog.clear()

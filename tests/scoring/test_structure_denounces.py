@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from scoring.policy import Policy
+from scoring.config.policy import Policy
 from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, STRANGER, Frames, at
 from tests.pipeline import Result, opened
 from tests.scoring.small import again, take

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.denounces import judge_denounces
-from scoring.eigentrust import eigentrust
-from scoring.graph import Edges
-from scoring.policy import Parameters, Policy
-from scoring.structure import _cut, served_trust
-from scoring.verdict import Measure
+from scoring.config.policy import Parameters, Policy
+from scoring.trust.denounces import judge_denounces
+from scoring.trust.eigentrust import eigentrust
+from scoring.trust.graph import Edges
+from scoring.trust.table import _cut, served_trust
+from scoring.types import Measure
 from tests.ingest.stream import ANA, MARA, REPO, SEED
 from tests.pipeline import Result, opened
 from tests.scoring.small import take

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from scoring.explain import explain, sentence
-from scoring.gate import judge
-from scoring.policy import Policy
-from scoring.rules import Thresholds
-from scoring.verdict import Evidence, Reason
+from scoring.config.policy import Policy
+from scoring.explain.sentences import explain, sentence
+from scoring.gate.decide import judge
+from scoring.thresholds import Thresholds
+from scoring.types import Evidence, Reason
 from tests.ingest.stream import MALLORY, MARA, REPO, SEED, Frames, at, pull_uri
 from tests.pipeline import Result, opened
 from tests.scoring.small import DAY, MERGED_AT, settled, take

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.learning.lanes import Judged
-from scoring.need import Need, say_need
-from scoring.rules import items_needed
-from scoring.threshold import DEFAULT, Choice, choose_threshold, loosest, plug_in_threshold, upper_bound
+from scoring.certificates.lane_counts import Judged
+from scoring.certificates.sample_size import Need, say_need
+from scoring.certificates.threshold import DEFAULT, Choice, choose_threshold, loosest, plug_in_threshold, upper_bound
+from scoring.thresholds import items_needed
 from tests.conftest import Count
 from tests.scoring.histories import World
 

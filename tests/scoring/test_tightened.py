@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.conditions import ORDINARY
-from scoring.inputs import Inputs, judge_inputs, read_inputs, write_inputs
-from scoring.rules import CONDITIONS, Thresholds
-from scoring.tightened import what_would_hold
-from scoring.verdict import AccountChange, Content, Draw, Evidence, Lane
-from triage.incident_words import tightened_words
+from scoring.gate.conditions import ORDINARY
+from scoring.gate.counterfactual import what_would_hold
+from scoring.gate.inputs import Inputs, judge_inputs, read_inputs, write_inputs
+from scoring.thresholds import CONDITIONS, Thresholds
+from scoring.types import AccountChange, Content, Draw, Evidence, Lane
+from triage.presenters.text import tightened_words
 
 KNOWN = Evidence(clean=40, structural_trust=0.8, path=("ana.test", "mara.test"), distance=1)
 CLEAR = Content(risk=0.1, recommended=False)

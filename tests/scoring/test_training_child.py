@@ -8,7 +8,7 @@ import pytest
 from pytest_django import Settings
 
 from scoring.tasks import train_again
-from scoring.training_child import DAY_SECONDS, MARK, TrainingChild, note_end
+from scoring.training.process import DAY_SECONDS, MARK, TrainingChild, note_end
 from tests.waiting import LONG_SECONDS
 
 NOW = 1_800_000_000.0

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ingest.past_pulls import import_past
-from ingest.store import Store
-from scoring.training_child import ENDED, MARK
-from scoring.training_need import TrainingNeed, training_need
+from ingest.history_import.pulls import import_past
+from ingest.store.database import Store
+from scoring.queries.training_need import TrainingNeed, training_need
+from scoring.training.process import ENDED, MARK
 from tests.ingest.past import DAY, WATCHED, past, write
 
 NOW = datetime(2026, 11, 20)

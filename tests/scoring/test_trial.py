@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from scoring.assessment import Review
-from scoring.cost_gate import Call
-from scoring.read_trial import reread
-from scoring.rendering import Case
-from scoring.review_pulls import review_due
-from scoring.trial import GIVEN_UP
+from scoring.queries.reviews import reread
+from scoring.review.cost_gate import Call
+from scoring.review.payload import Case
+from scoring.review.pending import GIVEN_UP, review_due
+from scoring.review.schema import Review
 from tests.pipeline import Result, by_scanners, prepared
 from tests.scoring.offered import CLEAN, offer, one_open
 from tests.scoring.small import OFFERED

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring import returns
-from scoring.eigentrust import eigentrust
-from scoring.graph import Edges
-from scoring.policy import Parameters
-from scoring.trust import first_passage, vouch_weights
+from scoring.config.policy import Parameters
+from scoring.trust import first_passage as returns
+from scoring.trust.eigentrust import eigentrust
+from scoring.trust.first_passage import first_passage, vouch_weights
+from scoring.trust.graph import Edges
 from tests.scoring.graphs import edges_of, graphs, parameters, people, vouches_of, walks, young_forge
 
 NOBODY = people()

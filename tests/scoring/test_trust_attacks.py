@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.eigentrust import eigentrust
-from scoring.policy import Parameters
+from scoring.config.policy import Parameters
 from scoring.redteam.attack import Ground
-from scoring.redteam.rewiring import self_lifts
-from scoring.redteam.rivals import first_passage_by
-from scoring.transfers import find_transfers
-from scoring.trust import first_passage
+from scoring.redteam.attacks import self_lifts
+from scoring.redteam.baselines import first_passage_by
+from scoring.trust.eigentrust import eigentrust
+from scoring.trust.first_passage import find_transfers, first_passage
 from tests.scoring.graphs import advogato, edges_of, graphs, parameters, people, region, young_forge
 
 Count = Callable[[int, int], int]

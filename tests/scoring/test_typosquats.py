@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from ingest.package_names import ECOSYSTEMS, normalised
-from scoring.content.finding import Severity
-from scoring.evidence.typosquats import scan
-from scoring.packages.likeness import Known, imitation
-from scoring.packages.popular import curated, known_names
+from ingest.lookups.osv import ECOSYSTEMS, normalised
+from scoring.packages.typosquats import Known, curated, imitation, known_names
+from scoring.scanners.typosquats import scan
+from scoring.types import Severity
 from tests.scoring.patched import submission
 
 KNOWN = Known(frozenset({"requests", "numpy", "python-nmap", "cross-env", "beautifulsoup4", "@types/node", "six"}))

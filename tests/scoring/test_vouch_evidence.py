@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring import read
-from scoring.policy import Policy
-from scoring.trust import evidence_weights
+from scoring.config.policy import Policy
+from scoring.queries import read
+from scoring.trust.first_passage import evidence_weights
 from tests.ingest.stream import ANA, MALLORY, MARA, PULL, REPO, SEED, STATUS, STRANGER, VOUCH, Frames, at, pull_uri
 from tests.pipeline import Result, opened
 from tests.scoring.small import again, feed, take
 from tests.scoring.test_structure_denounces import row
-from triage.trust_words import vouching_words
+from triage.presenters.text import vouching_words
 
 WEIGHED = Policy(vouch_weight=0.5, evidence_weight=0.25)
 BASE, ONE, FULL = 0.05, 0.075, 0.1  # F behind a seed: c times the weight

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.store import StreamClock
-from ingest.watch import watch_everything
-from scoring.decisions import reason_codes
-from scoring.inputs import NOTABLE, differ_notably, judge_inputs, read_inputs
-from scoring.why import judge_again, replay_decision, why_json, why_lines
+from ingest.records.watched import watch_everything
+from ingest.store.database import StreamClock
+from scoring.gate.inputs import NOTABLE, differ_notably, judge_inputs, read_inputs
+from scoring.pipeline.decisions import reason_codes
+from scoring.queries.replay import judge_again, replay_decision, why_json, why_lines
 from tests.conftest import Count
 from tests.ingest.stream import MARA, SEED, Frames, at
 from tests.pipeline import OPEN_LANE, Result, opened

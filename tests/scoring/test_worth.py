@@ -5,13 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.dominators import hangs_on_one, immediate_dominators
-from scoring.graph import Edges, prepare
-from scoring.incremental import Standing
-from scoring.policy import Parameters
-from scoring.transfers import find_transfers
-from scoring.trust import first_passage, passage_along
-from scoring.worth import Exposure, Worthwhile, blast_radius, exposure_of, worth_making
+from scoring.config.policy import Parameters
+from scoring.trust.dominators import hangs_on_one, immediate_dominators
+from scoring.trust.first_passage import find_transfers, first_passage, passage_along
+from scoring.trust.graph import Edges, prepare
+from scoring.trust.incremental import SeedSetTrust
+from scoring.trust.what_if import Exposure, Worthwhile, blast_radius, exposure_of, worth_making
 from tests.growth import in_linear_time
 from tests.scoring.graphs import Vouch, edges_of, graphs, parameters, people, random_edges, young_forge
 
@@ -30,7 +29,7 @@ def asked(
 ) -> list[Worthwhile]:
     """The vouches worth making, among as many people as `merges` has entries."""
     against, network = prepare(denounces, len(merges)), prepare(vouches, len(merges))
-    standing = Standing.of(network, against, seeds, DEFAULTS)
+    standing = SeedSetTrust.of(network, against, seeds, DEFAULTS)
     return worth_making(standing, network, against, maintainer, merges, threshold, limit)
 
 
@@ -173,7 +172,7 @@ def test_who_cannot_be_asked_about_is_an_error_in_words() -> None:
     with pytest.raises(ValueError, match="threshold must lie between 0 and 1, not 0"):
         asked(edges_of(young_forge()), people(0), 0, merges, threshold=0.0)
     network = prepare(edges_of(young_forge()), 600)
-    standing = Standing.of(network, prepare(NOTHING, 600), people(0), DEFAULTS)
+    standing = SeedSetTrust.of(network, prepare(NOTHING, 600), people(0), DEFAULTS)
     with pytest.raises(ValueError, match="one entry for each of 600 people, not 3"):
         worth_making(standing, network, prepare(NOTHING, 600), 0, merges[:3], 0.5)
 

@@ -29,13 +29,13 @@ def prepare() -> None:
 
 def work(folder: Path) -> None:
     """Act as often as is left, each time as a person would from what the store shows; deliver, settle, judge."""
-    from ingest.net import Fetcher
-    from ingest.store import StreamClock
-    from scoring.approvals import settle_approvals
+    from ingest.http.fetcher import Fetcher
+    from ingest.store.database import StreamClock
+    from scoring.pipeline.approvals import settle_approvals
     from tests.pipeline import opened
-    from triage.deliveries import deliver_due
     from triage.models import Action
-    from trustsite.handover import make_runtime
+    from triage.services.deliveries import deliver_due
+    from trustsite.worker.handover import make_runtime
 
     with opened(folder) as result:
         runtime = make_runtime(result.store, Fetcher(), StreamClock(result.store))
@@ -51,12 +51,12 @@ def work(folder: Path) -> None:
 
 def act(store: object, made: int) -> None:
     """The next action: an approval of each pull request first, then notes."""
-    from ingest.store import Store
-    from scoring import read
+    from ingest.store.database import Store
+    from scoring.queries import read
     from tests.scoring.offered_world import SECOND, THIRD
     from tests.scoring.small import OFFERED
-    from triage import actions
     from triage.models import Person
+    from triage.services import actions
 
     assert isinstance(store, Store)
     uri = (OFFERED, SECOND, THIRD)[made % 3]

@@ -13,21 +13,21 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from ingest import snapshot
-from ingest.net import Fetcher
-from ingest.snapshot import SnapshotReader, publish
-from ingest.store import StreamClock
-from scoring import read
-from scoring.approvals import settle_approvals
-from scoring.policy import Policy
+from ingest.http.fetcher import Fetcher
+from ingest.store import snapshots as snapshot
+from ingest.store.database import StreamClock
+from ingest.store.snapshots import SnapshotReader, publish
+from scoring.config.policy import Policy
+from scoring.pipeline.approvals import settle_approvals
+from scoring.queries import read
 from tests.ingest.stream import REPO, SEED
 from tests.pipeline import Later, Result, opened
 from tests.scoring.offered_world import learn, offered_world
 from tests.scoring.small import OFFERED
 from triage import middleware
-from triage.deliveries import deliver_due
 from triage.models import Action, Maintainer, Person
-from trustsite.handover import make_runtime
+from triage.services.deliveries import deliver_due
+from trustsite.worker.handover import make_runtime
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 ANA, BEN = "did:plc:" + "2" * 24, "did:plc:" + "3" * 24

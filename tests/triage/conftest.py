@@ -174,7 +174,7 @@ def shown_site(
     live_server: LiveServer, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator["ActingSite"]:
     """Three fast-laned pull requests of a repository that is out of shadow mode, behind a real server."""
-    from scoring.told_settings import switch_shadow
+    from scoring.handlers.settings import switch_shadow
     from tests.ingest.stream import REPO
     from tests.triage.lane_site import lane_site
 

@@ -5,12 +5,13 @@ Seed vouches for ana, ana for mara; nobody knows mallory, who writes hostile tit
 
 from datetime import datetime, timedelta
 
-from scoring import explain, gate
-from scoring.read import Person, QueueRow
-from scoring.verdict import Evidence, Verdict
+from scoring.explain import sentences as explain
+from scoring.gate import decide
+from scoring.queries.read import Person, QueueRow
+from scoring.types import Evidence, Verdict
 
 NOW = datetime(2026, 3, 12, 14, 2, 11)
-THRESHOLDS = gate.Thresholds(t_low=0.30, t_high=0.90)
+THRESHOLDS = decide.Thresholds(t_low=0.30, t_high=0.90)
 SEED = Person("did:plc:seedseedseedseedseedseed", "seed.example")
 ANA = Person("did:plc:anaanaanaanaanaanaanaana", "ana.example")
 MARA = Person("did:plc:maramaramaramaramaramara", "mara.example")
@@ -40,7 +41,7 @@ def judged(clean: int, not_clean: int, path: tuple[Person, ...], denounced: bool
         path=names,
         denounced_by_seed=denounced,
     )
-    return gate.judge(evidence, THRESHOLDS, 0.55, 5.0), evidence
+    return decide.judge(evidence, THRESHOLDS, 0.55, 5.0), evidence
 
 
 def pull_request(number: int, author: Person, title: str, clean: int, not_clean: int, own: bool = False) -> QueueRow:

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from ingest.snapshot import publish
-from scoring.lane_offer import Offer
-from scoring.policy import AuditRules
+from ingest.store.snapshots import publish
+from scoring.certificates.lane_offer import Offer
+from scoring.config.policy import AuditRules
 from tests.ingest.stream import ANA, MARA, SEED, pull_uri
 from tests.pipeline import UNAUDITED, Later, opened
 from tests.scoring.offered import CLEAN, end_lookups, offer

@@ -18,25 +18,27 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from ingest import enrich, runtime, snapshot
 from ingest.backfill.turn import take_turn
 from ingest.clock import WallClock
-from ingest.derive import derive
-from ingest.net import Fetcher
-from ingest.queue import huey
-from ingest.records import PULL, REPOSITORY, VOUCH
-from ingest.snapshot import SnapshotReader, publish
-from ingest.status import Status, encode, write_page
-from ingest.store import Store
-from scoring.policy import Policy
-from scoring.score import score
+from ingest.http.fetcher import Fetcher
+from ingest.lookups import enrich
+from ingest.records.derive import derive
+from ingest.records.registry import PULL, REPOSITORY, VOUCH
+from ingest.store import snapshots
+from ingest.store.database import Store
+from ingest.store.snapshots import SnapshotReader, publish
+from ingest.worker import runtime
+from ingest.worker.queue import huey
+from ingest.worker.status import Status, encode, write_page
+from scoring.config.policy import Policy
+from scoring.pipeline.score import score
 from tests.ingest.listed import CID, REV, entry
 from tests.ingest.peer import Answer, Peer, Request, response
 from tests.stores import fresh_store
 from triage import middleware
 from triage.models import Maintainer, Person
-from triage.redelivery import deliver
-from trustsite.handover import make_runtime
+from triage.services.deliveries import deliver
+from trustsite.worker.handover import make_runtime
 
 ANA, BEN, CARA = ("did:plc:" + name * 24 for name in "abc")
 LANTERN, ATTIC = "did:plc:" + "l" * 24, "did:plc:" + "t" * 24
@@ -171,7 +173,7 @@ def first_site(folder: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
     settings.SNAPSHOT_DIR, settings.STAGING_DIR = folder / "snapshots", folder / "staging"
     settings.STATUS_PATH = folder / "status.json"
     settings.STREAM_CLOCK, settings.PUBLIC_READ, settings.DEMO_MAINTAINER = False, False, None
-    monkeypatch.setattr(snapshot, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(snapshots, "LOOK_SECONDS", 0.0)
     store, reader = fresh_store(folder / "trust.duckdb"), SnapshotReader(folder / "snapshots")
     monkeypatch.setattr(middleware, "snapshot_reader", lambda: reader)
     site = FirstSite(store, folder, settings.STATUS_PATH)

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 from pytest_django import Settings
 
-from ingest.snapshot import publish
-from scoring.policy import Policy
+from ingest.store.snapshots import publish
+from scoring.config.policy import Policy
 from tests.ingest.stream import MARA, SEED, Frames, pull_uri
 from tests.pipeline import Result, opened
 from tests.scoring.offered import CLEAN, end_lookups, offer

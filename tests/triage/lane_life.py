@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from ingest.snapshot import SnapshotReader
+from ingest.store.snapshots import SnapshotReader
 from tests.trustsite import runs
 from tests.trustsite.ports import free_port
 from tests.waiting import PATIENT_MS

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from ingest.snapshot import publish
-from scoring.policy import AuditRules
-from scoring.told_settings import switch_shadow
+from ingest.store.snapshots import publish
+from scoring.config.policy import AuditRules
+from scoring.handlers.settings import switch_shadow
 from tests.ingest.stream import ANA, MARA, REPO, SEED, pull_uri
 from tests.pipeline import OPEN_LANE, Later, opened
 from tests.scoring.offered import CLEAN, end_lookups, offer

@@ -1,4 +1,4 @@
-"""A small world drawn by hand behind `scoring.read`, for tests of what pages do with any text and any figure.
+"""A small world drawn by hand behind `scoring.queries.read`, for tests of what pages do with any text and any figure.
 
 Its people and rows are those of `tests/triage/drawn_rows.py`.
 """
@@ -12,14 +12,19 @@ from pathlib import Path
 import pytest
 from django.test import Client
 
-from scoring import explain, read
-from scoring.read import QueueQuery, QueueRow
-from scoring.read_trial import Reread
-from scoring.verdict import Lane
+from scoring.explain import sentences as explain
+from scoring.queries import read
+from scoring.queries.read import QueueQuery, QueueRow
+from scoring.queries.reviews import Reread
+from scoring.types import Lane
 from tests.triage.drawn_rows import ANA, HOSTILE, MALLORY, MARA, NOW, SEED, drawn_rows, judged
-from triage import as_shown, context, lane_heads, lane_offers, lists, middleware, outcome_prompt, snoozing
+from triage import context, middleware
 from triage.models import Maintainer
 from triage.models import Person as Account
+from triage.presenters import lane_heads, lists
+from triage.presenters import queue as as_shown
+from triage.services import snoozing
+from triage.views import lane_offers, outcome_prompt
 
 
 def sign_in(client: Client, role: str = "", repo_key: str = "") -> Account:
@@ -44,7 +49,7 @@ class DrawnSnapshot:
 
 @dataclass(slots=True)
 class DrawnWorld:
-    """Answers what `scoring.read` answers, from a list of rows."""
+    """Answers what `scoring.queries.read` answers, from a list of rows."""
 
     rows: tuple[QueueRow, ...] = field(default_factory=drawn_rows)
     t_high: float | None = 0.90
@@ -397,7 +402,7 @@ class _DrawnReader:
 
 
 def draw(monkeypatch: pytest.MonkeyPatch, world: DrawnWorld | None) -> None:
-    """Put a world behind `scoring.read` for one test; None: nothing was published yet."""
+    """Put a world behind `scoring.queries.read` for one test; None: nothing was published yet."""
     reader = _DrawnReader(DrawnSnapshot() if world else None)
     monkeypatch.setattr(middleware, "snapshot_reader", lambda: reader)
     monkeypatch.setattr(context, "_newest", None)

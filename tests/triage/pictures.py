@@ -14,9 +14,9 @@ from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
-from scoring.learning.shown_backtest import keep_backtest
-from scoring.read import LaneMonth
-from scoring.redteam.shown import ShownReport, ShownSection, keep_report
+from scoring.queries.read import LaneMonth
+from scoring.redteam.render import ShownReport, ShownSection, keep_report
+from scoring.training.summary import keep_backtest
 from tests.triage.acting_site import ActingSite
 from tests.triage.drawn_rows import ANA, MARA, NOW, drawn_rows, pull_request
 from tests.triage.every_page import BEN, lane_pages, signed_out_pages, something_of_everything
@@ -121,7 +121,7 @@ def test_first_run_and_trouble(
     world.gaps_open = 2
     take("stale", "/")
     take("stale-dashboard", "/dashboard")
-    monkeypatch.setattr("triage.charts.lane_shares", _break)
+    monkeypatch.setattr("triage.charts.histogram.lane_shares", _break)
     take("error-500", "/dashboard?anew")  # of the other address the browser holds the page that is whole
     draw(monkeypatch, None)
     take("first-run", "/")

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ingest.snapshot import Snapshot, SnapshotReader
+from ingest.store.snapshots import Snapshot, SnapshotReader
 
 
 @dataclass(frozen=True, slots=True)

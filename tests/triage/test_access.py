@@ -10,8 +10,8 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import Settings
 
-from triage import access, tokens
-from triage.access import SignInProblem, check_link, issue_link, use_link
+from triage.access import sign_in, tokens
+from triage.access.sign_in import SignInProblem, check_link, issue_link, use_link
 from triage.models import Person, SignInMethod
 
 ANA = "did:plc:ana222222222222222222222"
@@ -94,7 +94,7 @@ def test_of_two_who_checked_the_same_link_only_the_first_to_spend_it_gets_in(
     token = issue_link(ana, now=NOON)
     seen_fresh = check_link(token, NOON)
     use_link(token, NOON)
-    monkeypatch.setattr(access, "check_link", lambda token, now: seen_fresh)
+    monkeypatch.setattr(sign_in, "check_link", lambda token, now: seen_fresh)
     with pytest.raises(SignInProblem) as refused:
         use_link(token, NOON)
     assert refused.value.status == 410

@@ -12,7 +12,7 @@ from tests.trustsite import runs
 from tests.trustsite.busy import answers_at
 from tests.trustsite.ports import free_port
 from tests.waiting import LONG_SECONDS, wait_for
-from triage import throttle
+from triage.access import throttle
 from trustsite import drive
 
 TOLD = {"X-Forwarded-Host": "sunstead.example.test", "X-Forwarded-Proto": "https"}

@@ -12,12 +12,12 @@ from django.http.response import HttpResponseBase
 from django.test import RequestFactory
 from pytest_django import Settings
 
-from ingest import snapshot
-from ingest.snapshot import publish
-from ingest.store import Store
+from ingest.store import snapshots
+from ingest.store.database import Store
+from ingest.store.snapshots import publish
 from triage import middleware
+from triage.access.requests import Request
 from triage.middleware import SnapshotMiddleware
-from triage.requests import Request
 
 # Closing a response tells Django that the request is over, and Django then looks after its database connections.
 pytestmark = pytest.mark.django_db
@@ -108,7 +108,7 @@ def test_static_files_take_no_snapshot(reader: CountingReader) -> None:
 def test_a_request_keeps_its_snapshot_while_a_newer_one_is_served_to_others(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshot, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(snapshots, "LOOK_SECONDS", 0.0)
     settings.SNAPSHOT_DIR = tmp_path / "snapshots"
     store = Store.open(tmp_path / "trust.duckdb")
     numbers: list[int | None] = []

@@ -8,8 +8,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from triage import throttle
-from triage.access import issue_link, use_link
+from triage.access import throttle
+from triage.access.sign_in import issue_link, use_link
 from triage.models import Person
 
 pytestmark = pytest.mark.django_db
@@ -26,7 +26,7 @@ def no_attempts() -> Generator[None]:
 @pytest.fixture(autouse=True)
 def still(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time stands, so that no window ends within a test."""
-    monkeypatch.setattr("triage.access.time.time", lambda: 300.0 * 5_900_000 + 10)
+    monkeypatch.setattr("triage.access.sign_in.time.time", lambda: 300.0 * 5_900_000 + 10)
 
 
 @pytest.fixture

@@ -11,10 +11,8 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
-from triage import tokens
-from triage.erasure import forget_account
-from triage.models import ApiToken, Person
-from triage.tokens import (
+from triage.access import tokens
+from triage.access.tokens import (
     BELIEVED,
     UnknownScope,
     count_refused,
@@ -23,6 +21,8 @@ from triage.tokens import (
     revoke_token,
     secret_hash,
 )
+from triage.models import ApiToken, Person
+from triage.services.erasure import forget_account
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ANA = "did:plc:ana222222222222222222222"

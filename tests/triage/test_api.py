@@ -12,13 +12,13 @@ from django.utils import timezone
 from pydantic import ValidationError
 from pytest_django import Settings
 
-from scoring import read
-from scoring.figures import visible
-from scoring.verdict import Estimate, Factor, Lane, Reason, Verdict
+from ingest.atproto.syntax import MalformedDid, parse_did, parse_handle
+from scoring.formatting import visible
+from scoring.queries import read
+from scoring.types import Estimate, Factor, Lane, Reason, Verdict
+from triage.access.tokens import create_token, secret_hash
 from triage.api.schemas import EXAMPLE_DID, ScoreOut, leaderboard_out, metrics_out, score_out
-from triage.dids import MalformedDid, parse_did, parse_handle
 from triage.models import ApiToken, Person
-from triage.tokens import create_token, secret_hash
 
 PERSON = "did:plc:mara22222222222222222222"
 MARA = read.Person(PERSON, "mara.example.test")

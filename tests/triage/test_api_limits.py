@@ -16,12 +16,12 @@ from pytest_django import Settings
 from tests.conftest import Count
 from tests.ingest.stream import ANA, MARA, REPO, SEED
 from tests.triage.test_permissions import TABLE, Asked, operations, pages, send
-from triage import throttle
+from triage.access import throttle
+from triage.access.problems import NOTHING
+from triage.access.tokens import create_token, revoke_token
 from triage.api import api
-from triage.api.bodies import LIMITS, SMALL
+from triage.api.base import LIMITS, SMALL
 from triage.models import ApiToken, Maintainer, Person
-from triage.problems import NOTHING
-from triage.tokens import create_token, revoke_token
 
 pytestmark = pytest.mark.django_db
 ORIGIN = "https://overlay.example"

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django import Settings
 
-from ingest.snapshot import Snapshot
-from scoring import read
-from scoring.explain_decided import LONGEST, LONGEST_REASON
+from ingest.store.snapshots import Snapshot
+from scoring.explain.decided import LONGEST, LONGEST_REASON
+from scoring.queries import read
 from tests.triage.site import Site
 from tests.triage.test_api_scores import NOBODY, get_json
-from triage.api.cursors import MalformedCursor, first_after, write_cursor
+from triage.api.base import MalformedCursor, first_after, write_cursor
 from triage.api.pull_schemas import LONGEST_TEXT, cut
 
 pytestmark = pytest.mark.django_db

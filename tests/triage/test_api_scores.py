@@ -10,14 +10,13 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from ingest.snapshot import publish
-from ingest.store import Store
-from scoring import read
-from scoring.verdict import Estimate
+from ingest.store.database import Store
+from ingest.store.snapshots import publish
+from scoring.queries import read
+from scoring.types import Estimate
 from tests.triage.site import Site
 from triage.api.schemas import ScoreOut, score_out
-from triage.spoken import BRIEFING_LENGTH
-from triage.words import interval_sentence
+from triage.presenters.text import BRIEFING_LENGTH, interval_sentence
 
 LANES = {"fast_lane", "normal_queue", "needs_human"}
 NOBODY = "did:plc:nobody2222222222222222"

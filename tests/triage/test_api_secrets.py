@@ -16,12 +16,12 @@ from tests.ingest.planted import traces
 from tests.ingest.stream import ANA, MARA, REPO, SEED
 from tests.triage.small_site import OFFERED
 from tests.triage.test_permissions import TABLE, Asked, send
-from triage import rights_views
-from triage.access import issue_link
+from triage.access.links import make_link
+from triage.access.sign_in import issue_link
+from triage.access.tokens import create_token
 from triage.api import scores
-from triage.contributor_links import make_link
 from triage.models import Maintainer, Person
-from triage.tokens import create_token
+from triage.views import contributor
 
 pytestmark = pytest.mark.django_db
 NAMED = {  # what only the environment holds
@@ -102,7 +102,7 @@ def test_a_secret_that_is_the_address_of_a_page_which_is_refused_is_in_no_line_o
 def test_a_page_that_fails_tells_nobody_the_link_that_opened_it(
     name: str, planted: Mapping[str, str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rights_views, "_unlisted", broken)  # what both pages end with
+    monkeypatch.setattr(contributor, "_unlisted", broken)  # what both pages end with
     place = f"/c/{MARA}/{name.split()[0]}/"
     failed = Client(raise_request_exception=False).get(place + planted[name])
     assert_fails_without_a_word(failed, caplog, planted)

@@ -7,10 +7,10 @@ from django.test import Client
 from msgspec.structs import replace
 from pytest_django import Settings
 
-from scoring.redteam.last_run import keep
+from scoring.redteam.render import keep
 from tests.scoring.test_redteam_last_run import RUN
 from tests.triage.pages_world import DrawnWorld, draw, sign_in
-from triage.attacked import NOT_YET, attack_sentences
+from triage.charts.reports import NOT_YET, attack_sentences
 
 pytestmark = pytest.mark.django_db
 

@@ -9,13 +9,13 @@ from django.template.loader import render_to_string
 from hypothesis import given
 from hypothesis import strategies as draw_from
 
-from scoring.learning.shown_backtest import ShownBudget, ShownQuarter, ShownSeries
-from scoring.learning.shown_model import ShownBin, ShownLane, ShownMonth
-from scoring.read import AnswerMonth, Answers, Fare, HistoryPoint, LaneMonth, Week
-from scoring.verdict import Lane
+from scoring.queries.read import AnswerMonth, Answers, Fare, HistoryPoint, LaneMonth, Week
+from scoring.training.summary import ShownBin, ShownBudget, ShownLane, ShownMonth, ShownQuarter, ShownSeries
+from scoring.types import Lane
 from tests.triage.drawn_rows import HOSTILE, NOW
-from triage import approval_charts, backlog_charts, charts, contributor_page, learned_charts
-from triage.plots import LARGEST, Frame, Plot, is_drawn, month_words, round_up, whiskers
+from triage.charts import backlog, histogram, reports
+from triage.charts.plot import LARGEST, Frame, Plot, is_drawn, month_words, round_up, whiskers
+from triage.presenters import contributor
 
 ANY = draw_from.floats(allow_nan=True, allow_infinity=True) | draw_from.sampled_from([0.0, 0.5, 1.0, 1e6, -1.0])
 COUNTS = draw_from.integers(0, 10**6)
@@ -87,7 +87,7 @@ def inside(plot: Plot) -> None:
 @given(BINS)
 def test_a_reliability_curve_of_anything_is_whole_and_its_table_has_every_bin_of_it(bins: list[ShownBin]) -> None:
     plot, known = (
-        learned_charts.reliability("one", bins),
+        reports.reliability("one", bins),
         [one for one in bins if is_drawn(one.told, one.came, one.low, one.high)],
     )
     assert (plot is None) == (not known)
@@ -99,7 +99,7 @@ def test_a_reliability_curve_of_anything_is_whole_and_its_table_has_every_bin_of
 
 @given(MONTHS, draw_from.sampled_from([1e-9, 0.02, 0.5, 0.999]))
 def test_false_approvals_of_any_months_are_whole_and_name_the_budget(months: list[ShownMonth], budget: float) -> None:
-    plot = approval_charts.false_approvals("one", lane(tuple(months)), (), budget)
+    plot = reports.false_approvals("one", lane(tuple(months)), (), budget)
     known = [one for one in months if one.n > 0 and is_drawn(one.low, one.high)]
     assert (plot is None) == (not known)
     if plot:
@@ -110,21 +110,21 @@ def test_false_approvals_of_any_months_are_whole_and_name_the_budget(months: lis
 
 def test_what_the_lane_did_stands_beside_the_backtest_in_marks_and_table() -> None:
     back, live = ShownMonth("2026-02", 40, 1, 0.001, 0.13), LaneMonth("2026-03", 10, 3, 0.11, 0.6)
-    plot = approval_charts.false_approvals("one", lane((back,)), (live,), 0.05)
+    plot = reports.false_approvals("one", lane((back,)), (live,), 0.05)
     assert plot is not None
     inside(plot)
     assert (len(plot.dots), len(plot.boxes)) == (1, 1)
     assert (plot.dots[0].tone, plot.boxes[0].tone) == ("plain", "flag")
     assert [row[0] for row in plot.table.rows] == ["Feb 2026, backtest", "Mar 2026, live"]
     assert plot.summary.startswith("backtest (dots): none of 1 month; live (squares): 1 of 1 month above the budget")
-    alone = approval_charts.false_approvals("one", None, (live,), 0.05)
+    alone = reports.false_approvals("one", None, (live,), 0.05)
     assert alone is not None
     assert not alone.dots
 
 
 @given(SERIES)
 def test_the_order_over_time_of_any_models_is_whole(series: list[ShownSeries]) -> None:
-    plot = learned_charts.order_over_time("one", series)
+    plot = reports.order_over_time("one", series)
     if plot:
         inside_but_for_names(plot)
         cells = [cell for row in plot.table.rows for cell in row[1:] if cell != "none"]
@@ -140,7 +140,7 @@ def inside_but_for_names(plot: Plot) -> None:
 
 @given(BUDGETS)
 def test_budgets_of_any_lanes_are_whole(lanes: list[ShownBudget]) -> None:
-    plot = learned_charts.budgets("one", lanes)
+    plot = reports.budgets("one", lanes)
     known = [one for one in lanes if is_drawn(one.rate, *one.rate_ci)]
     assert (plot is None) == (not known)
     if plot:
@@ -159,7 +159,7 @@ def test_first_timers_and_regulars_of_any_number_are_whole_and_stand_in_the_tabl
         Fare(first, dict(zip(Lane, many, strict=True)), opened, opened)
         for first, many in zip((True, False), counts, strict=True)
     ]
-    plot = charts.newcomers(fares, NOW)
+    plot = histogram.newcomers(fares, NOW)
     assert (plot is None) == (not any(map(sum, counts)))
     if plot:
         inside(plot)
@@ -174,7 +174,7 @@ def test_a_score_history_of_anything_stays_in_its_picture(values: list[tuple[flo
         HistoryPoint(NOW + timedelta(days=day), value, low, high, Lane.NORMAL_QUEUE)
         for day, (value, low, high) in enumerate(values)
     ]
-    plot = contributor_page.score_history([one for one in history if _nice(one)], 0.88)
+    plot = contributor.score_history([one for one in history if _nice(one)], 0.88)
     assert (plot is None) == (sum(map(_nice, history)) < 2)
     if plot:
         inside(plot)
@@ -190,7 +190,7 @@ def _nice(one: HistoryPoint) -> bool:
 @given(draw_from.lists(draw_from.tuples(COUNTS, COUNTS, COUNTS), max_size=13))
 def test_a_backlog_of_any_size_is_whole_and_stands_in_the_table(counts: list[tuple[int, int, int]]) -> None:
     weeks = [Week(NOW + timedelta(weeks=at), *one) for at, one in enumerate(counts)]
-    plot = backlog_charts.backlog(weeks)
+    plot = backlog.backlog(weeks)
     assert (plot is None) == (sum(any(one) for one in counts) < 2)
     if plot:
         inside(plot)
@@ -208,8 +208,8 @@ def test_waiting_times_of_any_length_are_whole_and_medians_need_ten_answers_in_e
     total = sum(one.n for one in months)
     whole = AnswerMonth(NOW, total, 1.0, 0.5, 2.0) if months else None
     found = [Answers(who, months, whole) for who in (True, False)]
-    plot = backlog_charts.waits(found)
-    assert bool(backlog_charts.missing_answers(found)) == (total < 10)
+    plot = backlog.waits(found)
+    assert bool(backlog.missing_answers(found)) == (total < 10)
     if plot:
         inside(plot)
         assert len(plot.table.rows) == 2 * len(months)
@@ -224,7 +224,7 @@ def test_waiting_times_of_any_length_are_whole_and_medians_need_ten_answers_in_e
     ],
 )
 def test_the_backlog_is_answered_in_a_word_and_its_figures(ends: tuple[int, int], word: str, said: str) -> None:
-    told = backlog_charts.backlog_answer([Week(NOW, one, 23, 25) for one in ends], 0)
+    told = backlog.backlog_answer([Week(NOW, one, 23, 25) for one in ends], 0)
     assert told == (word, f"{said} Last week 23 came in and 25 were decided.")
 
 
@@ -241,19 +241,19 @@ def test_a_month_is_named_in_words(month: str, said: str) -> None:
 
 
 def test_what_came_of_the_lane_is_said_with_its_bound_and_against_the_budget() -> None:
-    assert approval_charts.lane_answer((), 0.05) == ("", "")
-    told = approval_charts.lane_answer((LaneMonth("2026-01", 96, 1, 0.0, 0.1),), 0.05)
+    assert reports.lane_answer((), 0.05) == ("", "")
+    told = reports.lane_answer((LaneMonth("2026-01", 96, 1, 0.0, 0.1),), 0.05)
     assert told[0] == "96 settled."
     assert told[1].startswith("1 of them turned out bad: 1.1 %, at most ")
-    assert "above the budget" in approval_charts.lane_answer((LaneMonth("2026-01", 3, 1, 0.0, 1.0),), 0.05)[1]
+    assert "above the budget" in reports.lane_answer((LaneMonth("2026-01", 3, 1, 0.0, 1.0),), 0.05)[1]
 
 
 def test_one_point_is_a_chart_too() -> None:
-    plot = learned_charts.reliability("one", [ShownBin(31, 0.9, 1.0, 0.8, 1.0)])
+    plot = reports.reliability("one", [ShownBin(31, 0.9, 1.0, 0.8, 1.0)])
     assert plot is not None
     assert plot.summary.startswith("31 settled pull requests in 1 bin; every one lies in the band")
     month = ShownMonth("2026-03", 10**6, 10**6, 0.99, 1.0)
-    whole = approval_charts.false_approvals("one", lane((month,)), (), 0.05)
+    whole = reports.false_approvals("one", lane((month,)), (), 0.05)
     assert whole is not None
     assert whole.table.rows == (("Mar 2026, backtest", "1e+06", "1e+06", "100.0 %", "99.0\N{EN DASH}100.0 %"),)
 

@@ -14,7 +14,7 @@ from pytest_django import Settings
 from tests.triage.acting_site import signed_in
 from tests.triage.drawn_rows import drawn_rows
 from tests.triage.pages_world import DrawnSnapshot, DrawnWorld, draw
-from triage import middleware, page_state
+from triage import context, middleware
 from triage.models import Maintainer, Person
 
 pytestmark = pytest.mark.django_db
@@ -161,7 +161,7 @@ def test_what_ingest_says_is_seen(site: Site, ana: Client, settings: Settings) -
 
 def test_a_web_that_was_started_anew_gives_every_page_anew(ana: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     with changes(ana):
-        monkeypatch.setattr(page_state, "STARTED", "0" * 16)
+        monkeypatch.setattr(context, "STARTED", "0" * 16)
 
 
 def test_a_refusal_or_a_missing_page_has_no_tag(ana: Client, client: Client, settings: Settings) -> None:

@@ -10,9 +10,9 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from ingest import snapshot
-from ingest.snapshot import publish
-from ingest.store import Store
+from ingest.store import snapshots
+from ingest.store.database import Store
+from ingest.store.snapshots import publish
 from tests.conftest import Count
 from tests.triage.site import Site
 from triage import middleware
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db
 def folder(site: Site, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The site's snapshots, the newest two published here."""
     settings.PUBLIC_READ = True
-    monkeypatch.setattr(snapshot, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(snapshots, "LOOK_SECONDS", 0.0)
     store = Store.open(site.folder / "duckdb" / "trust.duckdb")
     publish(store, settings.SNAPSHOT_DIR)
     publish(store, settings.SNAPSHOT_DIR)
@@ -36,7 +36,7 @@ def folder(site: Site, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 def newest(folder: Path) -> Path:
-    return snapshot.snapshot_files(folder)[0]
+    return snapshots.snapshot_files(folder)[0]
 
 
 def spoil_rows(path: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_new_web_process_with_a_damaged_snapshot_serves_the_one_before_it(
     damage(newest(folder))
     # Damage that opening does not show costs the request that meets it, and no other.
     assert [client.get("/queue").status_code for _ in range(3)] == [first, 200, 200]
-    assert client.get("/health").json()["snapshot"] == snapshot.current_number(folder) - 1
+    assert client.get("/health").json()["snapshot"] == snapshots.current_number(folder) - 1
 
 
 def test_a_damaged_row_costs_one_answer_in_words_of_json_too(client: Client, folder: Path) -> None:
@@ -128,7 +128,7 @@ def test_whatever_is_gone_or_damaged_a_whole_snapshot_serves_or_the_answer_is_50
         middleware._reader.cache_clear()
         shutil.rmtree(folder)
         shutil.copytree(kept, folder, copy_function=shutil.copy2)
-        files = snapshot.snapshot_files(folder)
+        files = snapshots.snapshot_files(folder)
         spoilt = [draw.choice([whole, Path.unlink, cut, spoil_rows]) for _ in files]
         for path, spoil in zip(files, spoilt, strict=True):
             spoil(path)

@@ -10,9 +10,9 @@ from pytest_django import Settings
 from tests.ingest.stream import MARA, REPO
 from tests.triage.acting_site import ActingSite
 from tests.triage.lane_site import NEXT, lane_site
-from triage.contributor_links import make_link
+from triage.access.links import make_link
 from triage.models import Person
-from triage.rights_words import SEALED
+from triage.presenters.rights import SEALED
 
 pytestmark = pytest.mark.django_db
 BEN = "did:plc:" + "3" * 24

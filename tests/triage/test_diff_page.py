@@ -10,18 +10,16 @@ import pytest
 from django.template.loader import render_to_string
 from msgspec.structs import replace
 
-from ingest.patches import read_patch
-from scoring.content.change import Line
-from scoring.content.reading import read_change
-from scoring.read import ContentReview, ShownFinding, ShownFlag
+from ingest.git.patches import read_patch
+from scoring.diff.change import Line
+from scoring.diff.parser import read_change
+from scoring.queries.read import ContentReview, ShownFinding, ShownFlag
 from tests.conftest import PROVE, Count
 from tests.scoring.patches import SUM, mail, one_line
 from tests.triage.hostile_patches import PATCHES
-from triage.diff_notes import masks
-from triage.diff_page import DiffPage, change_page, comparison_page
-from triage.diff_quotes import quoted_lines
-from triage.diff_rows import FOLDED, HTML, How, Room, file_views, shown
-from triage.review_words import review_notes, review_view
+from triage.diff_page.page import DiffPage, change_page, comparison_page, quoted_lines
+from triage.diff_page.rows import FOLDED, HTML, How, Room, file_views, masks, shown
+from triage.presenters.review import review_notes, review_view
 
 SECRET = "token = 'ghp_0123456789abcdefghij'"
 HIDDEN = re.compile("[\u0000-\u0008\u000b-\u001f\u200b-\u200c\u202a-\u202e\u2066-\u2069\ufeff\u00ad\ue000]")

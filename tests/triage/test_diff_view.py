@@ -10,9 +10,9 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from scoring.content.finding import Finding, Severity
-from scoring.read_rounds import ROUNDS_SHOWN
-from scoring.review_rows import BEGUN, finding_json
+from scoring.queries.rounds import ROUNDS_SHOWN
+from scoring.review.store import BEGUN, finding_json
+from scoring.types import Finding, Severity
 from tests.ingest.stream import BLOB, MARA
 from tests.scoring.offered import CLEAN, offer
 from tests.scoring.offered_world import BLOBS, SECOND, a_new_round

@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django import Settings
 
-from scoring import read
-from scoring.read import QueueQuery
+from scoring.queries import read
+from scoring.queries.read import QueueQuery
 from tests.ingest.stream import MARA, REPO, SEED
 from tests.triage.small_site import CABIN, OFFERED
-from triage.closing import Scope, close_lane
-from triage.digest import MOST, Told, digest_text
+from triage.access.tokens import create_token
 from triage.middleware import snapshot_reader
 from triage.models import Maintainer, Person
-from triage.tokens import create_token
+from triage.presenters.digest import MOST, Told, digest_text
+from triage.services.lane_closures import Scope, close_lane
 
 pytestmark = pytest.mark.django_db
 
@@ -130,8 +130,8 @@ def test_no_title_breaks_a_line_or_hides_anything(title: str) -> None:
 
 
 def _row(title: str) -> read.QueueRow:
-    from scoring.sealing import UNKNOWN
-    from scoring.verdict import Lane, Verdict
+    from scoring.queries.queue import UNKNOWN
+    from scoring.types import Lane, Verdict
 
     person, moment = read.Person("did:plc:x", "x"), datetime(2026, 11, 20, 12)
     facts: dict[str, Any] = {

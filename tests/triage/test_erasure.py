@@ -5,16 +5,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from scoring.read import WatchedRepository
-from scoring.repository_settings import DEFAULTS
+from scoring.config.repository import DEFAULTS
+from scoring.queries.read import WatchedRepository
 from tests.ingest.stream import ANA, MARA, REPO, SEED
-from triage import outbox
-from triage.closing import Scope, close_lane, open_lane
-from triage.contributor_links import make_link
-from triage.erasure import account_of, forget_account, said_by
-from triage.models import Action, AuditAnswer, HandledIncident, OutboxEntry, Person, RepositoryChoice, Snooze
-from triage.objections import answer, object_to
-from triage.repository_choices import save
+from triage.access.links import make_link
+from triage.models import Action, AuditAnswer, HandledIncident, OutboxEntry, Person, RepositoryChoice, Snooze, outbox
+from triage.services.erasure import account_of, forget_account, said_by
+from triage.services.lane_closures import Scope, close_lane, open_lane
+from triage.services.objections import answer, object_to
+from triage.services.repository_settings import save
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from triage.actions import LOOKED_AT
-from triage.existence import among, is_any
 from triage.models import Lease, Person
+from triage.models.change_log import among, is_any
+from triage.services.actions import LOOKED_AT
 
 pytestmark = pytest.mark.django_db
 URI = "at://did:plc:aaaaaaaaaaaaaaaaaaaaaaaa/sh.tangled.repo.pull/1"

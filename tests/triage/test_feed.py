@@ -17,10 +17,11 @@ from pytest_django import Settings
 from tests.ingest.stream import ANA, MARA, REPO, SEED
 from tests.triage.lane_site import lane_site
 from tests.triage.small_site import CABIN, OFFERED
-from triage import feed, throttle
-from triage.closing import Scope, close_lane, open_lane
+from triage.access import throttle
+from triage.access.tokens import create_token
 from triage.models import Action, ApiToken, Maintainer, Person
-from triage.tokens import create_token
+from triage.presenters import feed
+from triage.services.lane_closures import Scope, close_lane, open_lane
 
 pytestmark = pytest.mark.django_db
 NS = {"a": "http://www.w3.org/2005/Atom"}

@@ -14,19 +14,19 @@ from hypothesis import settings as tries
 from hypothesis import strategies as st
 from pytest_django import Settings
 
-from ingest.net import Fetcher
-from ingest.snapshot import publish
-from scoring import read
-from scoring.objections import tell_wish
-from scoring.read import AnswerMonth, Answers
+from ingest.http.fetcher import Fetcher
+from ingest.store.snapshots import publish
+from scoring.pipeline.objections import tell_wish
+from scoring.queries import read
+from scoring.queries.read import AnswerMonth, Answers
 from tests.ingest.stream import ANA, MALLORY, MARA, SEED, STRANGER, at, pull_uri
 from tests.pipeline import Result, prepared
 from tests.triage.axe import violations
 from tests.triage.conftest import OpenPage
 from tests.triage.small_site import CABIN, OFFERED, frames_of_it, play
-from triage.about_view import FEWEST
-from triage.about_words import operator_told
-from triage.throttle import LIMIT
+from triage.access.throttle import LIMIT
+from triage.presenters.about import operator_told
+from triage.views.about import FEWEST
 
 pytestmark = pytest.mark.django_db
 PAGE = "https://tangled.org/seed.example.com/lantern/pulls/12"

@@ -8,8 +8,8 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from ingest.records import VOUCH
-from scoring import read
+from ingest.records.registry import VOUCH
+from scoring.queries import read
 from tests.triage.acting_site import signed_in
 from tests.triage.first_site import (
     ANA,
@@ -25,8 +25,8 @@ from tests.triage.first_site import (
     first_site,
 )
 from triage.models import Change, Maintainer, OutboxEntry, Person
-from triage.setup_search import LOST, MALFORMED, RECORDED
-from triage.setup_views import NONE_TICKED
+from triage.views.setup import NONE_TICKED
+from triage.views.setup_start import LOST, MALFORMED, RECORDED
 
 pytestmark = pytest.mark.django_db
 
@@ -260,7 +260,7 @@ def test_a_record_that_was_not_listed_cannot_be_watched(first: FirstSite, sam: C
 
 
 def test_ticks_outlive_an_answer_that_is_lost(first: FirstSite, sam: Client) -> None:
-    from ingest.queue import huey
+    from ingest.worker.queue import huey
 
     find(first, sam)
     huey.flush()  # as a worker does that starts anew

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from scoring import read
-from scoring.read import ForgeHome
+from scoring.queries import read
+from scoring.queries.read import ForgeHome
 from tests.ingest.stream import MARA, REPO, SEED, Frames
 from tests.pipeline import opened
 from tests.scoring.small import OFFERED, settled, take
-from triage.forge_links import ForgePlace, forge_place
+from triage.presenters.names import ForgePlace, forge_place
 
 SITE = "https://tangled.org"
 HOME = ForgeHome(MARA, SEED, "seed.example", "lantern", 12)

@@ -9,14 +9,14 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from scoring.objections import DAYS
+from scoring.pipeline.objections import DAYS
 from tests.ingest.stream import MARA
 from tests.pipeline import UNAUDITED
 from tests.triage.acting_site import ActingSite
 from tests.triage.lane_site import NEXT, lane_site
-from triage.about_view import facts_from_settings
-from triage.about_words import sections
-from triage.help_words import HELP, PLACES, help_for
+from triage.presenters.about import sections
+from triage.presenters.help import HELP, PLACES, help_for
+from triage.views.about import facts_from_settings
 
 pytestmark = pytest.mark.django_db
 BEN = "did:plc:" + "3" * 24

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from ingest import git
+from ingest.git import process
 from tests.scoring.hidden_mails import behind
 from tests.scoring.offered import CLEAN, offer
 from tests.triage.acting_site import ActingSite
@@ -33,7 +33,7 @@ def test_a_mail_that_only_git_reads_keeps_a_trusted_change_from_the_fast_lane_an
     offer(site.result, behind(CLEAN, way), NEXT, "blob:hidden")
     site.result.review()
     site.publish()
-    monkeypatch.setattr(git, "program", no_git)
+    monkeypatch.setattr(process, "program", no_git)
     client = site.maintainer("did:plc:" + "3" * 24, "ben.example")
     assert lanes(site)[NEXT] == "normal_queue"
     (row,) = [row for row in client.get("/queue").json()["pull_requests"] if row["uri"] == NEXT]

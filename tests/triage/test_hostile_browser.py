@@ -10,7 +10,7 @@ from playwright.sync_api import Page
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
-from scoring.figures import visible
+from scoring.formatting import visible
 from tests.ingest.stream import MARA
 from tests.triage.acting_site import ActingSite
 from tests.triage.conftest import OpenPage

@@ -10,14 +10,14 @@ from django.test import Client
 from pydantic import BaseModel
 from pytest_django import Settings
 
-from scoring.figures import percent, percent_interval
-from scoring.verdict import Estimate, Lane, Reason, Verdict
+from scoring.formatting import percent, percent_interval
+from scoring.types import Estimate, Lane, Reason, Verdict
 from tests.sources import PROJECT
 from tests.triage.drawn_rows import ANA, MARA, judged, pull_request
 from tests.triage.pages_world import DrawnWorld, draw, sign_in
 from triage.api import schemas
-from triage.bulk import summary
-from triage.pills import pill, row_pill
+from triage.presenters.pills import pill, row_pill
+from triage.services.actions import summary
 
 HERE = "did:plc:corecorecorecorecorecore"
 NEAR = 120  # characters of text between a probability and its interval

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.lane_history import AGREEMENTS, HAPPENED, Agreement, LaneHistory, LaneRow, LaneSum
-from scoring.lane_offer import Group, LaneCurve, LanePoint, Offer, Source
-from scoring.need import Need
-from scoring.read import AuditCount, Person
-from triage import lane_words
-from triage.lane_charts import lane_plot
+from scoring.certificates.lane_offer import Group, LaneCurve, LanePoint, Offer, Source
+from scoring.certificates.sample_size import Need
+from scoring.pipeline.lane_history import AGREEMENTS, HAPPENED, Agreement, LaneHistory, LaneRow, LaneSum
+from scoring.queries.read import AuditCount, Person
+from triage.charts.lane import lane_plot
+from triage.presenters import lane as lane_words
 
 OFFER = Offer(threshold=0.87, source="own", cases=126.0, let_through=43.0, bad=1.0, bad_low=0.041, bad_high=0.0861)
 NOW = datetime(2026, 11, 20)

@@ -13,8 +13,9 @@ from ingest import tasks
 from tests.triage.drawn_rows import MARA
 from tests.triage.pages_world import DrawnWorld, draw
 from tests.waiting import LONG_SECONDS, ends_by_itself
-from triage import looks, views
-from triage.looks import EVERY_SECONDS, IN_LINE, REMEMBERED, Looks
+from triage.services import profiles
+from triage.services.profiles import EVERY_SECONDS, IN_LINE, REMEMBERED, Looks
+from triage.views import queue as views
 
 pytestmark = pytest.mark.django_db
 
@@ -105,7 +106,7 @@ def test_where_no_worker_takes_anything_the_queue_stays_small(monkeypatch: pytes
     line = MemoryHuey("looks", immediate=False)
     monkeypatch.setattr(tasks, "huey", line)
     monkeypatch.setattr(tasks, "look_at_person", line.task()(lambda did: None))
-    monkeypatch.setattr(looks, "ON_THE_QUEUE", 3)
+    monkeypatch.setattr(profiles, "ON_THE_QUEUE", 3)
     for number in range(5):
-        looks._tell_worker(f"did:plc:{number}")
+        profiles._tell_worker(f"did:plc:{number}")
     assert line.pending_count() == 3

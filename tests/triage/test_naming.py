@@ -6,12 +6,12 @@ from typing import cast
 
 import pytest
 
-from ingest.snapshot import Snapshot
-from scoring import read
+from ingest.store.snapshots import Snapshot
+from scoring.queries import read
 from tests.ingest.stream import ANA, MARA, SEED, STRANGER
-from triage.closing import as_closure, closure_words, names_in
 from triage.models import LaneClosure, Person
-from triage.naming import named, names
+from triage.services.lane_closures import as_closure, closure_words, names_in
+from triage.services.names import named, names
 
 pytestmark = pytest.mark.django_db
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -12,20 +12,20 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from ingest.net import Fetcher
-from ingest.snapshot import publish
-from ingest.store import StreamClock
+from ingest.http.fetcher import Fetcher
+from ingest.store.database import StreamClock
+from ingest.store.snapshots import publish
 from tests.conftest import Count
 from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, STRANGER, pull_uri
 from tests.pipeline import Result, prepared
 from tests.triage.acting_site import maintainer
 from tests.triage.small_site import CABIN, OFFERED, frames_of_it, play
-from triage.changes import log_change
-from triage.contributor_links import make_link
-from triage.deliveries import deliver_due
+from triage.access.links import make_link
 from triage.models import Maintainer, Objection, OutboxEntry, Person
-from triage.objections import AT_ONCE, ObjectionProblem, answer, object_to
-from trustsite.handover import make_runtime
+from triage.models.change_log import log_change
+from triage.services.deliveries import deliver_due
+from triage.services.objections import AT_ONCE, ObjectionProblem, answer, object_to
+from trustsite.worker.handover import make_runtime
 
 pytestmark = pytest.mark.django_db
 IN_CABIN, TOLD = pull_uri(MARA, "cabin"), {"text": "She asked me to."}

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django import Settings
 
-from scoring import explain
-from scoring.briefing import calibrated
-from scoring.figures import percent, percent_interval
-from scoring.verdict import Estimate, Evidence, Lane, Reason, Verdict
-from scoring.why import Replayed, why_lines
+from scoring.explain import sentences as explain
+from scoring.explain.spoken import calibrated
+from scoring.formatting import percent, percent_interval
+from scoring.queries.replay import Replayed, why_lines
+from scoring.types import Estimate, Evidence, Lane, Reason, Verdict
 from tests.triage.acting_site import ActingSite
 from tests.triage.drawn_rows import ANA, MARA, drawn_rows, pull_request
 from tests.triage.every_page import lane_pages, something_of_everything
@@ -25,11 +25,11 @@ from tests.triage.lane_site import lane_site
 from tests.triage.pages_world import DrawnWorld, draw, sign_in
 from tests.triage.site import Site
 from triage.api.pull_schemas import pull_out
-from triage.bulk import summary
-from triage.feed import _pull as entry_of
-from triage.pills import pill
-from triage.rows import judgement
-from triage.words import interval_sentence
+from triage.presenters.feed import _pull as entry_of
+from triage.presenters.pills import pill
+from triage.presenters.rows import judgement
+from triage.presenters.text import interval_sentence
+from triage.services.actions import summary
 
 WHY = {
     "pull_uri": "at://one",

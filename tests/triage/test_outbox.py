@@ -10,11 +10,11 @@ from django.contrib.sessions.backends.db import SessionStore
 from django.contrib.sessions.models import Session
 from django.utils import timezone
 
-from ingest.runtime import Runtime
+from ingest.worker.runtime import Runtime
 from tests.pipeline import At
-from triage import outbox, tasks
-from triage.deliveries import deliver_due
-from triage.models import OutboxEntry
+from triage import tasks
+from triage.models import OutboxEntry, outbox
+from triage.services.deliveries import deliver_due
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

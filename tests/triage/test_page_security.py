@@ -10,7 +10,7 @@ from pytest_django import Settings
 from tests.sources import PROJECT
 from tests.triage.drawn_rows import MARA
 from tests.triage.pages_world import DrawnWorld, draw, sign_in
-from triage.access import safe_next
+from triage.access.sign_in import safe_next
 
 pytestmark = pytest.mark.django_db
 TEMPLATES = sorted((PROJECT / "templates").rglob("*.html"))

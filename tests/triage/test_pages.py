@@ -339,7 +339,7 @@ def test_an_error_inside_a_page_is_a_page_that_says_what_happened_to_the_data(
     client: Client, world: DrawnWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.raise_request_exception = False
-    monkeypatch.setattr("scoring.read.leaderboard", lambda *arguments: 1 / 0, raising=False)
+    monkeypatch.setattr("scoring.queries.read.leaderboard", lambda *arguments: 1 / 0, raising=False)
     response = client.get("/leaderboard")
     assert response.status_code == 500
     assert b"Nothing was changed" in response.content

@@ -1,4 +1,4 @@
-"""Pages over a world that the real worker loaded: what they say is what `scoring.read` and the JSON say."""
+"""Pages over a world that the real worker loaded: what they say is what `scoring.queries.read` and the JSON say."""
 
 import re
 from html import unescape
@@ -7,9 +7,9 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from scoring import read
-from scoring.figures import percent
-from scoring.verdict import Lane
+from scoring.formatting import percent
+from scoring.queries import read
+from scoring.types import Lane
 from tests.triage.site import Site
 
 pytestmark = pytest.mark.django_db

@@ -10,12 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as draw_from
 
-from scoring.read import Bin, Dashboard, HistoryPoint, Person
-from scoring.verdict import Estimate, Factor, Lane, Reason, Verdict
+from scoring.queries.read import Bin, Dashboard, HistoryPoint, Person
+from scoring.types import Estimate, Factor, Lane, Reason, Verdict
 from tests.sources import PROJECT
 from tests.triage.drawn_rows import NOW
 from tests.triage.pages_world import DrawnWorld
-from triage import charts, contributor_page, forms, pills, rows, words
+from triage.charts import histogram
+from triage.forms import filters
+from triage.presenters import contributor, pills, rows
+from triage.presenters import text as words
 
 BOARD: Dashboard = DrawnWorld().dashboard(None)
 TOKENS = (PROJECT / "static/css/tokens.css").read_text()
@@ -142,32 +145,32 @@ def test_the_interval_is_said_with_what_it_rests_on() -> None:
 
 def test_a_bar_stands_of_its_lanes_and_tells_who_may_not_know_thresholds_none() -> None:
     board = replace(BOARD, histogram=(Bin(0.8, 0.9, 10, 1, 3), Bin(0.9, 1.0, 0)))
-    full, empty = charts.histogram(board).bars
+    full, empty = histogram.histogram(board).bars
     assert [(part.tone, part.count) for part in full.parts] == [("flag", 1), ("review", 6), ("fast", 3)]
-    assert full.parts[0].y + full.parts[0].height == charts.BASE
+    assert full.parts[0].y + full.parts[0].height == histogram.BASE
     assert full.parts[-1].y == full.y
     assert not empty.parts
-    assert charts.histogram_table(board).rows[0] == ("80 to 90 %", "10", "1", "6", "3")
+    assert histogram.histogram_table(board).rows[0] == ("80 to 90 %", "10", "1", "6", "3")
     plain = replace(board, t_low=None, t_high=None)
-    assert [part.tone for part in charts.histogram(plain).bars[0].parts] == ["plain"]
-    assert charts.histogram_table(plain).rows[0] == ("80 to 90 %", "10")
+    assert [part.tone for part in histogram.histogram(plain).bars[0].parts] == ["plain"]
+    assert histogram.histogram_table(plain).rows[0] == ("80 to 90 %", "10")
 
 
 def test_a_shut_fast_lane_draws_no_threshold() -> None:
-    chart = charts.histogram(replace(BOARD, t_high=None))
+    chart = histogram.histogram(replace(BOARD, t_high=None))
     assert [mark.words for mark in chart.marks] == ["flagged below 30 %"]
     assert "the fast lane is shut" in chart.summary
 
 
 def test_a_single_contributor_is_still_a_bar_that_can_be_seen() -> None:
     bins = (Bin(0.0, 0.1, 1), Bin(0.1, 0.2, 100_000), Bin(0.2, 0.3, 0))
-    heights = [charts.BASE - bar.y for bar in charts.histogram(replace(BOARD, histogram=bins)).bars]
-    assert heights == [2.0, charts.BASE - charts.TOP, 0.0]
+    heights = [histogram.BASE - bar.y for bar in histogram.histogram(replace(BOARD, histogram=bins)).bars]
+    assert heights == [2.0, histogram.BASE - histogram.TOP, 0.0]
 
 
 @given(draw_from.tuples(*[draw_from.integers(0, 10_000)] * 3))
 def test_lane_shares_fill_the_whole_bar(counts: tuple[int, int, int]) -> None:
-    shares = charts.lane_shares(replace(BOARD, lanes=dict(zip(Lane, counts, strict=True))))
+    shares = histogram.lane_shares(replace(BOARD, lanes=dict(zip(Lane, counts, strict=True))))
     assert [share.count for share in shares] == list(counts)
     assert sum(share.width for share in shares) == pytest.approx(100 if sum(counts) else 0, abs=0.01)
     assert shares[2].x == pytest.approx(shares[0].width + shares[1].width, abs=0.01)
@@ -175,9 +178,9 @@ def test_lane_shares_fill_the_whole_bar(counts: tuple[int, int, int]) -> None:
 
 def test_a_score_history_needs_two_scores_with_a_number_and_says_where_the_lane_begins() -> None:
     points = [HistoryPoint(NOW, value, 0.2, 0.9, Lane.NORMAL_QUEUE) for value in (None, 0.5)]
-    assert contributor_page.score_history(points, None) is None
+    assert contributor.score_history(points, None) is None
     later = HistoryPoint(datetime(2026, 5, 1), 0.8, 0.5, 0.95, Lane.NORMAL_QUEUE)
-    drawn = contributor_page.score_history([later, *points], 0.88)
+    drawn = contributor.score_history([later, *points], 0.88)
     assert drawn is not None
     assert drawn.summary == (
         "Share that stays clean went from 50 % (20\N{EN DASH}90) on 12 Mar 2026 to 80 % (50\N{EN DASH}95) on 1 May 2026"
@@ -191,16 +194,16 @@ def test_a_score_history_needs_two_scores_with_a_number_and_says_where_the_lane_
     )
 )
 def test_any_query_string_gives_a_view_whose_own_url_gives_the_same_view(values: dict[str, str]) -> None:
-    view = forms.read_queue(values)
-    again = forms.read_queue(dict(parse_qsl(view.search().removeprefix("?"))))
+    view = filters.read_queue(values)
+    again = filters.read_queue(dict(parse_qsl(view.search().removeprefix("?"))))
     assert replace(again, notes=()) == replace(view, notes=())
     assert not again.notes
 
 
 @given(draw_from.dictionaries(draw_from.sampled_from(["sort", "order", "page"]), draw_from.text()))
 def test_any_leaderboard_url_gives_a_view_whose_own_url_gives_the_same_view(values: dict[str, str]) -> None:
-    view = forms.read_leaderboard(values)
-    again = forms.read_leaderboard(dict(parse_qsl(view.search().removeprefix("?"))))
+    view = filters.read_leaderboard(values)
+    again = filters.read_leaderboard(dict(parse_qsl(view.search().removeprefix("?"))))
     assert replace(again, notes=()) == replace(view, notes=())
 
 

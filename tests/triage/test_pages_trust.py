@@ -7,16 +7,24 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from scoring import gate, read
-from scoring.read import TrustExplanation
-from scoring.rules import Thresholds
-from scoring.verdict import Evidence
+from scoring.gate import decide
+from scoring.queries import read
+from scoring.queries.read import TrustExplanation
+from scoring.thresholds import Thresholds
+from scoring.types import Evidence
 from tests.triage.drawn_rows import ANA, MALLORY, MARA, NOW, SEED
 from tests.triage.pages_world import DrawnWorld, draw, sign_in
 from tests.triage.site import Site
 from triage.models import Maintainer, Person
-from triage.trust_words import dependents_words, share_words, trust_sentences, vouching_words, worth_words
-from triage.words import missing_evidence, no_path_words
+from triage.presenters.text import (
+    dependents_words,
+    missing_evidence,
+    no_path_words,
+    share_words,
+    trust_sentences,
+    vouching_words,
+    worth_words,
+)
 
 pytestmark = pytest.mark.django_db
 NOTHING = TrustExplanation(None, (), None, (), (), 0, 0.5)
@@ -97,10 +105,10 @@ def test_a_pull_request_is_explained_from_its_repositorys_seeds(client: Client, 
 
 
 def test_of_whom_a_seed_denounces_no_missing_path_is_called_unknown() -> None:
-    verdict = gate.judge(Evidence(denounced_by_seed=True), Thresholds(t_high=0.8), 0.55, 5.0)
+    verdict = decide.judge(Evidence(denounced_by_seed=True), Thresholds(t_high=0.8), 0.55, 5.0)
     assert no_path_words(verdict) == "Someone you trust warns about this contributor, so no vouch for them counts."
     assert missing_evidence(verdict, (), None) == ("no settled pull request", "content not reviewed yet")
-    known = gate.judge(Evidence(), Thresholds(t_high=0.8), 0.55, 5.0)
+    known = decide.judge(Evidence(), Thresholds(t_high=0.8), 0.55, 5.0)
     assert no_path_words(known) == "No trust path from the seeds. That is unknown, not bad."
     assert missing_evidence(known, (), None)[0] == "no trust path from the seeds"
 

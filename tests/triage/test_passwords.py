@@ -10,10 +10,10 @@ from django.test import Client
 from pytest_django import Settings
 
 from tests.triage.test_access import ELSEWHERE
-from triage import passwords, throttle
-from triage.access import issue_link
+from triage.access import sign_in as passwords
+from triage.access import throttle
+from triage.access.sign_in import OLD, TWICE, WRONG, issue_link
 from triage.models import Maintainer, Person
-from triage.passwords import OLD, TWICE, WRONG
 
 ANA, BEN = "did:plc:" + "a" * 24, "did:plc:" + "b" * 24
 GOOD, OTHER = "seven lanterns at noon", "nine attics at midnight"
@@ -26,7 +26,7 @@ def quick_and_quiet(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Gene
     """A hash that takes no time, a clock that stands, and no attempt before or after."""
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     settings.PUBLIC_READ = False
-    monkeypatch.setattr("triage.access.time.time", lambda: 300.0 * 5_900_000 + 10)
+    monkeypatch.setattr("triage.access.sign_in.time.time", lambda: 300.0 * 5_900_000 + 10)
     cache.clear()
     yield
     cache.clear()

@@ -20,10 +20,10 @@ from pytest_django import Settings
 
 from tests.ingest.stream import MARA, REPO, SEED
 from tests.triage.small_site import CABIN, OFFERED
-from triage.contributor_links import make_link
+from triage.access.links import make_link
+from triage.access.tokens import PREFIX, create_token
 from triage.models import ContributorLink, Maintainer, Objection, Person
-from triage.objections import object_to
-from triage.tokens import PREFIX, create_token
+from triage.services.objections import object_to
 
 pytestmark = pytest.mark.django_db
 HERE, ELSEWHERE = REPO, CABIN

@@ -12,17 +12,16 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from ingest.preparing import Preparer
-from ingest.snapshot import Snapshot, SnapshotReader, publish
-from scoring import read, read_trust
-from scoring.policy import policy_from_settings
+from ingest.store.snapshots import Preparer, Snapshot, SnapshotReader, publish
+from scoring.config.policy import policy_from_settings
+from scoring.queries import read, trust
 from tests.ingest.stream import MARA, REPO, SEED, Frames
 from tests.pipeline import opened
 from tests.scoring.small import feed
 from tests.triage.pages_world import DrawnSnapshot, sign_in
 from triage import middleware
+from triage.http_cache import prepare
 from triage.middleware import snapshot_reader
-from triage.prepared import prepare
 
 FIRST, SECOND = (cast(Snapshot, replace(DrawnSnapshot(), number=number)) for number in (1, 2))
 WAIT = 60  # seconds at most for a thread to be given its turn
@@ -112,13 +111,13 @@ def test_what_was_prepared_is_not_read_again_by_the_queue_and_a_row(
         with snapshot_reader().pin() as before:
             assert before is not None
             shown = read.explain_trust(before, MARA, REPO, policy)
-    read_trust._graphs.get(SECOND, policy, lambda: cast(Any, None))  # a newer snapshot was read meanwhile
-    (_, *rest), view = read_trust._kept.popitem()
-    read_trust._kept[(0, *rest)] = view  # ty: ignore[invalid-assignment]
+    trust._graphs.get(SECOND, policy, lambda: cast(Any, None))  # a newer snapshot was read meanwhile
+    (_, *rest), view = trust._kept.popitem()
+    trust._kept[(0, *rest)] = view  # ty: ignore[invalid-assignment]
     with snapshot_reader().pin() as snapshot:
         assert snapshot is not None
         prepare(snapshot)
-        monkeypatch.setattr(read_trust, "read_graph", refuse)
+        monkeypatch.setattr(trust, "read_graph", refuse)
         monkeypatch.setattr(read, "queue", refuse)
         assert shown is not None
         assert read.explain_trust(snapshot, MARA, REPO, policy) == shown

@@ -10,10 +10,10 @@ from django.utils import timezone
 from tests.ingest.stream import ANA, MARA, REPO, SEED
 from tests.triage.acting_site import maintainer
 from tests.triage.small_site import CABIN, OFFERED
-from triage.contributor_links import make_link
-from triage.erasure import forget_account
+from triage.access.links import make_link
 from triage.models import ContributorLink, LeaderboardWish, Objection, Person
-from triage.objections import object_to
+from triage.services.erasure import forget_account
+from triage.services.objections import object_to
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("small")]
 BEN = "did:plc:benbenbenbenbenbenbenben"

@@ -11,28 +11,33 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from scoring import read
-from scoring.learning.certificate import ToldNeed
-from scoring.learning.shown_backtest import (
+from scoring.certificates.certificate import ToldNeed
+from scoring.models.serving import LABEL
+from scoring.queries import read
+from scoring.queries.read import TrainingNeed
+from scoring.redteam.render import ShownReport, ShownSection, keep_report
+from scoring.training.summary import (
     ShownBacktest,
     ShownBudget,
     ShownFigures,
     ShownLabel,
+    ShownLane,
+    ShownMonth,
     ShownOrder,
     ShownQuarter,
+    ShownScope,
     ShownSeries,
+    ShownShare,
     keep_backtest,
+    keep_figures,
 )
-from scoring.learning.shown_model import ShownLane, ShownMonth, ShownScope, ShownShare, keep_figures
-from scoring.read import TrainingNeed
-from scoring.redteam.shown import ShownReport, ShownSection, keep_report
-from scoring.serving import LABEL
 from tests.scoring.certified_cases import MODEL
 from tests.scoring.learning.test_shown import SCOPE, backtest, shown
 from tests.triage.drawn_rows import HOSTILE, MARA, NOW
 from tests.triage.explained import unexplained
 from tests.triage.pages_world import DrawnWorld, draw, sign_in
-from triage import approval_charts, missing
+from triage.charts import reports
+from triage.presenters import text as missing
 
 pytestmark = pytest.mark.django_db
 REPORTS = ("/vouches", "/redteam", "/backtest")
@@ -212,10 +217,10 @@ def test_the_header_of_each_lane_says_what_the_backtest_says_of_such_rows(client
 
 
 def test_a_lane_in_which_the_backtest_had_nothing_has_no_sentence() -> None:
-    assert approval_charts.like_these(None) == {}
+    assert reports.like_these(None) == {}
     nothing = ShownShare(0, 0, 0.0, 1.0)
     empty = msgspec.structs.replace(LANE, months=(), n=0, bad=0, review=nothing, flagged=nothing)
-    assert approval_charts.like_these(empty) == {}
+    assert reports.like_these(empty) == {}
 
 
 def test_who_maintains_nothing_is_told_rates_and_no_threshold(client: Client, folder: Path) -> None:

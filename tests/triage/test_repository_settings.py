@@ -9,22 +9,21 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from ingest.net import Fetcher
-from ingest.store import StreamClock
-from scoring import read
-from scoring.read import WatchedRepository
-from scoring.read_repositories import watched_repository
-from scoring.repository_settings import DEFAULTS, RepositorySettings
-from scoring.shadow import ShadowDay, ShadowReport
+from ingest.http.fetcher import Fetcher
+from ingest.store.database import StreamClock
+from scoring.config.repository import DEFAULTS, RepositorySettings, watched_repository
+from scoring.pipeline.shadow import ShadowDay, ShadowReport
+from scoring.queries import read
+from scoring.queries.read import WatchedRepository
 from tests.ingest.stream import ANA, MARA, REPO, SEED
 from tests.pipeline import opened
 from tests.scoring.small import settled, take
 from tests.triage.drawn_rows import MARA as DRAWN_MARA
 from tests.triage.pages_world import DrawnWorld, draw
-from triage.deliveries import deliver_due
 from triage.models import Change, Maintainer, OutboxEntry, Person, RepositoryChoice
-from triage.repository_choices import ChangedMeanwhile, save
-from trustsite.handover import make_runtime
+from triage.services.deliveries import deliver_due
+from triage.services.repository_settings import ChangedMeanwhile, save
+from trustsite.worker.handover import make_runtime
 
 pytestmark = pytest.mark.django_db
 PLACE, SWITCH = "/settings/repository", "/settings/shadow"

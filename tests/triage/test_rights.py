@@ -14,21 +14,21 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from ingest.net import Fetcher
-from ingest.store import StreamClock
-from scoring import read
-from scoring.verdict import Estimate
+from ingest.http.fetcher import Fetcher
+from ingest.store.database import StreamClock
+from scoring.queries import read
+from scoring.types import Estimate
 from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, pull_uri
 from tests.pipeline import opened
 from tests.triage.small_site import CABIN, HER_REASON, OFFERED, REASON, frames_of_it, play
-from triage.changes import log_change
-from triage.contributor_links import DAYS, SIGNER, make_link
-from triage.deliveries import deliver_due
-from triage.erasure import forget_account
+from triage.access.links import DAYS, SIGNER, make_link
+from triage.access.tokens import secret_hash
 from triage.models import Change, ContributorLink, LeaderboardWish, Maintainer, Objection, OutboxEntry, Person
-from triage.objections import LONGEST, ObjectionProblem, answer, object_to, wish
-from triage.tokens import secret_hash
-from trustsite.handover import make_runtime
+from triage.models.change_log import log_change
+from triage.services.deliveries import deliver_due
+from triage.services.erasure import forget_account
+from triage.services.objections import LONGEST, ObjectionProblem, answer, object_to, wish
+from trustsite.worker.handover import make_runtime
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("small")]
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> \u202egpj {{ settings.SECRET_KEY }}"

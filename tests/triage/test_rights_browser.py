@@ -11,9 +11,9 @@ from tests.ingest.peer import Start, response
 from tests.ingest.stream import MARA, REPO, SEED
 from tests.triage.conftest import OpenPage
 from tests.triage.small_site import OFFERED
-from triage.contributor_links import make_link
+from triage.access.links import make_link
 from triage.models import LeaderboardWish, Objection, Person
-from triage.objections import answer
+from triage.services.objections import answer
 
 pytestmark = pytest.mark.usefixtures("live_server", "small")
 

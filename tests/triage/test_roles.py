@@ -13,17 +13,17 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from ingest.net import Fetcher
-from ingest.store import StreamClock
+from ingest.http.fetcher import Fetcher
+from ingest.store.database import StreamClock
 from tests.ingest.stream import ANA, MARA, REPO, SEED
 from tests.pipeline import Result, opened
 from tests.triage.small_site import CABIN, OF_SEED, REASON, frames_of_it, play
-from triage.changes import log_change
-from triage.deliveries import deliver_due
+from triage.access.permissions import Role, role_of, roles_of
+from triage.access.roles import LastAdmin, set_role
 from triage.models import Change, Maintainer, OutboxEntry, Person
-from triage.permissions import Role, role_of, roles_of
-from triage.roles import LastAdmin, set_role
-from trustsite.handover import make_runtime
+from triage.models.change_log import log_change
+from triage.services.deliveries import deliver_due
+from trustsite.worker.handover import make_runtime
 
 pytestmark = pytest.mark.django_db
 

@@ -10,19 +10,19 @@ from django.contrib.auth.models import AnonymousUser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.snapshot import Snapshot
+from ingest.store.snapshots import Snapshot
 from tests.sources import PROJECT
 from tests.triage.drawn_rows import drawn_rows
 from tests.triage.pages_world import DrawnSnapshot
-from triage import acting, row_lines
-from triage.acting import RowActs, row_acts
-from triage.actions import Standing
-from triage.forms import QueueFilters
+from triage.access.permissions import Role, Roles
+from triage.forms.filters import QueueFilters
 from triage.models import Person
-from triage.permissions import Role, Roles
-from triage.pills import Pill
-from triage.row_lines import RowLine, draw_line, row_line
-from triage.rows import RowView, row_view
+from triage.presenters import row_actions, row_lines
+from triage.presenters.pills import Pill
+from triage.presenters.row_actions import RowActs, row_acts
+from triage.presenters.row_lines import RowLine, draw_line, row_line
+from triage.presenters.rows import RowView, row_view
+from triage.services.actions import Standing
 
 NOW = datetime(2026, 3, 2, 12)
 ROW = drawn_rows()[1]
@@ -116,10 +116,12 @@ def test_the_address_of_a_row_is_that_of_the_view_with_it_open(filters: QueueFil
 
 @pytest.mark.django_db
 def test_a_token_shows_nobody_a_button_whatever_its_person_may_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acting, "changed_after", lambda snapshot: {})
+    monkeypatch.setattr(row_actions, "changed_after", lambda snapshot: {})
     maintainer, now = Roles(held={"": Role.MAINTAINER}), NOW.replace(tzinfo=UTC)
     snapshot = cast(Snapshot, DrawnSnapshot())
-    by_token = acting.acts_of(AnonymousUser(), maintainer, snapshot, [ROW], now)[ROW.uri]
-    signed_in = acting.acts_of(Person.objects.create(did=ROW.author.did), maintainer, snapshot, [ROW], now)[ROW.uri]
+    by_token = row_actions.acts_of(AnonymousUser(), maintainer, snapshot, [ROW], now)[ROW.uri]
+    signed_in = row_actions.acts_of(Person.objects.create(did=ROW.author.did), maintainer, snapshot, [ROW], now)[
+        ROW.uri
+    ]
     assert (by_token.can_act, by_token.can_approve) == (False, False)
     assert signed_in.can_act

@@ -23,13 +23,13 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from ingest.queue import huey
+from ingest.worker.queue import huey
 from tests.conftest import count
 from tests.ingest.stream import ANA, MARA, REPO, SEED, STRANGER
 from tests.triage.small_site import CABIN, OFFERED
+from triage.access.tokens import create_token
 from triage.api import api
 from triage.models import Maintainer, Person
-from triage.tokens import create_token
 
 CHECKS: list[Any] = [
     status_code_conformance,

@@ -13,10 +13,10 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
-from triage.access import issue_link
+from triage.access.sessions import SessionStore
+from triage.access.sign_in import issue_link
 from triage.middleware import UNKEPT, UNWRITABLE
 from triage.models import Maintainer, Person, SignInMethod
-from triage.sessions import SessionStore
 
 pytestmark = pytest.mark.django_db
 PASSWORD, NEW = "seven lanterns at noon", "nine attics at midnight"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.read_first import LEAST_ACCOUNTS, LEAST_SECONDS, FirstReading, seconds_left
-from triage.setup_words import choices, minutes_words, progress_of, read_ticks
+from scoring.queries.setup import LEAST_ACCOUNTS, LEAST_SECONDS, FirstReading, seconds_left
+from triage.presenters.setup import choices, minutes_words, progress_of, read_ticks
 
 READING = FirstReading("reading", is_heard=True, watched=2, unasked=0, pulls=3, accounts=40, ended=12, records=900)
 RECORD = "at://did:plc:a/x/lantern"

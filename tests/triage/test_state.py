@@ -12,15 +12,16 @@ from django.test import Client
 from prometheus_client.parser import text_string_to_metric_families
 from pytest_django import Settings
 
-from ingest.status import Status, encode, write_page
+from ingest.worker.status import Status, encode, write_page
 from tests.ingest.stream import SEED
 from tests.triage.drawn_rows import NOW
 from tests.triage.pages_world import DrawnWorld, draw
 from tests.triage.site import Site
-from triage import outbox, state, words
-from triage.models import Person
-from triage.tokens import create_token
-from triage.words import Freshness
+from triage.access.tokens import create_token
+from triage.models import Person, outbox
+from triage.presenters import freshness
+from triage.presenters import text as words
+from triage.presenters.text import Freshness
 
 pytestmark = pytest.mark.django_db
 FRESH = Freshness("live", "Live, 3 s behind")
@@ -149,7 +150,7 @@ def test_a_slow_clock_of_the_machine_is_told_on_pages_and_to_monitors(client: Cl
 
 def test_a_gap_says_how_it_came_about() -> None:
     reason = "the cursor was at 2099-12-31 23:59:58, in the future, and was reset to now"
-    (trouble,) = state.troubles(Status(written_at=1.0), 1.0, 1, recorded=False, gap_reason=reason)
+    (trouble,) = freshness.troubles(Status(written_at=1.0), 1.0, 1, recorded=False, gap_reason=reason)
     assert trouble.sentence.endswith(f"may be missing here. The newest: {reason}.")
 
 
@@ -197,22 +198,22 @@ def test_a_recording_at_rest_has_no_worker_and_no_trouble(client: Client, site: 
 
 def test_a_recording_whose_worker_fails_says_so(world: DrawnWorld) -> None:
     status = Status(written_at=100.0, failing_hops=("derive_events",))
-    (trouble,) = state.troubles(status, 100.0, 3, recorded=True)
+    (trouble,) = freshness.troubles(status, 100.0, 3, recorded=True)
     assert trouble.short == "Reading new records fails"
-    assert state.troubles(status, 200.0, 3, recorded=True) == ()
+    assert freshness.troubles(status, 200.0, 3, recorded=True) == ()
 
 
 def test_old_data_stays_old_whatever_the_worker_says() -> None:
     old = words.freshness(NOW - timedelta(hours=1), NOW, recorded=False)
-    (trouble,) = state.troubles(Status(written_at=1.0, listener_problem="x"), 1.0, 0, recorded=False)
-    shown = state.with_state(old, [trouble], ["a note"])
+    (trouble,) = freshness.troubles(Status(written_at=1.0, listener_problem="x"), 1.0, 0, recorded=False)
+    shown = freshness.with_state(old, [trouble], ["a note"])
     assert (shown.tone, shown.words) == ("stopped", "Offline: event stream")
     assert shown.details[0] == "Out of date, last event 1 hour ago."
     assert shown.details[-1] == "a note"
 
 
 def test_without_trouble_only_the_details_change() -> None:
-    assert state.with_state(FRESH, (), ("a note",)) == Freshness("live", "Live, 3 s behind", ("a note",))
+    assert freshness.with_state(FRESH, (), ("a note",)) == Freshness("live", "Live, 3 s behind", ("a note",))
 
 
 def gauges(client: Client) -> dict[str, float]:

@@ -11,7 +11,7 @@ from tests.growth import in_linear_time
 from tests.sources import PROJECT
 from tests.triage.hostile_patches import TEXTS
 from tests.triage.test_pages_shapes import contrast, token
-from triage.syntax import BLANK, LEXERS, LINE, PIECE, Allowance, colour, language
+from triage.diff_page.highlight import BLANK, LEXERS, LINE, PIECE, Allowance, colour, language
 
 NAMES = sorted({name or ending for ending, name in LEXERS.items()})
 # Each class of token with the token of its colour, as components.css says; the rest has the ink of the page.

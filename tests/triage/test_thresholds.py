@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from scoring.rules import Thresholds
+from scoring.thresholds import Thresholds
 from tests.triage import drawn_rows
 from tests.triage.drawn_rows import MARA
 from tests.triage.pages_world import DrawnWorld, draw, sign_in

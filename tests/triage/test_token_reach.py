@@ -14,8 +14,8 @@ from pytest_django import Settings
 from tests.ingest.stream import MARA, REPO, SEED
 from tests.triage.small_site import CABIN, OFFERED
 from tests.triage.test_permissions import TABLE, Asked, send
+from triage.access.tokens import create_token
 from triage.models import ApiToken, Maintainer, Person
-from triage.tokens import create_token
 
 pytestmark = pytest.mark.django_db
 LANTERN = f"repo={quote(REPO)}"

@@ -10,10 +10,10 @@ from django.utils import timezone
 
 from tests.ingest.stream import ANA, MARA, REPO, SEED
 from tests.triage.small_site import CABIN
-from triage.erasure import account_of, forget_account
+from triage.access.tokens import create_token, find_token
 from triage.models import ApiToken, Change, Maintainer, Person
-from triage.token_views import MOST
-from triage.tokens import create_token, find_token
+from triage.services.erasure import account_of, forget_account
+from triage.views.tokens import MOST
 
 pytestmark = pytest.mark.django_db
 SECRET = re.compile(r"sunstead_[A-Za-z0-9_-]{43}")

@@ -13,16 +13,15 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from ingest.plain_words import FetchProblem
-from ingest.posting import Receiver
-from ingest.wire import Leash
+from ingest.errors import FetchProblem
+from ingest.http.fetcher import Receiver
+from ingest.http.sockets import Leash
 from tests.ingest.peer import Answer, Peer, Request, Start, make_certificate, response
 from tests.triage.webhook_receiver import NOW, killed, receiver_at, sent, waiting
-from triage import webhooks
 from triage.models import WebhookDelivery
-from triage.webhook_notes import webhook_notes
-from triage.webhook_signing import secret_of, signature
-from triage.webhooks import keep_fresh
+from triage.services import webhooks
+from triage.services.webhook_events import secret_of, signature
+from triage.services.webhooks import keep_fresh, webhook_notes
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("webhook_key")]
 

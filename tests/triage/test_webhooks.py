@@ -8,22 +8,23 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from pytest_django import Settings
 
-from ingest import runtime
 from ingest.clock import WallClock
-from ingest.net import Fetcher
-from ingest.store import Store
+from ingest.http.fetcher import Fetcher
+from ingest.store.database import Store
+from ingest.worker import runtime
 from tests.ingest.peer import Start, response
 from tests.ingest.stream import MARA, REPO
 from tests.pipeline import opened
 from tests.triage.small_site import OFFERED, frames_of_it, play
 from tests.triage.webhook_receiver import NOW, killed, receiver_at, said, sent, waiting
-from triage import tasks, webhooks
-from triage.closing import Scope, close_lane, open_lane
-from triage.erasure import forget_account, said_by
+from triage import tasks
 from triage.models import Person, ToldState, WebhookDelivery
-from triage.webhook_signing import secret_of
-from triage.webhooks import forget, note_changes
-from trustsite.handover import make_runtime
+from triage.services import webhooks
+from triage.services.erasure import forget_account, said_by
+from triage.services.lane_closures import Scope, close_lane, open_lane
+from triage.services.webhook_events import secret_of
+from triage.services.webhooks import forget, note_changes
+from trustsite.worker.handover import make_runtime
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("webhook_key")]
 

@@ -25,8 +25,8 @@ from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 from whitenoise.responders import StaticFile
 
-from scoring import read
-from scoring.read import Person, QueueRow
+from scoring.queries import read
+from scoring.queries.read import Person, QueueRow
 from tests.sources import PROJECT
 from tests.triage.conftest import OpenPage
 from tests.triage.drawn_rows import pull_request
@@ -120,7 +120,7 @@ def wire(live_server: LiveServer, settings: Settings, monkeypatch: pytest.Monkey
     """A site whose own middleware serves files, which Django's live server would do in its place."""
     settings.STREAM_CLOCK = True
     draw(monkeypatch, LongChange(tuple(row(number) for number in range(1, 81))))
-    text = patch_of(("triage/conditional.py", "triage/middleware.py", "triage/feed_view.py", "triage/setup_views.py"))
+    text = patch_of(("triage/http_cache.py", "triage/middleware.py", "triage/views/feed.py", "triage/views/setup.py"))
     monkeypatch.setattr(read, "kept_text", lambda folder, sha256: text)
     monkeypatch.setattr(StaticFilesHandler, "_should_handle", lambda handler, path: False)
     place = urlsplit(live_server.url)

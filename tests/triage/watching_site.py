@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from ingest.settle import settle
-from ingest.snapshot import publish
-from scoring.shadow import record_shadow
+from ingest.records.pull_state import settle
+from ingest.store.snapshots import publish
+from scoring.pipeline.shadow import record_shadow
 from tests.ingest.stream import REPO, SEED, Frames, pull_uri
 from tests.pipeline import UNAUDITED, Later, Result, opened
 from tests.scoring.offered import CLEAN, end_lookups, offer

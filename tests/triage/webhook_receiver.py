@@ -5,11 +5,11 @@ import threading
 from datetime import UTC, datetime
 from typing import Any
 
-from ingest.posting import Receiver
-from ingest.wire import Leash
+from ingest.http.fetcher import Receiver
+from ingest.http.sockets import Leash
 from tests.ingest.peer import Peer
 from triage.models import WebhookDelivery
-from triage.webhooks import send_due
+from triage.services.webhooks import send_due
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ingest.snapshot import current_number
+from ingest.store.snapshots import current_number
 from tests.trustsite import runs
 from tests.trustsite.ports import free_port
 from tests.waiting import LONG_SECONDS, wait_for

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from ingest.transaction import Rows
-from scoring.inputs import differ_notably
-from scoring.why import judge_again
+from ingest.store.transaction import Rows
+from scoring.gate.inputs import differ_notably
+from scoring.queries.replay import judge_again
 
 HISTORY = "select * from scores where pull_uri is not null order by data_version, as_of"
 UNDECIDED = """

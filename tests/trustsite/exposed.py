@@ -9,15 +9,14 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from ingest.status import Status
-from ingest.store import Store
-from scoring.claude_calls import ModelCall
-from scoring.claude_models import Usage, parse_prices
+from ingest.store.database import Store
+from ingest.worker.status import Status
+from scoring.review.anthropic_client import ModelCall
+from scoring.review.pricing import Usage, parse_prices
 from tests.triage.pages_world import DrawnWorld
-from triage.gauges import Known, families
 from triage.measured import MEASURES
-from trustsite.ops.collector import Asked, WorkerCollector, lag_of
-from trustsite.ops.measures import Measures
+from triage.presenters.gauges import Known, families
+from trustsite.ops.metrics import Asked, Measures, WorkerCollector, lag_of
 
 MODEL = "claude-sonnet-4-6"
 USAGE = Usage(input_tokens=1_000, output_tokens=100, cache_write_tokens=10, cache_read_tokens=5_000)

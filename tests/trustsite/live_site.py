@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ingest.snapshot import SnapshotReader
+from ingest.store.snapshots import SnapshotReader
 from tests.conftest import with_environment
 from tests.sources import PROJECT
 from tests.trustsite.busy import answers_at, get

@@ -11,10 +11,10 @@ from functools import cache
 
 import msgspec
 
-from trustsite.standins.lexicon import PULL
+from ingest.atproto.cbor import encode_tid
+from trustsite.standins.answers import PULL
 from trustsite.standins.recording import Recording, make_recording
 from trustsite.world import bulk
-from trustsite.world.encoding import encode_tid
 
 SECOND = 1_000_000
 
@@ -47,7 +47,7 @@ def main() -> None:
     django.setup()
     from django.conf import settings
 
-    from trustsite.recorded import open_worker, run_beside, wait_until_settled
+    from trustsite.demo.recorded import open_worker, run_beside, wait_until_settled
     from trustsite.standins import StandIns
 
     people, pulls, news, held = map(int, sys.argv[1:])

@@ -10,15 +10,15 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from ingest.digest import digest as digest_rows
-from ingest.snapshot import SnapshotReader
+from ingest.store.digest import digest as digest_rows
+from ingest.store.snapshots import SnapshotReader
 from tests.conftest import with_environment
 from tests.sources import PROJECT
 from tests.trustsite.ports import free_port, is_taken
 from tests.waiting import LONG_SECONDS, wait_for
 from trustsite.drive import replay_place
 
-STOP_SECONDS = LONG_SECONDS  # ten on a machine at rest: trustsite/shutdown.py cuts off what takes longer
+STOP_SECONDS = LONG_SECONDS  # ten on a machine at rest: trustsite/worker/shutdown.py cuts off what takes longer
 
 
 def start(*arguments: str | Path, **environment: str | Path | None) -> subprocess.Popen[str]:

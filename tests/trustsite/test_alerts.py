@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ingest.store import Store
+from ingest.store.database import Store
 from tests.sources import PROJECT
 from tests.stores import fresh_store
 from tests.trustsite.exposed import expositions

@@ -9,10 +9,10 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
-from ingest.patches import patch_id
-from ingest.snapshot import publish
-from scoring import read
-from scoring.told_actions import ToldAction, take
+from ingest.git.patches import patch_id
+from ingest.store.snapshots import publish
+from scoring.handlers.actions import ToldAction, take
+from scoring.queries import read
 from tests.ingest.stream import MARA, REPO, SEED, Frames, at
 from tests.pipeline import Result
 from tests.scoring.offered_world import SECOND, a_new_round, offered_world

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from ingest.backfill.summary import Progress
+from ingest.backfill.runs import Progress
 from ingest.backfill.turn import NOBODY_NAMED
-from ingest.snapshot import SnapshotReader, current_number
-from ingest.status import DEAD_SECONDS, Status
+from ingest.store.snapshots import SnapshotReader, current_number
+from ingest.worker.status import DEAD_SECONDS, Status
 from tests.trustsite import runs
 from tests.trustsite.recordings import ANA, MARA, small
 from tests.waiting import wait_for

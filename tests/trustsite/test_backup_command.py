@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from ingest.archive import archive
-from ingest.backup_files import Manifest, read_manifest
-from ingest.look_inside import look_inside
-from ingest.snapshot import SnapshotReader, current_number, publish
-from ingest.status import read_status
-from ingest.store import Store
+from ingest.backup.manifest import Manifest, read_manifest
+from ingest.store.archive import archive
+from ingest.store.database import Store
+from ingest.store.look_inside import look_inside
+from ingest.store.snapshots import SnapshotReader, current_number, publish
+from ingest.worker.status import read_status
 from tests.conftest import with_environment
 from tests.ingest.erased import story
 from tests.ingest.planted import GONE, traces
@@ -101,10 +101,10 @@ from datetime import timedelta
 from django.conf import settings
 from django.contrib.sessions.backends.db import SessionStore
 from django.utils import timezone
-from triage.access import issue_link
-from triage.contributor_links import make_link
+from triage.access.sign_in import issue_link
+from triage.access.links import make_link
 from triage.models import Person, WebhookDelivery
-from triage.tokens import create_token, revoke_token, valid_token
+from triage.access.tokens import create_token, revoke_token, valid_token
 now = timezone.now()
 person = Person.objects.create(did="did:plc:" + "3" * 24)
 person.set_password("zq7PASSWORDzq7"); person.save()

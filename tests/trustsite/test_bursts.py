@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from ingest import hosts, inbox
-from ingest.derive import derive
-from ingest.digest import digest
-from ingest.jetstream import Listener, Subscription
-from ingest.load import load
-from ingest.settle import settle
-from ingest.store import Store
+from ingest.records.derive import derive
+from ingest.records.pull_state import settle
+from ingest.store.database import Store
+from ingest.store.digest import digest
+from ingest.stream import jetstream
+from ingest.stream.jetstream import Listener, Subscription
+from ingest.stream.load import load
 from tests.conftest import Count
 from tests.waiting import wait_for
 from trustsite.standins.jetstream import Jetstream
@@ -42,8 +42,8 @@ def recording_fixture(prove: bool, request: pytest.FixtureRequest) -> Recording:
 def test_doubled_frames_in_bursts_over_a_cut_socket_equal_the_plain_stream(
     recording: Recording, tmp_path: Path, count: Count, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inbox, "FLUSH_SECONDS", 0.02)
-    monkeypatch.setattr(hosts, "LONGEST_WAIT_SECONDS", 0.005)
+    monkeypatch.setattr(jetstream, "FLUSH_SECONDS", 0.02)
+    monkeypatch.setattr(jetstream, "LONGEST_WAIT_SECONDS", 0.005)
     plain, cut = Store.open(tmp_path / "plain.duckdb"), Store.open(tmp_path / "cut.duckdb")
     plain.bind(SOURCE)
     load(plain, SOURCE, recording.frames)

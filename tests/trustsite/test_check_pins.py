@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
 from scoring.packages.entry import Package
-from scoring.pins import PinProblem, read_pins
+from scoring.review.pins import PinProblem, read_pins
 from tests.ingest.osv_records import folder_of, record
 from tests.sources import PROJECT
 from tests.stores import use_own_store

@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
-from ingest.store import Store
-from ingest.transaction import Rows
-from scoring import read, read_trust
-from scoring.policy import Policy, policy_from_settings
-from scoring.read_trust import SeedView
-from scoring.rules import Thresholds
+from ingest.store.database import Store
+from ingest.store.transaction import Rows
+from scoring.config.policy import Policy, policy_from_settings
+from scoring.queries import read, trust
+from scoring.queries.trust import SeedView
+from scoring.thresholds import Thresholds
 from tests.conftest import Manage, Site
 from tests.pipeline import Result
 from triage.models import Maintainer
 from trustsite import drive
+from trustsite.demo.one_click import open_account
+from trustsite.demo.story import CAUGHT, NAMED, OPENED, VOIDED, WATCHED, WENT_WRONG, promises, tell
 from trustsite.management.commands import demo
-from trustsite.one_click import open_account
-from trustsite.story import CAUGHT, NAMED, OPENED, VOIDED, WATCHED, WENT_WRONG, promises, tell
 from trustsite.world import World, build_world
 
 
@@ -225,14 +225,14 @@ def prior(settings: Settings) -> None:
 def worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a seed set makes of everybody is kept for a test, as for a snapshot: it takes a third of the time."""
     kept: dict[int, SeedView | None] = {}
-    work_out = read_trust._seed_view
+    work_out = trust._seed_view
 
     def once(rows: Rows, number: int, policy: Policy) -> SeedView | None:
         if number not in kept:
             kept[number] = work_out(rows, number, policy)
         return kept[number]
 
-    monkeypatch.setattr(read_trust, "_seed_view", once)
+    monkeypatch.setattr(trust, "_seed_view", once)
 
 
 @pytest.mark.usefixtures("prior", "worked_out_once")

@@ -17,20 +17,19 @@ import duckdb
 import pytest
 from django.conf import settings
 
-from ingest.archive import archive
 from ingest.clock import to_microseconds, wall_now
-from ingest.net import Fetcher
-from ingest.snapshot import publish
-from ingest.status import Status, encode, read_status
-from ingest.store import CONFIG
+from ingest.http.fetcher import Fetcher
+from ingest.store.archive import archive
+from ingest.store.database import CONFIG
+from ingest.store.snapshots import publish
+from ingest.worker.status import Status, encode, read_status
 from tests.ingest.fetched import fetcher_to
 from tests.ingest.kept_state import back_up, make_drive, open_drive, places_below
 from tests.ingest.stream import ANA, SEED, Frames, at, take
 from tests.sources import PROJECT
 from tests.waiting import wait_for
 from trustsite import drive
-from trustsite.doctor import choices, ground, state
-from trustsite.doctor.checks import CHECKS
+from trustsite.doctor import CHECKS, checks
 from trustsite.doctor.findings import Patient, examine
 
 SAFE: dict[str, object] = {name: getattr(settings, name) for name in dir(settings) if name.isupper()}
@@ -219,25 +218,25 @@ def test_what_the_worker_says_is_told(patient: Patient, changes: dict[str, objec
 def test_a_new_drive_is_led_to_the_command_that_makes_its_keys(patient: Patient) -> None:
     shutil.rmtree(patient.places.keys)
     patient.places.store.unlink()
-    assert ground.check_keys(patient) == (False, "no keys yet: run `manage.py init_drive` on a new drive")
+    assert checks.check_keys(patient) == (False, "no keys yet: run `manage.py init_drive` on a new drive")
 
 
 def test_a_clock_is_compared_with_the_stream_only_once_it_was_heard(patient: Patient) -> None:
-    assert "agrees with the stream" in ground.check_clock(patient)[1]
-    ok, told = ground.check_clock(replace(patient, status=beat(cursor_us=0)))
+    assert "agrees with the stream" in checks.check_clock(patient)[1]
+    ok, told = checks.check_clock(replace(patient, status=beat(cursor_us=0)))
     assert ok
     assert "no event has arrived yet" in told
 
 
 def test_what_a_restore_kept_aside_is_not_counted_as_a_backup(patient: Patient) -> None:
     (patient.places.root / "replaced-2026-11-22T11-44-53").mkdir()
-    assert state.check_backups(patient)[1].startswith("1, the newest")
+    assert checks.check_backups(patient)[1].startswith("1, the newest")
 
 
 def test_events_that_are_not_published_are_told(patient: Patient) -> None:
     later = replace(patient, now=patient.now + timedelta(hours=1))
     status = beat(written_at=(later.now - datetime(1970, 1, 1)).total_seconds(), cursor_us=to_microseconds(later.now))
-    ok, told = state.check_snapshot(replace(later, status=status))
+    ok, told = checks.check_snapshot(replace(later, status=status))
     assert not ok
     assert "events came since" in told
 
@@ -259,23 +258,23 @@ def test_events_that_are_not_published_are_told(patient: Patient) -> None:
     ],
 )
 def test_a_risky_setting_is_named(patient: Patient, changes: dict[str, object], told: str) -> None:
-    assert choices.check_settings(patient)[0]
-    ok, line = choices.check_settings(replace(patient, settings=SAFE | changes))
+    assert checks.check_settings(patient)[0]
+    ok, line = checks.check_settings(replace(patient, settings=SAFE | changes))
     assert not ok
     assert told in line
 
 
 def test_a_slow_drive_is_told_with_its_speed(patient: Patient) -> None:
     ticks = iter(range(0, 100, 3))
-    ok, told = ground.check_speed(patient, lambda: float(next(ticks)))
+    ok, told = checks.check_speed(patient, lambda: float(next(ticks)))
     assert not ok
     assert told.startswith("1 MB/s written and synced")
     assert [path.name for path in patient.places.root.glob(".probe-*")] == []
 
 
 def test_without_room_for_the_next_snapshot_it_says_so(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ground, "shutil", SimpleNamespace(disk_usage=lambda root: SimpleNamespace(free=1_000)))
-    ok, told = ground.check_room(patient)
+    monkeypatch.setattr(checks, "shutil", SimpleNamespace(disk_usage=lambda root: SimpleNamespace(free=1_000)))
+    ok, told = checks.check_room(patient)
     assert not ok
     assert "free space on this drive" in told
 
@@ -283,7 +282,7 @@ def test_without_room_for_the_next_snapshot_it_says_so(patient: Patient, monkeyp
 def test_peers_are_asked_once_a_host_and_a_dead_one_is_named(patient: Patient) -> None:
     chosen = SAFE | {"JETSTREAM_URLS": ["wss://a.invalid/x", "wss://a.invalid/y"], "BACKFILL_HOSTS": []}
     with closing(Fetcher(timeout=1.0, resolver=lambda host: [])) as fetcher:
-        found = examine(patient, choices.peer_checks(chosen | {"KNOT_STREAMS": []}, fetcher))
+        found = examine(patient, checks.peer_checks(chosen | {"KNOT_STREAMS": []}, fetcher))
     assert [one.name for one in found] == ["peer a.invalid", "peer plc.directory"]
     assert not any(one.ok for one in found)
     assert all("see the network, or name another one in the settings" in one.told for one in found)
@@ -294,7 +293,7 @@ def test_a_peer_that_refuses_the_connection_is_told_without_an_error_number(pati
         port = taken.getsockname()[1]
     chosen = SAFE | {"JETSTREAM_URLS": [], "BACKFILL_HOSTS": [], "KNOT_STREAMS": []}
     with closing(fetcher_to(port)) as fetcher:
-        (found,) = examine(patient, choices.peer_checks(chosen, fetcher))
+        (found,) = examine(patient, checks.peer_checks(chosen, fetcher))
     told = "plc.directory could not be connected to: see the network, or name another one in the settings"
     assert (found.ok, found.told) == (False, told)
 
@@ -311,7 +310,7 @@ def test_everything_broken_is_every_line_and_no_crash(tmp_path: Path) -> None:
 BEATING = """
 import sys, time
 from pathlib import Path
-from ingest.status import Heartbeat, Status
+from ingest.worker.status import Heartbeat, Status
 
 Heartbeat(Path(sys.argv[1]), lambda: Status(written_at=time.time())).start()
 sys.stdin.read()
@@ -324,7 +323,7 @@ def test_a_worker_that_was_killed_a_moment_ago_is_not_taken_for_one_that_runs(pa
     path.unlink()
 
     def look() -> tuple[bool, str]:
-        return state.check_worker(replace(patient, status=read_status(path), now=wall_now(), settings=chosen))
+        return checks.check_worker(replace(patient, status=read_status(path), now=wall_now(), settings=chosen))
 
     command = [sys.executable, "-c", BEATING, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, cwd=PROJECT) as worker:

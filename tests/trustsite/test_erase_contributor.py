@@ -16,8 +16,8 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from pytest_django import Settings
 
-from ingest.snapshot import SnapshotReader, publish
-from ingest.store import Store
+from ingest.store.database import Store
+from ingest.store.snapshots import SnapshotReader, publish
 from tests.conftest import with_environment
 from tests.ingest.git_world import Work
 from tests.ingest.planted import GONE, HANDLE, MARK, SHORT, plant_in_files, traces
@@ -33,9 +33,9 @@ ACCOUNT = """
 import django; django.setup()
 from django.utils import timezone
 from django.contrib.sessions.backends.db import SessionStore
-from triage.access import issue_link
+from triage.access.sign_in import issue_link
 from triage.models import Person
-from triage.tokens import create_token
+from triage.access.tokens import create_token
 person = Person.objects.create(did="{did}", handle="{handle}")
 issue_link(person)
 create_token("{mark}", ["read"], timezone.now(), person)

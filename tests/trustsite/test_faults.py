@@ -22,17 +22,17 @@ from typing import cast
 import pytest
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
-from ingest.queue import huey
-from ingest.runtime import Runtime
-from ingest.snapshot import SnapshotReader
-from ingest.status import read_status
+from ingest.store.snapshots import SnapshotReader
+from ingest.worker.queue import huey
+from ingest.worker.runtime import Runtime
+from ingest.worker.status import read_status
 from tests.pipeline import At
 from tests.trustsite import runs
 from tests.trustsite.busy import answers_at, get
 from tests.trustsite.ports import free_port
 from tests.waiting import LONG_SECONDS, wait_for
-from triage import outbox
-from triage.deliveries import deliver_due
+from triage.models import outbox
+from triage.services.deliveries import deliver_due
 from triage.tasks import wake
 from trustsite import drive
 from trustsite.standins.jetstream import Jetstream

@@ -15,7 +15,7 @@ from tests.trustsite.busy import answers_at
 from tests.trustsite.ports import free_port
 from tests.waiting import LONG_SECONDS, wait_for
 from trustsite import drive
-from trustsite.framing import StrictParser
+from trustsite.demo.framing import StrictParser
 
 PAGE = "/sign-in"
 LENGTHS = ("Content-Length: 5", "content-length:5", "CONTENT-LENGTH: \t5 ", "Content-Length: 0")

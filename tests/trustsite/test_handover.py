@@ -12,16 +12,17 @@ from typing import Any
 import pytest
 from django.core.management.base import CommandError
 
-from ingest import jobs, runtime, tasks
+from ingest import tasks
 from ingest.clock import from_microseconds
-from ingest.look_inside import look_inside
-from ingest.net import Fetcher
-from ingest.queue import huey
-from ingest.store import Store
+from ingest.http.fetcher import Fetcher
+from ingest.store.database import Store
+from ingest.store.look_inside import look_inside
+from ingest.worker import jobs, runtime
+from ingest.worker.queue import huey
 from tests.pipeline import At
 from tests.waiting import LONG_SECONDS
-from trustsite import handover
 from trustsite.standins import StandIns
+from trustsite.worker import handover
 from trustsite.world import build_world
 
 Told = Mapping[str, Any]

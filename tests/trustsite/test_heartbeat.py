@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from huey import MemoryHuey
 
-from ingest.event_streams import EventStream
-from ingest.jetstream import Listener, Subscription
-from ingest.net import Fetcher
-from ingest.status import Status
-from ingest.store import Store
+from ingest.http.fetcher import Fetcher
+from ingest.store.database import Store
+from ingest.stream.jetstream import Listener, Subscription
+from ingest.stream.knots import EventStream
+from ingest.worker.status import Status
 from tests.trustsite.ports import free_port
 from tests.waiting import wait_for
-from trustsite.heartbeat import Publishing, status_of
 from trustsite.hops import Hops
+from trustsite.worker.worker import Publishing, status_of
 
 
 @pytest.fixture

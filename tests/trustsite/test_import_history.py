@@ -7,8 +7,8 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
-from ingest.snapshot import SnapshotReader
-from scoring.learning.relation import build_cases, read_cases
+from ingest.store.snapshots import SnapshotReader
+from scoring.dataset.dataset import build_cases, read_cases
 from tests.ingest.past import WATCHED, merged, past, refused, write
 from tests.stores import use_own_store
 

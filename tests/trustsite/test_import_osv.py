@@ -7,9 +7,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
-from ingest.snapshot import SnapshotReader
+from ingest.store.snapshots import SnapshotReader
 from scoring.packages.entry import Package
-from scoring.read_advisories import find_advisories
+from scoring.scanners.dependencies import find_advisories
 from tests.ingest.osv_records import folder_of, record
 from tests.stores import use_own_store
 

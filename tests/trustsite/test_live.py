@@ -16,15 +16,15 @@ from django.core.management.base import CommandError
 from django.test import override_settings
 
 from ingest.clock import to_microseconds, wall_now
-from ingest.net import Fetcher
-from ingest.plain_words import FetchProblem
+from ingest.errors import FetchProblem
+from ingest.http.fetcher import Fetcher
 from tests.conftest import Manage
 from tests.ingest.stream import CREATED, PULL, REPOSITORY, VOUCH
 from tests.peers.network import RealNetwork
 from trustsite import drive
-from trustsite.live import Plan, Show, judge_live
-from trustsite.live_gather import LiveProblem, Tell, find_account
-from trustsite.live_told import Answer, Judged, lines
+from trustsite.demo.live import Plan, Show, judge_live
+from trustsite.demo.live_gather import LiveProblem, Tell, find_account
+from trustsite.demo.live_story import Answer, Judged, lines
 from trustsite.standins import StandIns
 from trustsite.standins.claude import KEY, ClaudeStandIn
 from trustsite.standins.recording import Person, make_recording
@@ -194,7 +194,7 @@ def test_what_the_stream_brings_while_it_listens_counts(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = SimpleNamespace(ahead=0.0, monotonic=lambda: time.monotonic() + clock.ahead)
-    monkeypatch.setattr("trustsite.live.time", clock)
+    monkeypatch.setattr("trustsite.demo.live.time", clock)
     with StandIns(world.recording, hold_after=world.stages[0]) as network:
 
         def show(passed: float, events: int) -> None:

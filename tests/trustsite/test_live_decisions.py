@@ -5,7 +5,7 @@ import statistics
 import time
 from pathlib import Path
 
-from ingest.snapshot import SnapshotReader
+from ingest.store.snapshots import SnapshotReader
 from tests.conftest import Count
 from tests.trustsite.decided import check_decisions
 from tests.trustsite.live_site import check_settled, decided, live_site, release, start_worker

@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ingest.past_pulls import import_past
-from ingest.snapshot import SnapshotReader, current_number
-from scoring.learning.model_files import load_model, save_model, serve
-from scoring.learning.pointers import serving_name
-from scoring.serving import LABEL
-from scoring.training_child import DAY_SECONDS, ENDED, MARK
+from ingest.history_import.pulls import import_past
+from ingest.store.snapshots import SnapshotReader, current_number
+from scoring.models.serving import LABEL
+from scoring.models.storage import load_model, save_model, serve, serving_name
+from scoring.training.process import DAY_SECONDS, ENDED, MARK
 from tests.conftest import Count, with_environment
 from tests.ingest.past import DAY, OPENED, past, write
 from tests.sources import PROJECT

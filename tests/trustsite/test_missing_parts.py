@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from ingest.snapshot import publish
-from ingest.unopened import StoreProblem
+from ingest.errors import StoreProblem
+from ingest.store.snapshots import publish
 from tests.conftest import Count
 from tests.ingest.kept_state import files_of, frames_of
 from tests.ingest.stream import SOURCE, take
 from trustsite import drive
-from trustsite.handover import open_store
+from trustsite.worker.handover import open_store
 
 EVENTS = 30
 WAYS_OUT = re.compile(

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ingest.look_inside import look_inside
-from ingest.snapshot import current_number, publish
-from ingest.store import Store
+from ingest.store.database import Store
+from ingest.store.look_inside import look_inside
+from ingest.store.snapshots import current_number, publish
 from tests.conftest import Manage
 from tests.ingest.kept_state import files_of, frames_of
 from tests.ingest.stream import SOURCE, take

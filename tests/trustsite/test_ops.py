@@ -13,17 +13,17 @@ from django.conf import settings
 from prometheus_client import CollectorRegistry, Counter, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from ingest.load import load
-from ingest.store import Store
-from ingest.unopened import StoreProblem
-from scoring.claude_calls import FOUND, ModelCall
-from scoring.claude_models import Usage, parse_prices
+from ingest.errors import StoreProblem
+from ingest.store.database import Store
+from ingest.stream.load import load
+from scoring.review.anthropic_client import FOUND, ModelCall
+from scoring.review.pricing import Usage, parse_prices
 from tests.ingest.stream import Frames
 from tests.stores import fresh_store
 from tests.trustsite.exposed import CALL, MODEL, USAGE, asked, measures
 from tests.waiting import LONG_SECONDS, wait_for
-from trustsite.ops.collector import WorkerCollector
-from trustsite.ops.serve import CLIENTS, MetricsServer, serve
+from trustsite.ops.metrics import WorkerCollector
+from trustsite.ops.server import CLIENTS, MetricsServer, serve
 
 
 def read(registry: CollectorRegistry) -> dict[str, float]:
@@ -161,8 +161,8 @@ def test_clients_that_send_nothing_take_few_threads_and_room_is_made_when_they_g
 def test_a_client_that_never_ends_its_request_is_left_though_it_is_never_silent(
     server: MetricsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trustsite.ops.serve.WHOLE_SECONDS", 0.05)
-    monkeypatch.setattr("trustsite.ops.serve._Handler.timeout", 600.0)
+    monkeypatch.setattr("trustsite.ops.server.WHOLE_SECONDS", 0.05)
+    monkeypatch.setattr("trustsite.ops.server._Handler.timeout", 600.0)
     with socket.create_connection(("127.0.0.1", server.server_address[1]), timeout=LONG_SECONDS) as client:
         client.sendall(b"GET /ops/metr")
         assert client.recv(1) == b""

@@ -19,7 +19,7 @@ from tests.trustsite.busy import answers_at, get
 from tests.trustsite.ports import free_port
 from tests.trustsite.prometheus import program
 from tests.waiting import wait_for
-from triage.tokens import PREFIX, secret_hash
+from triage.access.tokens import PREFIX, secret_hash
 from trustsite import drive
 from trustsite.standins.jetstream import Jetstream
 from trustsite.world import build_world

@@ -14,8 +14,8 @@ from pytest_django import Settings
 from tests.trustsite.busy import answers_at
 from tests.trustsite.ports import free_port
 from tests.waiting import LONG_SECONDS, wait_for
+from trustsite.demo.recorded import reports_beside, serve_beside
 from trustsite.management.commands.dev import told
-from trustsite.recorded import reports_beside, serve_beside
 
 
 def answer(environ: dict[str, object], start: Callable[[str, list[tuple[str, str]]], object]) -> list[bytes]:

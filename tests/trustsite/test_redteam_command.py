@@ -8,9 +8,8 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
-from scoring.redteam.last_run import read_last_run
-from scoring.redteam.rivals import OURS
-from scoring.redteam.shown import read_report
+from scoring.redteam.baselines import OURS
+from scoring.redteam.render import read_last_run, read_report
 from tests.conftest import Manage
 from tests.triage.site import Site
 

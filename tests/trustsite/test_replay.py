@@ -18,10 +18,10 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from pytest_django import Settings
 
-from ingest.snapshot import SnapshotReader
-from ingest.store import Store
-from scoring import read
-from scoring.explain_decided import LONGEST, LONGEST_REASON
+from ingest.store.database import Store
+from ingest.store.snapshots import SnapshotReader
+from scoring.explain.decided import LONGEST, LONGEST_REASON
+from scoring.queries import read
 from tests.conftest import Count
 from tests.trustsite import runs
 from tests.trustsite.decided import check_decisions

@@ -13,8 +13,8 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
-from scoring.content.submission import Knowledge
-from scoring.review_diff import Artefact, review_artefact
+from scoring.review.by_hand import Artefact, review_artefact
+from scoring.scanners.submission import Knowledge
 from tests.conftest import PROVE, Manage, count, with_environment
 from tests.growth import in_linear_time
 from tests.sources import PROJECT

@@ -7,11 +7,11 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
-from ingest.watch import add_maintainer
+from ingest.records.watched import add_maintainer
 from tests.ingest.stream import ANA, MALLORY, REPO, SEED, SOURCE, at, rows, take
 from tests.scoring.small import settled
 from tests.stores import use_own_store
-from trustsite.handover import open_store
+from trustsite.worker.handover import open_store
 
 MODES = "select review from watched_repositories"
 

@@ -13,7 +13,7 @@ import pytest
 from environs import EnvError
 
 from tests.sources import PROJECT
-from trustsite.bad_settings import sentence_of
+from trustsite.command_line import sentence_of
 from trustsite.drive import DriveProblem
 
 PATHS = ("DUCKDB_PATH", "PYG_ROOT", "STAGING_DIR", "DIFF_CORPUS_DIR", "MODEL_DIR", "LOG_DIR")

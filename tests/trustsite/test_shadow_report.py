@@ -7,8 +7,8 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
-from ingest.snapshot import Publisher
-from scoring.shadow import record_shadow
+from ingest.store.snapshots import Publisher
+from scoring.pipeline.shadow import record_shadow
 from tests.ingest.stream import REPO
 from tests.pipeline import opened
 from tests.scoring.small import settled, take

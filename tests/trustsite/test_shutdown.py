@@ -9,20 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.store import Store
+from ingest.store.database import Store
 from tests.conftest import with_environment
 from tests.sources import PROJECT
 from tests.trustsite.ports import free_port
 from tests.waiting import LONG_SECONDS
-from trustsite import drive, shutdown
-from trustsite.shutdown import Part, cut_off, going_on, of_thread
+from trustsite import drive
+from trustsite.worker import shutdown
+from trustsite.worker.shutdown import Part, cut_off, going_on, of_thread
 
 # A whole worker with one part that never ends; with what is left of it the bounds are a tenth of a second and more.
 STUCK = """
 import threading, sys
 import django; django.setup()
-from trustsite import shutdown
-from trustsite.worker import Worker, stream_from_settings
+from trustsite.worker import shutdown
+from trustsite.worker.worker import Worker, stream_from_settings
 never, is_stuck = threading.Event(), threading.Event()
 shutdown.PARTS_SECONDS, shutdown.WHOLE_SECONDS = 0.5, 1.0
 worker = Worker(stream_from_settings())

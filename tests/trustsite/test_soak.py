@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.status import read_status
+from ingest.worker.status import read_status
 from tests.conftest import count
 from tests.trustsite import runs
 from tests.trustsite.busy import answers_at

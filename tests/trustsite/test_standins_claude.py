@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from scoring.assessment import Assessment, tool_schema
+from scoring.review.schema import Assessment, tool_schema
 from tests.waiting import LONG_SECONDS
-from trustsite.standins.claude import KEY, ClaudeStandIn
-from trustsite.standins.claude_answers import obedient
+from trustsite.standins.claude import KEY, ClaudeStandIn, obedient
 from trustsite.standins.claude_rules import MODELS, schema_problems
 
 OLD, NEW = "2023-06-01", "2026-10-21"

@@ -11,17 +11,15 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from scoring.claude import Access, Block, Claude, Request
-from scoring.claude_answers import NoAnswer
-from scoring.claude_calls import FOUND, ModelCall, leave, listen, tell
-from scoring.claude_models import Usage
-from scoring.cost_gate import Call
+from scoring.review.answers import NoAnswer
+from scoring.review.anthropic_client import FOUND, Access, Block, Claude, ModelCall, Request, leave, listen, tell
+from scoring.review.cost_gate import Call
+from scoring.review.pricing import Usage
 from tests.scoring.content.reviewing import PRICES, SONNET, a_reviewer, worded
 from tests.trustsite.ports import free_port
 from tests.waiting import LONG_SECONDS, ends_by_itself, wait_for
 from trustsite.ops.traces import WAITING, Traces, attributes
-from trustsite.standins.claude import KEY, ClaudeStandIn
-from trustsite.standins.claude_answers import error
+from trustsite.standins.claude import KEY, ClaudeStandIn, error
 
 USAGE = Usage(input_tokens=1_000, output_tokens=100, cache_write_tokens=10, cache_read_tokens=5_000)
 CALL = ModelCall("chat", SONNET, 1_700_000_000.5, 2.5, 2, "answered", USAGE, 0.0, 8_000)

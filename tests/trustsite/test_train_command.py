@@ -13,18 +13,16 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
-from ingest.store import StreamClock
-from scoring.estimators import SHRUNK_RATE
-from scoring.lane_curve import FILE as CURVE_FILE
-from scoring.learning.certificate_files import load_certificate
-from scoring.learning.model_files import load_model, serve
-from scoring.learning.pointers import serving_name
-from scoring.learning.shown_backtest import read_backtest
-from scoring.learning.shown_model import read_serving
-from scoring.policy import Policy
-from scoring.score import score
-from scoring.serving import LABEL
-from scoring.starter import parse_starter
+from ingest.store.database import StreamClock
+from scoring.certificates.certificate import load_certificate
+from scoring.certificates.lane_curve import FILE as CURVE_FILE
+from scoring.config.policy import Policy
+from scoring.models.registry import SHRUNK_RATE
+from scoring.models.serving import LABEL
+from scoring.models.starter import parse_starter
+from scoring.models.storage import load_model, serve, serving_name
+from scoring.pipeline.score import score
+from scoring.training.summary import read_backtest, read_serving
 from tests.ingest.past import BROKEN, DAY, OPENED, merged, refused, write
 from tests.scoring.offered_world import offered_world
 from tests.stores import use_own_store
@@ -150,7 +148,7 @@ def test_training_that_ends_in_the_middle_leaves_what_serves(
     settings.STAGING_DIR = tmp_path / "staging"
     settings.MODEL_DIR.mkdir()
     serve(settings.MODEL_DIR, LABEL, "0" * 64)
-    monkeypatch.setattr("scoring.learning.training.train", ends)
+    monkeypatch.setattr("scoring.training.train.train", ends)
     with pytest.raises(MemoryError):
         told("train", str(history(tmp_path, 20)), "--replace")
     assert serving_name(settings.MODEL_DIR, LABEL) == "0" * 64

@@ -9,7 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
-from ingest.snapshot import publish
+from ingest.store.snapshots import publish
 from tests.ingest.stream import MARA, SEED, at, pull_uri
 from tests.pipeline import opened
 from tests.scoring.small import OFFERED, settled, take

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ingest.snapshot import SnapshotReader, current_number
-from ingest.status import read_status
+from ingest.store.snapshots import SnapshotReader, current_number
+from ingest.worker.status import read_status
 from tests.conftest import Count
 from tests.trustsite import runs
 from tests.trustsite.busy import OverTooSoon, answers_at, busy_site, get

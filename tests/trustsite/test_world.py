@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from ingest.atproto.cbor import TID_LETTERS, blob_cid, draw, encode_tid, record_cid
 from trustsite.standins.recording import open_recording, write_recording
 from trustsite.world import ATTACKS, END_TIME_US, World, build_world, bulk
 from trustsite.world.changes import CHANGES
-from trustsite.world.encoding import TID_LETTERS, blob_cid, draw, encode_tid, record_cid
 from trustsite.world.patches import Signature, format_patch, make_edit
 
 PULL, STATUS, VOUCH = "sh.tangled.repo.pull", "sh.tangled.repo.pull.status", "sh.tangled.graph.vouch"

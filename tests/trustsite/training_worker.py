@@ -18,10 +18,10 @@ def main() -> None:
     django.setup()
     from huey.signals import SIGNAL_COMPLETE, SIGNAL_ERROR
 
-    from ingest.queue import huey
     from ingest.tasks import sweep
+    from ingest.worker.queue import huey
     from scoring import tasks
-    from trustsite.worker import Worker, stream_from_settings
+    from trustsite.worker.worker import Worker, stream_from_settings
 
     worker = Worker(stream_from_settings())
     asked = set[str]()

@@ -1,11 +1,9 @@
-"""JSON for programs. Every operation reads what a page reads, through `scoring.read`, from the request's snapshot."""
+"""JSON for programs. Every operation reads what a page reads, from the snapshot of the request."""
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern
 
-from triage.api.base import HANDLED, Api, Reader, answer_problem
-from triage.api.bodies import StrictParser
-from triage.api.throttles import Requests
+from triage.api.base import HANDLED, Api, Reader, Requests, StrictParser, answer_problem
 
 api = Api(
     title="Sunstead",

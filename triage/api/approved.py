@@ -4,12 +4,12 @@ from datetime import UTC, datetime
 
 from ninja import Field, Router, Schema
 
-from scoring import read
-from scoring.read import Approved
+from scoring.queries import read
+from scoring.queries.read import Approved
+from triage.access.requests import Request
+from triage.access.tokens import held_to
 from triage.api.base import RepositoryReader, problems, published
 from triage.api.schemas import EXAMPLE_DID
-from triage.requests import Request
-from triage.token_access import held_to
 
 router = Router(tags=["pull requests"])
 

@@ -1,11 +1,25 @@
-"""What every operation shares: who may read, the snapshot that answers, 304s, and problem details."""
+"""What every operation shares: who may read, the snapshot that answers, 304s, and problem details.
 
+What is read of a body: JSON in UTF-8 that says it is JSON, of a size that its address needs.
+
+Where a list goes on: an opaque word that survives what comes and goes between two pages. Pure.
+
+How much one caller may ask, as django-ninja's throttles: fixed windows, counted in Django's cache.
+
+django-ninja's own SimpleRateThrottle keeps the times of all requests of a window: 50 µs a request at 1,200 a minute,
+where a count takes 9, and one object holds them for all threads.
+"""
+
+import json
 import logging
 import re
 import sqlite3
+import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, cast
 
+import msgspec
 from django.conf import settings
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse
@@ -14,23 +28,54 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, Throttled, ValidationError
 from ninja.openapi.schema import OpenAPISchema
 from ninja.params.functions import Query
+from ninja.parser import Parser
 from ninja.security import HttpBearer
+from ninja.throttling import BaseThrottle
 
-from ingest.snapshot import Snapshot
-from scoring import read
-from scoring.figures import visible
-from triage.access import may_read
-from triage.api.bodies import too_large
+from ingest.atproto.syntax import MalformedDid, parse_did, parse_handle
+from ingest.store.snapshots import Snapshot
+from scoring.formatting import visible
+from scoring.queries import read
+from triage.access import throttle
+from triage.access.permissions import SignInNeeded
+from triage.access.problems import CHALLENGE, HOW_TO_READ, NOTHING, ApiProblem, mark_private, problem_response
+from triage.access.requests import Request
+from triage.access.sign_in import may_read, too_many, turned_away
+from triage.access.tokens import bearer_secret, counted_as, held_to, token_of
 from triage.api.schemas import EXAMPLE_DID, ProblemOut
-from triage.dids import MalformedDid, parse_did, parse_handle
-from triage.forms import TEXT_LIMIT, URI_LIMIT
+from triage.context import digest, page_state
+from triage.forms.filters import TEXT_LIMIT, URI_LIMIT
 from triage.middleware import QUEUELESS, UNREADABLE, leave_damaged
-from triage.page_state import digest, page_state
-from triage.permissions import SignInNeeded
-from triage.problems import CHALLENGE, HOW_TO_READ, NOTHING, ApiProblem, mark_private, problem_response
-from triage.requests import Request
-from triage.token_access import bearer_secret, held_to, token_of
-from triage.turning_away import too_many, turned_away
+
+SMALL = 65_536  # bytes: 100 DIDs take 4 kB, those of did:web some more
+LIMITS = {"/score": SMALL}  # elsewhere Django's own limit holds, DATA_UPLOAD_MAX_MEMORY_SIZE
+NO_JSON = "The body must be JSON in UTF-8, with finite numbers of at most 4,300 digits and no deep nesting."
+
+
+class StrictParser(Parser):
+    """JSON as RFC 8259 has it; django-ninja wraps what this raises, and `triage.api.base` takes it out again."""
+
+    def parse_body(self, request: HttpRequest) -> Any:
+        """The value; ApiProblem 400, 413 or 415."""
+        if request.content_type != "application/json":
+            raise ApiProblem(415, "Send Content-Type: application/json.")
+        limit = LIMITS.get(request.path_info)
+        if limit and len(request.body) > limit:
+            raise too_large(limit)
+        try:
+            return json.loads(request.body.decode(), parse_constant=_refuse)
+        except (ValueError, RecursionError) as problem:
+            raise ApiProblem(400, NO_JSON) from problem
+
+
+def too_large(limit: int) -> ApiProblem:
+    """413, which names the limit."""
+    return ApiProblem(413, f"A body may have {limit:,} bytes at most.")
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is not a number in JSON")
+
 
 RETRY_SECONDS = 5  # the worker publishes at most every 2 s once there is something
 JSON = "application/json; charset=utf-8"
@@ -247,3 +292,85 @@ def _invalid(error: Mapping[str, Any]) -> str:
         wrong = WRONG.get(error["type"], INVALID).format(**told)
     named = ", ".join(f"entry {name + 1}" if isinstance(name, int) else str(name) for name in names)
     return f"{named or 'the body'} {wrong}"
+
+
+LONGEST = 2_048  # characters; an at-uri has 300 or so
+
+
+class MalformedCursor(ValueError):
+    """No cursor of ours; the message is a sentence for who sent it."""
+
+
+def write_cursor(last: str, told: int) -> str:
+    """The word after an item."""
+    return urlsafe_b64encode(msgspec.json.encode([last, told])).decode().rstrip("=")
+
+
+def first_after(items: Sequence[str], cursor: str) -> int:
+    """Where in `items` the page after `cursor` begins ("": at the first); MalformedCursor where it is none.
+
+    Where its item stands now, whatever came before it meanwhile; where it is gone, after as many as were told.
+    """
+    if not cursor:
+        return 0
+    last, told = _read(cursor)
+    try:
+        return items.index(last) + 1
+    except ValueError:
+        return min(told, len(items))
+
+
+def _read(cursor: str) -> tuple[str, int]:
+    try:
+        raw = urlsafe_b64decode(cursor[:LONGEST] + "=" * (-len(cursor) % 4))
+        last, told = msgspec.json.decode(raw, type=tuple[str, int])
+    except (ValueError, RecursionError) as problem:
+        raise MalformedCursor("This cursor is not valid. Take it from `next` of the previous page.") from problem
+    if told < 0:
+        raise MalformedCursor("This cursor is not valid. Take it from `next` of the previous page.")
+    return last, told
+
+
+def caller(request: Request) -> tuple[str, bool]:
+    """Return who is counted and whether they are known: the person, else the token, else the network address.
+
+    A person's tokens count with their pages, so that making and revoking tokens begins no new count.
+
+    The address is the server's word. X-Forwarded-For is never read: waitress puts a trusted proxy's into REMOTE_ADDR.
+    """
+    if request.user.is_authenticated:
+        return f"person:{request.user.pk}", True
+    if (token := token_of(request)) is not None:
+        return counted_as(token), True
+    return throttle.network_of(request.META.get("REMOTE_ADDR", "")), False
+
+
+class Requests(BaseThrottle):
+    """API_REQUESTS_A_MINUTE of a person or a lone token, API_ANONYMOUS_A_MINUTE of an address, each `times` over."""
+
+    def __init__(self, purpose: str = "api", times: int = 1) -> None:
+        self.purpose = purpose
+        self.times = times
+
+    def allow_request(self, request: HttpRequest) -> bool:
+        """Count it; False beyond the limit."""
+        whom, known = caller(cast(Request, request))
+        limit = settings.API_REQUESTS_A_MINUTE if known else settings.API_ANONYMOUS_A_MINUTE
+        return throttle.count(self.purpose, whom, throttle.MINUTE, time.time()) <= limit * self.times
+
+    def wait(self) -> float:
+        """Seconds until the window ends."""
+        return throttle.seconds_left(throttle.MINUTE, time.time())
+
+
+class Reviews(BaseThrottle):
+    """REVIEWS_AN_HOUR of a person or a lone token: each may cost money."""
+
+    def allow_request(self, request: HttpRequest) -> bool:
+        """Count it; False beyond the limit."""
+        whom, _ = caller(cast(Request, request))
+        return throttle.count("review", whom, throttle.HOUR, time.time()) <= settings.REVIEWS_AN_HOUR
+
+    def wait(self) -> float:
+        """Seconds until the window ends."""
+        return throttle.seconds_left(throttle.HOUR, time.time())

@@ -7,15 +7,15 @@ from django.conf import settings
 from ninja import Field, Router, Schema
 from ninja.params.functions import Query
 
-from scoring import read
-from triage.access import viewing
+from scoring.queries import read
+from triage.access.permissions import sees_thresholds
+from triage.access.problems import ApiProblem
+from triage.access.requests import Request
+from triage.access.sign_in import viewing
 from triage.api.base import problems, published
 from triage.api.schemas import LeaderboardOut, MetricsOut, Share, leaderboard_out, metrics_out
 from triage.context import told_dashboard
-from triage.forms import PAGE_LIMIT
-from triage.permissions import sees_thresholds
-from triage.problems import ApiProblem
-from triage.requests import Request
+from triage.forms.filters import PAGE_LIMIT
 
 router = Router(tags=["site"])
 ABOUT_QUERY = "maximum|minimum STATISTIC at STATISTIC <=|>= NUMBER, as `manage.py thresholds` takes it."
@@ -75,8 +75,7 @@ def get_thresholds(
     query: Annotated[str, Query(description=ABOUT_QUERY, min_length=1, max_length=200, example=EXAMPLE_QUERY)],
 ) -> ThresholdsOut:
     """The answer from the settled pull requests that the serving model scored at opening; for maintainers."""
-    from scoring.learning.lane_statistics import QuestionProblem
-    from scoring.learning.lane_tables import answer_query
+    from scoring.certificates.threshold_queries import QuestionProblem, answer_query
 
     if not sees_thresholds(viewing(request)):
         raise ApiProblem(403, "Exact thresholds are for maintainers; ask one of them, or the site's operator.")

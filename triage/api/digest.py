@@ -6,17 +6,19 @@ from django.http import HttpResponse
 from django.utils import timezone
 from ninja import Router
 
-from ingest.snapshot import Snapshot
-from scoring import read
-from scoring.read import QueueQuery
-from triage import acting, as_shown, snoozing
-from triage.access import person_of
+from ingest.store.snapshots import Snapshot
+from scoring.queries import read
+from scoring.queries.read import QueueQuery
+from triage.access.requests import Request
+from triage.access.sign_in import person_of
 from triage.api.base import MineFilter, RepositoryFilter, TextFilter, marked, problems, published, repository_key
 from triage.context import present, told_dashboard
-from triage.digest import MOST, NEW, Told, digest_text
-from triage.forms import is_in_view
-from triage.incidents import banners
-from triage.requests import Request
+from triage.forms.filters import is_in_view
+from triage.presenters import queue as as_shown
+from triage.presenters import row_actions
+from triage.presenters.digest import MOST, NEW, Told, digest_text
+from triage.services import snoozing
+from triage.services.lane_closures import banners
 
 router = Router(tags=["site"])
 TEXT = "text/plain; charset=utf-8"
@@ -46,7 +48,7 @@ def get_digest(
     now_minute = int(present(request.snapshot).timestamp() // 60) if request.snapshot else 0
     snapshot = published(request, now_minute)
     key = repository_key(snapshot, repository) if repository else ""
-    only = acting.mine(person_of(request), snapshot) if mine else None
+    only = row_actions.mine(person_of(request), snapshot) if mine else None
     told = _told(request, snapshot, QueueQuery(repository=key, text=q, only=only))
     return marked(request, HttpResponse(digest_text(told), content_type=TEXT))
 

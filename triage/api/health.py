@@ -6,11 +6,10 @@ from datetime import UTC, datetime
 from django.conf import settings
 from ninja import Field, Router, Schema, Status
 
-from triage.api.base import problems
-from triage.api.throttles import Requests
+from triage.access.requests import Request
+from triage.api.base import Requests, problems
 from triage.context import dashboard_of, worker_status
-from triage.gauges import newest_event
-from triage.requests import Request
+from triage.presenters.gauges import newest_event
 
 router = Router(tags=["operation"])
 

@@ -5,16 +5,16 @@ from datetime import UTC, datetime
 from ninja import Field, Router
 from pydantic import BaseModel
 
-from scoring import read
-from scoring.read import Basis
-from triage.access import viewing
+from scoring.queries import read
+from scoring.queries.read import Basis
+from triage.access.permissions import sees_thresholds
+from triage.access.requests import Request
+from triage.access.sign_in import viewing
+from triage.access.tokens import held_to
 from triage.api.base import RepositoryReader, problems, published
 from triage.api.schemas import Count, Share
 from triage.context import present
-from triage.lane_heads import lane_states
-from triage.permissions import sees_thresholds
-from triage.requests import Request
-from triage.token_access import held_to
+from triage.presenters.lane_heads import lane_states
 
 router = Router(tags=["site"])
 

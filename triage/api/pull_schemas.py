@@ -5,13 +5,12 @@ from typing import Annotated
 
 from ninja import Field, Schema
 
-from scoring.briefing import briefing
-from scoring.explain import sentence, told_reasons
-from scoring.explain_plain import plain_sentence
-from scoring.read import QueueRow
-from scoring.verdict import Lane
+from scoring.explain.sentences import plain_sentence, sentence, told_reasons
+from scoring.explain.spoken import briefing
+from scoring.queries.read import QueueRow
+from scoring.types import Lane
 from triage.api.schemas import Count, PersonOut, Share, person_out, rounded, rounded_or_none
-from triage.spoken import BRIEFING_LENGTH
+from triage.presenters.text import BRIEFING_LENGTH
 
 LONGEST_TEXT = 4_096  # bytes of UTF-8 of any text that another wrote
 Text = Annotated[str, Field(max_length=LONGEST_TEXT)]

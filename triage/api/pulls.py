@@ -5,29 +5,33 @@ from typing import Annotated
 from ninja import Router
 from ninja.params.functions import Query
 
-from ingest.snapshot import Snapshot
-from scoring import read
-from scoring.kept import PerSnapshot
-from scoring.read import QueueQuery, QueueSort
-from triage import acting, as_shown
-from triage.access import person_of, viewing
+from ingest.store.snapshot_cache import PerSnapshot
+from ingest.store.snapshots import Snapshot
+from scoring.queries import read
+from scoring.queries.read import QueueQuery, QueueSort
+from triage.access.permissions import sees_thresholds
+from triage.access.problems import ApiProblem
+from triage.access.requests import Request
+from triage.access.sign_in import person_of, viewing
+from triage.access.tokens import held_to
 from triage.api.base import (
+    LONGEST,
+    MalformedCursor,
     MineFilter,
     RepositoryFilter,
     RepositoryReader,
     TextFilter,
     check_reach_of,
+    first_after,
     problems,
     published,
     repository_key,
+    write_cursor,
 )
-from triage.api.cursors import LONGEST, MalformedCursor, first_after, write_cursor
 from triage.api.pull_schemas import PullOut, QueueOut, pull_out
-from triage.forms import URI_LIMIT, Bucket
-from triage.permissions import sees_thresholds
-from triage.problems import ApiProblem
-from triage.requests import Request
-from triage.token_access import held_to
+from triage.forms.filters import URI_LIMIT, Bucket
+from triage.presenters import queue as as_shown
+from triage.presenters import row_actions
 
 MOST_ROWS = 100
 EXAMPLE_URI = "https://tangled.org/tangled.sh/core/pulls/12"
@@ -98,7 +102,7 @@ def get_queue(
         check_reach_of(request, repository)
     snapshot = published(request)
     key = repository_key(snapshot, repository) if repository else held_to(request)
-    only = acting.mine(person_of(request), snapshot) if mine else None
+    only = row_actions.mine(person_of(request), snapshot) if mine else None
     order = _order(snapshot, QueueQuery(bucket=bucket or None, text=q, repository=key, sort=sort, only=only))
     try:
         start = first_after(order, cursor)

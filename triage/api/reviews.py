@@ -11,15 +11,14 @@ from ninja.params.functions import Body, Path
 from ninja.security import HttpBearer
 from ninja.utils import check_csrf
 
-from triage.api.base import problems
-from triage.api.review_schemas import ArtefactIn, JobOut, ReviewOut
-from triage.api.throttles import Requests, Reviews, caller
+from triage.access.permissions import Role, roles_of
+from triage.access.problems import HOW_TO_REVIEW, ApiProblem
+from triage.access.requests import Request
+from triage.access.sign_in import turned_away
+from triage.access.tokens import bearer_token
+from triage.api.base import Requests, Reviews, caller, problems
+from triage.api.schemas import ArtefactIn, JobOut, ReviewOut
 from triage.models import Person
-from triage.permissions import Role, roles_of
-from triage.problems import HOW_TO_REVIEW, ApiProblem
-from triage.requests import Request
-from triage.token_access import bearer_token
-from triage.turning_away import turned_away
 
 STEP_SECONDS = 0.1
 PROBLEMS = problems(401, 403, 404, 422, 500, 503)
@@ -68,8 +67,8 @@ router = Router(auth=MayReview(), tags=["review"])
 )
 def review_pr(request: Request, artefact: Annotated[ArtefactIn, Body()]) -> Status:
     """What the scanners, and Claude where the site asks it, say of a diff; a body of at most 1 MB."""
-    from ingest.queue import huey
-    from scoring.review_jobs import WAITING, new_job, reply_key
+    from ingest.worker.queue import huey
+    from scoring.review.by_hand import WAITING, new_job, reply_key
     from scoring.tasks import review_by_hand
 
     job = new_job(time.time())
@@ -91,21 +90,21 @@ def get_review(
     request: Request, job: Annotated[str, Path(description="Name of the job.", pattern="^[0-9]{9,11}-[0-9a-f]{32}$")]
 ) -> Status:
     """The review, or 202 while it is under way; 404 an hour after it was sent, or after a new start of the worker."""
-    from scoring.review_jobs import KEPT_SECONDS
+    from scoring.review.by_hand import KEPT_SECONDS
 
     is_kept = time.time() - int(job.partition("-")[0]) <= KEPT_SECONDS
     return _told(job, _answer(job) if is_kept else None)
 
 
 def _answer(job: str) -> dict | None:
-    from ingest.queue import huey
-    from scoring.review_jobs import reply_key
+    from ingest.worker.queue import huey
+    from scoring.review.by_hand import reply_key
 
     return huey.get(reply_key(job), peek=True)
 
 
 def _told(job: str, answer: dict | None) -> Status:
-    from scoring.review_jobs import BUSY, FAILED, WAITING
+    from scoring.review.by_hand import BUSY, FAILED, WAITING
 
     if answer is None:
         raise ApiProblem(404, "This review is not stored, or the worker was restarted meanwhile; send the diff again.")

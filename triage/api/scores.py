@@ -8,17 +8,17 @@ from django.http import HttpResponse
 from ninja import Field, Router, Schema
 from ninja.params.functions import Body, Path, Query
 
-from ingest.snapshot import Snapshot
-from scoring import read
-from scoring.kept import PerSnapshot
-from scoring.policy import policy_from_settings
-from triage.access import viewing
+from ingest.store.snapshot_cache import PerSnapshot
+from ingest.store.snapshots import Snapshot
+from scoring.config.policy import policy_from_settings
+from scoring.queries import read
+from triage.access.permissions import sees_thresholds
+from triage.access.problems import ApiProblem
+from triage.access.requests import Request
+from triage.access.sign_in import viewing
 from triage.api.base import RepositoryReader, answer_bytes, check_reach_of, problems, published, read_did
 from triage.api.gathering import Gathering
 from triage.api.schemas import EXAMPLE_DID, PersonOut, ScoreOut, TrustOut, person_out, score_out, trust_out
-from triage.permissions import sees_thresholds
-from triage.problems import ApiProblem
-from triage.requests import Request
 
 ABOUT_REPO = (
     "Judge from this watched repository's seeds: its DID, the at-uri of its record, or owner/name. "

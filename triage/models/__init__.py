@@ -1,13 +1,18 @@
 """What the web process remembers: accounts, what people did here, and what the worker has yet to be told."""
 
-from triage.models.accounts import ApiToken, Maintainer, Person, SignInMethod
-from triage.models.actions import Action, Lease, ReadingTime, Snooze
-from triage.models.changes import Change
-from triage.models.incidents import AuditAnswer, EstimatedLane, HandledIncident, LaneClosure
-from triage.models.outbox import DeliveryRun, OutboxEntry
-from triage.models.repositories import RepositoryChoice
+from triage.models.accounts import ApiToken, Change, Maintainer, Person, RepositoryChoice, SignInMethod
+from triage.models.actions import (
+    Action,
+    AuditAnswer,
+    EstimatedLane,
+    HandledIncident,
+    LaneClosure,
+    Lease,
+    ReadingTime,
+    Snooze,
+)
+from triage.models.outbox import DeliveryRun, OutboxEntry, ToldState, WebhookDelivery
 from triage.models.rights import ContributorLink, LeaderboardWish, Objection
-from triage.models.webhooks import ToldState, WebhookDelivery
 
 __all__ = [
     "Action",

@@ -1,4 +1,9 @@
-"""Accounts, and what they may do. What the network says about people is not here: that is the worker's file."""
+"""Accounts, and what they may do. What the network says about people is not here: that is the worker's file.
+
+The log of what people changed here: append-only, who and when.
+
+What the maintainers of a watched repository chose for it, as it was last saved here.
+"""
 
 from typing import Any, ClassVar
 
@@ -19,7 +24,9 @@ class Person(AbstractBaseUser):
     is_active = models.BooleanField(default=True)
     times_reading = models.BooleanField(default=False)  # they have the time measured in which they read changes
     outcomes_asked_at: Any = models.DateTimeField(null=True)  # when they last answered the weekly question
-    saved_filters: Any = models.JSONField(default=list)  # views of the inbox: name and values, in `triage.lists`
+    saved_filters: Any = models.JSONField(
+        default=list
+    )  # views of the inbox: name and values, in `triage.presenters.lists`
 
     USERNAME_FIELD = "did"
 
@@ -66,7 +73,7 @@ class Maintainer(models.Model):
     """
 
     class Role(models.TextChoices):
-        """What a role is called; `triage.permissions.Role` orders them."""
+        """What a role is called; `triage.access.permissions.Role` orders them."""
 
         VIEWER = "viewer"
         MAINTAINER = "maintainer"
@@ -100,7 +107,7 @@ def usual_role(repo_key: str) -> Maintainer.Role:
 
 
 class ApiToken(models.Model):
-    """A secret for programs, kept as its SHA-256. `scopes` is a sorted list from triage.tokens.SCOPES.
+    """A secret for programs, kept as its SHA-256. `scopes` is a sorted list from triage.access.tokens.SCOPES.
 
     `repo_key`: the one repository that it reads; "" for all. `refused`: how often it was sent after it was revoked.
     """
@@ -120,3 +127,44 @@ class ApiToken(models.Model):
     def __str__(self) -> str:
         """The name that its maker gave it."""
         return str(self.name)
+
+
+class Change(models.Model):
+    """One change of state by a person; never altered and never deleted while the site keeps its record.
+
+    `what` is a code such as "settings.changed", `repo_key` the repository it concerns ("" for the site), `subject` what
+    was changed within it (an at-uri, a DID, a name), `details` JSON of what it was before and is since.
+    """
+
+    made_at = models.DateTimeField()
+    person: Any = models.ForeignKey(Person, on_delete=models.PROTECT, null=True, related_name="changes")
+    what = models.CharField(max_length=64)
+    repo_key = models.CharField(max_length=2048, blank=True, db_index=True)
+    subject = models.CharField(max_length=2048, blank=True, db_index=True)
+    details = models.JSONField(default=dict)
+
+    objects: ClassVar[models.Manager] = models.Manager()
+
+    def __str__(self) -> str:
+        """What happened, and when."""
+        return f"{self.what} at {self.made_at:%Y-%m-%d %H:%M}"
+
+
+class RepositoryChoice(models.Model):
+    """The newest settings of one repository; one that nobody changed has no row here.
+
+    `settings` are the JSON values of `scoring.config.repository.RepositorySettings`, which says what each means;
+    `version` is theirs, so that of two people who save at the same time one is told. The worker's file follows.
+    """
+
+    repo_key = models.CharField(max_length=2048, unique=True)
+    version = models.PositiveIntegerField()
+    settings = models.JSONField()
+    changed_at = models.DateTimeField()
+    changed_by: Any = models.ForeignKey(Person, on_delete=models.SET_NULL, null=True, related_name="repository_choices")
+
+    objects: ClassVar[models.Manager] = models.Manager()
+
+    def __str__(self) -> str:
+        """Which repository, and which version."""
+        return f"{self.repo_key} version {self.version}"

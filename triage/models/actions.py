@@ -1,4 +1,7 @@
-"""What people do with pull requests here, before and after the worker was told."""
+"""What people do with pull requests here, before and after the worker was told.
+
+Closures and openings of the fast lane, and the answers to the audit.
+"""
 
 from typing import Any, ClassVar
 
@@ -101,8 +104,8 @@ class ReadingTime(models.Model):
 class Snooze(models.Model):
     """A row that a person hid from the queue, until a day or until it changes, for everybody who reads the queue.
 
-    It says how the row was then; `triage.snoozing` compares. `until` is None where only a change ends it. `key` names
-    it in forms. A later snooze takes its place.
+    It says how the row was then; `triage.services.snoozing` compares. `until` is None where only a change ends it.
+    `key` names it in forms. A later snooze takes its place.
     """
 
     key: Any = models.CharField(max_length=40, unique=True)
@@ -122,3 +125,127 @@ class Snooze(models.Model):
     def __str__(self) -> str:
         """The pull request and the person."""
         return f"{self.pull_uri} snoozed by {self.person}"
+
+
+class LaneClosure(models.Model):
+    """The fast lane closed by a person, for every change that is all of what is named; "" names anything.
+
+    `key` is that of its message in the outbox. It stands until a person opens the lane again, and is kept then.
+    """
+
+    key: Any = models.CharField(max_length=40, unique=True)
+    repo_key: Any = models.CharField(max_length=2048, blank=True)
+    author: Any = models.CharField(max_length=2048, blank=True)  # a DID
+    voucher: Any = models.CharField(max_length=2048, blank=True)  # a DID through which trust comes
+    because: Any = models.CharField(max_length=500)
+    person: Any = models.ForeignKey(Person, on_delete=models.SET_NULL, null=True, related_name="closures")
+    closed_at: Any = models.DateTimeField()
+    opened_at: Any = models.DateTimeField(null=True, db_index=True)
+    opened_by: Any = models.ForeignKey(Person, on_delete=models.SET_NULL, null=True, related_name="openings")
+    opened_because: Any = models.CharField(max_length=500, blank=True)
+
+    objects: ClassVar[models.Manager] = models.Manager()
+
+    class Meta:
+        """What is closed is not closed again."""
+
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["repo_key", "author", "voucher"],
+                condition=models.Q(opened_at=None),
+                name="one_standing_closure",
+            )
+        ]
+
+    def __str__(self) -> str:
+        """What is closed."""
+        named = " ".join(part for part in (self.repo_key, self.author, self.voucher) if part)
+        return f"fast lane closed for {named or 'everything'}"
+
+
+class EstimatedLane(models.Model):
+    """The fast lane of one repository opened by a maintainer on an estimate, with the figures that were shown.
+
+    The figures are those of `scoring.certificates.lane_offer.Offer`. `key` is that of its message in the outbox. It
+    stands until a person ends it or opens another one there, and is kept then.
+    """
+
+    key: Any = models.CharField(max_length=40, unique=True)
+    repo_key: Any = models.CharField(max_length=2048)
+    threshold: Any = models.FloatField()
+    source: Any = models.CharField(max_length=10)
+    cases: Any = models.FloatField()
+    let_through: Any = models.FloatField()
+    bad: Any = models.FloatField()
+    bad_low: Any = models.FloatField()
+    bad_high: Any = models.FloatField()
+    model: Any = models.CharField(max_length=200, blank=True, default="")
+    person: Any = models.ForeignKey(Person, on_delete=models.SET_NULL, null=True, related_name="estimated_lanes")
+    opened_at: Any = models.DateTimeField()
+    was_shadow: Any = models.BooleanField()  # the repository was in shadow mode when it was opened
+    ended_at: Any = models.DateTimeField(null=True, db_index=True)
+    ended_by: Any = models.ForeignKey(Person, on_delete=models.SET_NULL, null=True, related_name="ended_lanes")
+    ended_because: Any = models.CharField(max_length=500, blank=True)  # "" where another opening took its place
+
+    objects: ClassVar[models.Manager] = models.Manager()
+
+    class Meta:
+        """A repository has one lane."""
+
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["repo_key"], condition=models.Q(ended_at=None), name="one_standing_estimated_lane"
+            )
+        ]
+
+    def __str__(self) -> str:
+        """Name the repository whose lane was opened."""
+        return f"fast lane of {self.repo_key} opened on an estimate"
+
+
+class AuditAnswer(models.Model):
+    """Whether somebody would have merged a drawn pull request as it was sent, asked before lane and score were shown.
+
+    There is one on each round: whoever answers later has seen the rest. `key` is that of its message in the outbox.
+    """
+
+    key: Any = models.CharField(max_length=40, unique=True)
+    pull_uri: Any = models.CharField(max_length=2048, db_index=True)
+    repo_key: Any = models.CharField(max_length=2048)
+    record_cid: Any = models.CharField(max_length=200, blank=True)  # what was read; "" where it is not known
+    round: Any = models.PositiveIntegerField()
+    patch_id: Any = models.CharField(max_length=64, blank=True)
+    would_merge: Any = models.BooleanField()
+    because: Any = models.CharField(max_length=500)
+    person: Any = models.ForeignKey(Person, on_delete=models.SET_NULL, null=True, related_name="audit_answers")
+    made_at: Any = models.DateTimeField()
+
+    objects: ClassVar[models.Manager] = models.Manager()
+
+    class Meta:
+        """The first answer is the answer."""
+
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["pull_uri", "round", "record_cid", "patch_id"], name="one_audit_answer")
+        ]
+
+    def __str__(self) -> str:
+        """What was answered."""
+        return f"{'yes' if self.would_merge else 'no'} to {self.pull_uri}"
+
+
+class HandledIncident(models.Model):
+    """A person's word that nothing is left to do about an incident; deleted when somebody opens it again.
+
+    `mark` is the action that opened the incident.
+    """
+
+    mark: Any = models.OneToOneField(Action, on_delete=models.CASCADE, related_name="handled")
+    person: Any = models.ForeignKey(Person, on_delete=models.SET_NULL, null=True, related_name="handled_incidents")
+    handled_at: Any = models.DateTimeField()
+
+    objects: ClassVar[models.Manager] = models.Manager()
+
+    def __str__(self) -> str:
+        """The incident."""
+        return f"incident {self.mark.key} handled"

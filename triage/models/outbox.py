@@ -1,16 +1,26 @@
-"""What was decided here, on its way to the worker's file and kept in case that file must be told again."""
+"""What was decided here, on its way to the worker's file and kept in case that file must be told again.
 
-from typing import ClassVar
+What the webhook's receiver was told, and what is on its way to it.
 
-from django.db import models
+From the web's database to the worker's file, each message exactly once whatever is killed in between.
+
+A message is written with what it tells of, in one transaction. The worker delivers what is due and marks it; a kill
+between the two brings the same message again, which its taker knows by its key.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, ClassVar
+
+from django.db import models, transaction
 
 
 class OutboxEntry(models.Model):
     """One message to the worker, written in the transaction of what it tells of.
 
-    `kind` names who takes it (`triage.deliveries`), `key` makes it one of a kind: whoever takes it takes it once,
-    however often it is brought. `due_at` is when it takes effect; `problem` is why the last attempt failed, ""
-    if none did. `known_from` is when it took effect by the worker's clock: a store that is told again keeps to it.
+    `kind` names who takes it (`triage.services.deliveries`), `key` makes it one of a kind: whoever takes it takes it
+    once, however often it is brought. `due_at` is when it takes effect; `problem` is why the last attempt failed, "" if
+    none did. `known_from` is when it took effect by the worker's clock: a store that is told again keeps to it.
     """
 
     key = models.CharField(max_length=200, unique=True)
@@ -41,3 +51,84 @@ class DeliveryRun(models.Model):
     def __str__(self) -> str:
         """Which run to which store."""
         return f"run {self.number} to {self.store}"
+
+
+class ToldState(models.Model):
+    """What the receiver knows of one thing: a change is what differs from it, and is told once.
+
+    `kind` and `key` name the thing (`triage.services.webhook_events`), `value` is how it stood. Written by the worker
+    alone, in the transaction of the deliveries that tell of it.
+    """
+
+    kind: Any = models.CharField(max_length=20)
+    key: Any = models.CharField(max_length=2048)
+    value: Any = models.CharField(max_length=100)
+
+    objects: ClassVar[models.Manager] = models.Manager()
+
+    class Meta:
+        """One thing stands one way."""
+
+        constraints: ClassVar = [models.UniqueConstraint(fields=["kind", "key"], name="one_told_state")]
+
+    def __str__(self) -> str:
+        """What stands how."""
+        return f"{self.kind} {self.key}: {self.value}"
+
+
+class WebhookDelivery(models.Model):
+    """One message to the receiver, kept for some days after it was taken or given up.
+
+    `key` is its webhook-id, `body` the exact text that is signed and sent. `due_at` is when it is tried next, null once
+    that is over; `problem` is why the last try failed, "" if none did.
+    """
+
+    key: Any = models.CharField(max_length=40, unique=True)
+    event: Any = models.CharField(max_length=40)
+    body: Any = models.TextField()
+    made_at: Any = models.DateTimeField(db_index=True)
+    due_at: Any = models.DateTimeField(null=True, db_index=True)
+    tries: Any = models.PositiveIntegerField(default=0)
+    delivered_at: Any = models.DateTimeField(null=True)
+    given_up_at: Any = models.DateTimeField(null=True, db_index=True)
+    problem: Any = models.CharField(max_length=300, blank=True)
+
+    objects: ClassVar[models.Manager] = models.Manager()
+
+    def __str__(self) -> str:
+        """Which event, never its body."""
+        return f"{self.event} {self.key}"
+
+
+def put(kind: str, key: str, payload: Mapping[str, Any], now: datetime, due_at: datetime | None = None) -> OutboxEntry:
+    """Leave a message in the caller's transaction and wake the worker once that is committed.
+
+    A second message with the same key is the first one. `kind` is a key of `triage.services.deliveries.DELIVERIES`.
+    """
+    entry, _ = OutboxEntry.objects.get_or_create(
+        key=key, defaults={"kind": kind, "payload": dict(payload), "made_at": now, "due_at": due_at or now}
+    )
+    transaction.on_commit(_wake_worker)
+    return entry
+
+
+def withdraw(key: str) -> bool:
+    """Take back a message that the worker has not begun to deliver; False where it is too late."""
+    deleted, _ = OutboxEntry.objects.filter(key=key, delivered_at=None, tries=0).delete()
+    return bool(deleted)
+
+
+def next_due() -> datetime | None:
+    """When the earliest message that waits takes effect; one that failed waits for the worker's sweep."""
+    return (
+        OutboxEntry.objects.filter(delivered_at=None, problem="")
+        .order_by("due_at")
+        .values_list("due_at", flat=True)
+        .first()
+    )
+
+
+def _wake_worker() -> None:
+    from triage.tasks import wake
+
+    wake()

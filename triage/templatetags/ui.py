@@ -12,14 +12,16 @@ from django.templatetags.static import static
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from scoring.figures import percent, percent_in_full, percent_interval, risk_percent, trust_figure
-from scoring.verdict import Estimate, Measure
-from triage import help_words, pills, row_lines, rows, trust_words, words
-from triage.act_words import action_words
-from triage.acting import RowActs
-from triage.drafts import DraftLinks
-from triage.forms import Bucket, LeaderboardFilters, ListFilters, QueueFilters
-from triage.review_words import NoteView
+from scoring.formatting import percent, percent_in_full, percent_interval, risk_percent, trust_figure
+from scoring.types import Estimate, Measure
+from triage.forms.filters import Bucket, LeaderboardFilters, ListFilters, QueueFilters
+from triage.presenters import help, pills, row_lines, rows
+from triage.presenters import text as trust_words
+from triage.presenters import text as words
+from triage.presenters.drafts import DraftLinks
+from triage.presenters.review import NoteView
+from triage.presenters.row_actions import RowActs
+from triage.presenters.text import action_words
 
 register = template.Library()
 SAY_LABELS = {
@@ -58,14 +60,14 @@ def icon(name: str) -> SafeString:
 
 @register.simple_tag
 def help_with(place: str) -> SafeString:
-    """What the numbers of this place mean and do not mean, folded away; `triage.help_words` names the places."""
+    """What the numbers of this place mean and do not mean, folded away; `triage.presenters.help` names the places."""
     return _help(place, settings.LABEL_WINDOW_DAYS, settings.FALSE_APPROVAL_BUDGET)
 
 
 @cache
 def _help(place: str, days: int, budget: float) -> SafeString:
     """The same wherever it stands, and drawn once."""
-    return get_template("_fragments/help.html").render({"lines": help_words.help_for(place, days, budget)})
+    return get_template("_fragments/help.html").render({"lines": help.help_for(place, days, budget)})
 
 
 @register.simple_tag

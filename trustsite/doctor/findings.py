@@ -5,13 +5,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from ingest.backup_files import BackupProblem, Places
-from ingest.look_inside import InspectProblem
-from ingest.plain_words import FetchProblem, plain
-from ingest.status import Status
-from ingest.unopened import StoreProblem
-from scoring.learning.certificate import CertificateProblem
-from scoring.learning.pointers import ModelProblem
+from ingest.backup.manifest import BackupProblem, Places
+from ingest.errors import FetchProblem, StoreProblem, plain
+from ingest.store.look_inside import InspectProblem
+from ingest.worker.status import Status
+from scoring.certificates.certificate import CertificateProblem
+from scoring.models.storage import ModelProblem
 from trustsite.drive import DriveProblem
 
 # What a broken drive, file or setting brings; an error in the program itself is not among them.

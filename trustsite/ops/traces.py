@@ -9,8 +9,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from scoring.claude_calls import FOUND, ModelCall
-from scoring.claude_models import Usage
+from scoring.review.anthropic_client import FOUND, ModelCall
+from scoring.review.pricing import Usage
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter

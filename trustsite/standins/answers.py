@@ -1,18 +1,186 @@
-"""What each kind of host answers, in the wire shapes of the real ones; pure but for the shelf of records."""
+"""What each kind of host answers, in the wire shapes of the real ones; pure but for the shelf of records.
 
+DID documents and PLC audit logs of a recording's people and repositories, in the shapes of the real directory.
+
+The collection and method names that the stand-ins and the simulated network speak.
+
+What the stand-in spindle knows: for each commit that a pull request ends with, a run, or none.
+
+What data servers and knots do when they are told, as the real ones answer: tokens, records, merges.
+"""
+
+import gzip
 import hashlib
+import json
+import re
+import secrets
+import threading
+import zlib
+from base64 import b32encode
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
 from ingest.clock import from_microseconds
-from trustsite.standins.documents import letters_of, person_document, person_log, repository_document, repository_log
-from trustsite.standins.lexicon import GET_PROFILE, LIST_COLLABORATORS, QUERY_PIPELINES
-from trustsite.standins.recording import Person, Recording
-from trustsite.standins.shelf import Shelf
-from trustsite.standins.spindle import Spindle
+from trustsite.standins.recording import BlobKey, Person, Recording, Repository, Shelf
+
+
+def person_document(person: Person) -> dict[str, Any]:
+    """The DID document of a person."""
+    return _document(person.did, [f"at://{person.handle}"], "atproto_pds", "AtprotoPersonalDataServer", person.pds)
+
+
+def repository_document(did: str, repository: Repository | None) -> dict[str, Any]:
+    """The DID document of a repository: its service is its knot, and it has no handle."""
+    knot = f"https://{repository.knot}" if repository else ""
+    return _document(did, [], "tangled_knot", "TangledKnot", knot)
+
+
+def person_log(person: Person) -> list[dict[str, Any]]:
+    """The PLC audit log of a person: creation, and the tombstone if there is one."""
+    service = {"atproto_pds": {"type": "AtprotoPersonalDataServer", "endpoint": person.pds}}
+    log = [_creation(person.did, person.created_at, [f"at://{person.handle}"], service)]
+    if person.tombstoned:
+        operation = {"sig": letters_of(person.did + "end"), "prev": log[0]["cid"], "type": "plc_tombstone"}
+        log.append(_entry(person.did, "end", operation, person.created_at))
+    return log
+
+
+def repository_log(did: str, repository: Repository | None) -> list[dict[str, Any]]:
+    """The PLC audit log of a repository's DID."""
+    knot = f"https://{repository.knot}" if repository else ""
+    service = {"tangled_knot": {"type": "TangledKnot", "endpoint": knot}}
+    return [_creation(did, "2025-02-23T18:43:18.000Z", [], service)]
+
+
+def _creation(did: str, created_at: str, known_as: list[str], services: dict[str, Any]) -> dict[str, Any]:
+    operation = {
+        "sig": letters_of(did + "signature"),
+        "prev": None,
+        "type": "plc_operation",
+        "services": services,
+        "alsoKnownAs": known_as,
+        "rotationKeys": [f"did:key:z{letters_of(did + 'rotation')}"],
+        "verificationMethods": {"atproto": f"did:key:z{letters_of(did + 'signing')}"},
+    }
+    return _entry(did, "creation", operation, created_at)
+
+
+def _entry(did: str, step: str, operation: dict[str, Any], created_at: str) -> dict[str, Any]:
+    digest = hashlib.sha256((did + step).encode()).digest()
+    cid = "b" + b32encode(b"\x01\x71\x12\x20" + digest).decode().lower().rstrip("=")
+    return {"did": did, "operation": operation, "cid": cid, "nullified": False, "createdAt": created_at}
+
+
+def _document(did: str, known_as: list[str], service: str, kind: str, endpoint: str) -> dict[str, Any]:
+    key = {
+        "id": f"{did}#atproto",
+        "type": "Multikey",
+        "controller": did,
+        "publicKeyMultibase": f"z{letters_of(did + 'signing')}",
+    }
+    return {
+        "@context": [
+            "https://www.w3.org/ns/did/v1",
+            "https://w3id.org/security/multikey/v1",
+            "https://w3id.org/security/suites/secp256k1-2019/v1",
+        ],
+        "id": did,
+        "alsoKnownAs": known_as,
+        "verificationMethod": [key],
+        "service": [{"id": f"#{service}", "type": kind, "serviceEndpoint": endpoint}],
+    }
+
+
+def letters_of(text: str) -> str:
+    """Letters and digits that stand for a text, always the same: what is made up where nobody reads it."""
+    return b32encode(hashlib.sha256(text.encode()).digest()).decode().lower().rstrip("=")
+
+
+REPOSITORY = "sh.tangled.repo"
+PULL = "sh.tangled.repo.pull"
+STATUS = "sh.tangled.repo.pull.status"
+VOUCH = "sh.tangled.graph.vouch"
+FOLLOW = "sh.tangled.graph.follow"
+COMMENT = "sh.tangled.feed.comment"
+MARKDOWN = "sh.tangled.markup.markdown"
+MERGE = "sh.tangled.repo.merge"
+MERGE_CHECK = "sh.tangled.repo.mergeCheck"
+LIST_COLLABORATORS = "sh.tangled.repo.listCollaborators"
+QUERY_PIPELINES = "sh.tangled.ci.queryPipelines"
+TRIGGER = "sh.tangled.ci.trigger"
+GET_PROFILE = "app.bsky.actor.getProfile"
+
+
+_MAIL = re.compile(rb"^From ([0-9a-f]{40}) ", re.MULTILINE)
+# By the first digit of the commit: three of four were let run, one of those failed.
+_GREEN, _RED = "01234567", "89ab"
+
+
+class Spindle:
+    """Runs for the newest rounds of the pull requests on the shelf; safe to ask from threads."""
+
+    def __init__(self, shelf: Shelf, blobs: Mapping[BlobKey, bytes], released: Callable[[], int]) -> None:
+        self._shelf, self._blobs, self._released = shelf, blobs, released
+        self._commits: dict[BlobKey, str | None] = {}
+        self._pulls: dict[tuple[str, str], list[str]] = {}  # repository and commit to pull requests
+        self._known = -1  # frames that were out when this was last worked out
+        self._lock = threading.Lock()
+
+    def pipelines(self, repo: str, commits: list[str]) -> list[dict[str, Any]]:
+        """The runs at these commits of a repository, as `sh.tangled.ci.queryPipelines` lists them."""
+        with self._lock:
+            self._look()
+            found = [(commit, uri) for commit in commits for uri in self._pulls.get((repo, commit), [])[:1]]
+        return [_pipeline(repo, commit, uri) for commit, uri in found if commit[0] in _GREEN + _RED]
+
+    def _look(self) -> None:
+        if self._known == self._released():
+            return
+        self._known = self._released()
+        self._pulls = {}
+        for did, rkey, record in self._shelf.everybodys(PULL):
+            commit = self._commit(did, record)
+            if commit is not None:
+                repo = record["target"].get("repo", "")
+                self._pulls.setdefault((repo, commit), []).append(f"at://{did}/{PULL}/{rkey}")
+
+    def _commit(self, did: str, record: Any) -> str | None:
+        """The commit that the newest round ends with; the recorded network has patches in rounds only."""
+        rounds = record.get("rounds") if isinstance(record, dict) and isinstance(record.get("target"), dict) else None
+        try:
+            key = (did, rounds[-1]["patchBlob"]["ref"]["$link"] if rounds else "")
+        except (KeyError, TypeError):
+            return None
+        if key not in self._commits:
+            self._commits[key] = _last_commit(self._blobs.get(key, b""))
+        return self._commits[key]
+
+
+def _last_commit(packed: bytes) -> str | None:
+    try:
+        found = _MAIL.findall(gzip.decompress(packed))
+    except (OSError, EOFError, zlib.error):
+        return None
+    return found[-1].decode() if found else None
+
+
+def _pipeline(repo: str, commit: str, uri: str) -> dict[str, Any]:
+    status = "success" if commit[0] in _GREEN else "failed"
+    workflow = {"id": "test.yml", "name": "test.yml", "status": status}
+    trigger = {"$type": f"{TRIGGER}#pullRequest", "targetBranch": "main", "sourceSha": commit, "pull": uri}
+    return {
+        "id": commit[:13],
+        "repo": repo,
+        "commit": commit,
+        "createdAt": datetime.now(UTC).isoformat(),  # started when asked for: after any round that was seen
+        "trigger": trigger,
+        "workflows": [workflow],
+    }
+
 
 PAGE_DEFAULT, PAGE_LIMIT = 50, 100
 COLLABORATORS_LIMIT = 1000
@@ -232,3 +400,71 @@ def _missing(name: str) -> Answer:
 
 def _repo_missing(query: Query) -> Answer:
     return xrpc_error(HTTPStatus.BAD_REQUEST, "RepoNotFound", f"Could not find repo: {query.get('repo', '')}")
+
+
+@dataclass(slots=True)
+class Merging:
+    """Merges and records that were taken; `conflicts` names repositories in which nothing applies.
+
+    `access` are the access tokens of people by DID, which a test hands to whoever signs in.
+    """
+
+    recording: Recording
+    access: dict[str, str] = field(default_factory=dict)
+    conflicts: dict[str, list[str]] = field(default_factory=dict)
+    merged: list[dict[str, Any]] = field(default_factory=list)
+    written: list[dict[str, Any]] = field(default_factory=list)
+    lose_answers: bool = False  # a merge is taken and its answer lost
+    refuse_records: bool = False
+    _tokens: dict[str, tuple[str, str, str]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def sign_in(self, did: str) -> str:
+        """An access token of this person."""
+        return self.access.setdefault(did, secrets.token_urlsafe(24))
+
+    def service_auth(self, query: Mapping[str, str], bearer: str) -> tuple[int, Any]:
+        """com.atproto.server.getServiceAuth."""
+        did = next((did for did, token in self.access.items() if token == bearer), None)
+        if did is None:
+            return HTTPStatus.UNAUTHORIZED, {"error": "AuthMissing", "message": "Authentication Required"}
+        token = secrets.token_urlsafe(24)
+        with self._lock:
+            self._tokens[token] = (did, query.get("aud", ""), query.get("lxm", ""))
+        return HTTPStatus.OK, {"token": token}
+
+    def post(self, host: str, method: str, body: bytes, bearer: str) -> tuple[int, Any] | None:
+        """The answer to a procedure, as status and body; None for one that is not known, a status of 0 for silence."""
+        known = {MERGE_CHECK: self._check, MERGE: self._merge, "com.atproto.repo.createRecord": self._write}
+        return known[method](host, json.loads(body), bearer) if method in known else None
+
+    def _check(self, host: str, sent: dict[str, Any], bearer: str) -> tuple[int, Any]:
+        if self._repository(host, sent) is None:
+            return HTTPStatus.NOT_FOUND, {"error": "RepoNotFound", "message": "failed to access repository"}
+        names = self.conflicts.get(sent["repo"], [])
+        found = [{"filename": name, "reason": "patch does not apply"} for name in names]
+        return HTTPStatus.OK, {"is_conflicted": bool(names), "conflicts": found}
+
+    def _merge(self, host: str, sent: dict[str, Any], bearer: str) -> tuple[int, Any]:
+        repository = self._repository(host, sent)
+        with self._lock:
+            did, audience, method = self._tokens.pop(bearer, ("", "", ""))
+        if repository is None or (audience, method) != (f"did:web:{host}", MERGE) or did not in repository.push:
+            return HTTPStatus.UNAUTHORIZED, {"error": "AccessControl", "message": "insufficient access rights"}
+        if self.conflicts.get(sent["repo"]):
+            return HTTPStatus.CONFLICT, {"error": "MergeConflict", "message": "patch does not apply"}
+        self.merged.append(sent | {"by": did})
+        return (0 if self.lose_answers else HTTPStatus.OK), b""
+
+    def _write(self, host: str, sent: dict[str, Any], bearer: str) -> tuple[int, Any]:
+        if self.refuse_records:
+            return HTTPStatus.INTERNAL_SERVER_ERROR, {"error": "InternalServerError", "message": "told to fail"}
+        if self.access.get(sent["repo"]) != bearer:
+            return HTTPStatus.UNAUTHORIZED, {"error": "AuthMissing", "message": "Authentication Required"}
+        self.written.append(sent)
+        uri = f"at://{sent['repo']}/{sent['collection']}/{len(self.written)}"
+        return HTTPStatus.OK, {"uri": uri, "cid": "bafyreiwritten"}
+
+    def _repository(self, host: str, sent: Mapping[str, Any]) -> Any:
+        of_host = (one for one in self.recording.repositories if one.knot.lower() == host)
+        return next((one for one in of_host if one.repo == sent.get("repo")), None)

@@ -14,8 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal, Self, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from trustsite.standins.answers import Answer, Network, xrpc_error
-from trustsite.standins.merging import Merging
+from trustsite.standins.answers import Answer, Merging, Network, xrpc_error
 from trustsite.standins.recording import Recording
 
 Fault = int | Literal["hang", "close"]

@@ -5,10 +5,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from ingest.atproto.cbor import to_us
 from trustsite.standins.recording import Recording
 from trustsite.world.attacks import ATTACKS
 from trustsite.world.cast import ATTACKERS, GROUPS, HONEST, PROJECTS
-from trustsite.world.encoding import to_us
 from trustsite.world.history import HOUR, Story, draw_honest
 from trustsite.world.load import bulk
 from trustsite.world.network import Sheet

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from random import Random
 
-from trustsite.standins.lexicon import PULL
+from ingest.atproto.cbor import draw, iso
+from trustsite.standins.answers import PULL
 from trustsite.world.cast import ATTACKERS, DAY, HONEST, PROJECTS, Project
-from trustsite.world.encoding import draw, iso
 from trustsite.world.history import HOUR, Story, choose_project, open_now, settle
 from trustsite.world.network import Pull
 from trustsite.world.patches import make_edit

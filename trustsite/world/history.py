@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from random import Random
 
+from ingest.atproto.cbor import draw, make_did
 from trustsite.world.cast import DAY, HONEST, MAINTAINERS, PROJECTS, Contributor, Project
-from trustsite.world.encoding import draw, make_did
 from trustsite.world.network import Pull, Sheet
 from trustsite.world.patches import make_edit
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from trustsite.standins.lexicon import PULL, REPOSITORY, STATUS, VOUCH
+from ingest.atproto.cbor import blob_cid, draw, encode_tid, iso, make_did, pseudo_cid
+from trustsite.standins.answers import PULL, REPOSITORY, STATUS, VOUCH
 from trustsite.standins.recording import BlobKey, Person, Recording, Repository, make_recording
 from trustsite.world.cast import DAY, KNOT, SPINDLE
-from trustsite.world.encoding import blob_cid, draw, encode_tid, iso, make_did, pseudo_cid
 from trustsite.world.patches import Signature, format_patch, make_edit, pack
 
 START_US = 1_700_000_000_000_000

@@ -7,10 +7,10 @@ from zlib import crc32
 
 import msgspec
 
-from trustsite.standins.lexicon import COMMENT, FOLLOW, MARKDOWN, PULL, REPOSITORY, STATUS, VOUCH
+from ingest.atproto.cbor import blob_cid, draw, encode_tid, iso, make_did, record_cid
+from trustsite.standins.answers import COMMENT, FOLLOW, MARKDOWN, PULL, REPOSITORY, STATUS, VOUCH
 from trustsite.standins.recording import BlobKey, Person, Recording, Repository, make_recording
 from trustsite.world.cast import KNOT, SERVERS, SPINDLE, Project
-from trustsite.world.encoding import blob_cid, draw, encode_tid, iso, make_did, record_cid
 from trustsite.world.patches import Edit, Signature, format_patch, pack
 
 LATENCY_US = 400_000  # from the writing of a record to the stream

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from random import Random
 
+from ingest.atproto.cbor import EPOCH
 from trustsite.world.changes import CHANGES
-from trustsite.world.encoding import EPOCH
 from trustsite.world.templates import DIALECTS, NOUNS, VERBS, Dialect, Language
 from trustsite.world.traps import TRAPS
 

@@ -8,9 +8,9 @@ for the 14 days of a label at the end.
 from dataclasses import dataclass
 from random import Random
 
-from trustsite.standins.lexicon import PULL
+from ingest.atproto.cbor import draw
+from trustsite.standins.answers import PULL
 from trustsite.world.cast import DAY, PROJECTS, Project
-from trustsite.world.encoding import draw
 from trustsite.world.history import Story, mergers
 from trustsite.world.network import Pull
 from trustsite.world.patches import make_edit

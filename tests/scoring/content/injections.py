@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from scoring.content.reading import read_change
-from scoring.content.submission import Submission
+from scoring.diff.parser import read_change
+from scoring.scanners.submission import Submission
 from tests.scoring.content.disguises import DISGUISES
 
 

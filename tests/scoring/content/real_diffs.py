@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scoring.content.reading import read_change
-from scoring.content.submission import Submission
+from scoring.diff.parser import read_change
+from scoring.scanners.submission import Submission
 
 
 def real_submissions(shared: Path, count: int) -> Iterator[tuple[str, Submission]]:

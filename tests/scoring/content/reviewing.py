@@ -3,18 +3,17 @@
 from collections.abc import Sequence
 from typing import Any
 
-from scoring.assessment import Assessment, Review
-from scoring.claude import Access, Claude
-from scoring.claude_models import Price
-from scoring.content.change import Change, FileChange, Hunk, Line
-from scoring.content.finding import Finding, FlagType, Severity
-from scoring.content.submission import Submission
-from scoring.cost_gate import Call
-from scoring.readings import Ledger, MemoryLedger
-from scoring.rendering import Case
-from scoring.review import Models, Reviewer
-from trustsite.standins.claude import KEY, ClaudeStandIn
-from trustsite.standins.claude_answers import CALM, Answer, message
+from scoring.diff.change import Change, FileChange, Hunk, Line
+from scoring.review.anthropic_client import Access, Claude
+from scoring.review.cache import Ledger, MemoryLedger
+from scoring.review.cost_gate import Call
+from scoring.review.payload import Case
+from scoring.review.pricing import Price
+from scoring.review.reviewer import Models, Reviewer
+from scoring.review.schema import Assessment, Review
+from scoring.scanners.submission import Submission
+from scoring.types import Finding, FlagType, Severity
+from trustsite.standins.claude import CALM, KEY, Answer, ClaudeStandIn, message
 
 SONNET, HAIKU, OPUS = "claude-sonnet-4-6", "claude-haiku-4-5-20251001", "claude-opus-4-8"
 PRICES = {

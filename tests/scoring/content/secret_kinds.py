@@ -6,8 +6,8 @@ import zlib
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
 
-from scoring.content.reading import read_change
-from scoring.content.submission import Submission
+from scoring.diff.parser import read_change
+from scoring.scanners.submission import Submission
 
 LOWER = "abcdefghijklmnopqrstuvwxyz"
 UPPER = LOWER.upper()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from scoring.assessment import Assessment, plain_text, tool_schema
+from scoring.review.schema import Assessment, plain_text, tool_schema
 from tests.scoring.content.reviewing import a_flag, an_assessment
 from trustsite.standins.claude_rules import schema_problems
 

@@ -8,12 +8,12 @@ from random import Random
 import pyarrow.parquet as pq
 import pytest
 
-from scoring.content.change import Change
-from scoring.content.reading import read_change
-from scoring.content.submission import Submission
-from scoring.cost_gate import Call
-from scoring.evidence import scanners
-from scoring.rendering import Case, render_change
+from scoring.diff.change import Change
+from scoring.diff.parser import read_change
+from scoring.review.cost_gate import Call
+from scoring.review.payload import Case, render_change
+from scoring.scanners import scanners
+from scoring.scanners.submission import Submission
 from tests.conftest import Count
 from tests.scoring.content.reviewing import a_reviewer
 from tests.scoring.identities import MALLORY, QUENTIN, TRUDY, planted

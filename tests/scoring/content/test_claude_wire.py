@@ -7,8 +7,8 @@ from threading import Event, Thread
 
 import pytest
 
-from scoring.claude import Access, Block, Claude, Request
-from scoring.claude_answers import NoAnswer
+from scoring.review.answers import NoAnswer
+from scoring.review.anthropic_client import Access, Block, Claude, Request
 from tests.waiting import LONG_SECONDS, ends_by_itself
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9999\r\n"

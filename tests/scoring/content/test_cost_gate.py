@@ -4,8 +4,8 @@ from math import nan, nextafter
 
 import pytest
 
-from scoring.cost_gate import Ask, Call, decide
-from scoring.repository_settings import Mode
+from scoring.config.repository import Mode
+from scoring.review.cost_gate import Ask, Call, decide
 
 
 def ask(

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.content.change import Change
-from scoring.content.finding import Finding, Severity
-from scoring.deterministic import FLOOR, assess, combine, review_without_model
+from scoring.diff.change import Change
+from scoring.review.deterministic import FLOOR, assess, combine, review_without_model
+from scoring.types import Finding, Severity
 from tests.scoring.content.reviewing import a_change, a_file, a_finding, a_flag, an_assessment
 
 FINDINGS = st.lists(st.builds(a_finding, st.sampled_from(Severity)), max_size=80)

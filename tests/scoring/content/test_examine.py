@@ -6,14 +6,14 @@ from random import Random
 
 import pytest
 
-from scoring import evidence
-from scoring.content import examine as joining
-from scoring.content.examine import SECONDS, examine
-from scoring.content.finding import Finding, Severity
-from scoring.content.reading import read_change
-from scoring.content.submission import Submission
-from scoring.deterministic import review_without_model
-from scoring.evidence import FINDINGS_LIMIT
+from scoring import scanners as evidence
+from scoring.diff.parser import read_change
+from scoring.review.deterministic import review_without_model
+from scoring.scanners import FINDINGS_LIMIT
+from scoring.scanners import run as joining
+from scoring.scanners.run import SECONDS, examine
+from scoring.scanners.submission import Submission
+from scoring.types import Finding, Severity
 from tests.conftest import PROVE
 from tests.growth import WHOLE_LINE, in_linear_time
 

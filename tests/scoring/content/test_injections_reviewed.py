@@ -4,16 +4,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from scoring.assessment import Review
-from scoring.content.submission import Submission
-from scoring.cost_gate import Call
-from scoring.evidence import scanners
-from scoring.rendering import Case
+from scoring.review.cost_gate import Call
+from scoring.review.payload import Case
+from scoring.review.schema import Review
+from scoring.scanners import scanners
+from scoring.scanners.submission import Submission
 from tests.conftest import count
 from tests.scoring.content.injections import CASES, Injection
 from tests.scoring.content.reviewing import a_flag, a_reviewer
-from trustsite.standins.claude import ClaudeStandIn
-from trustsite.standins.claude_answers import CALM, obedient
+from trustsite.standins.claude import CALM, ClaudeStandIn, obedient
 
 PLAYED = CASES[:: max(1, len(CASES) // count(40, len(CASES)))]
 

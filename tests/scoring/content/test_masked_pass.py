@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring import prose_mask
-from scoring.assessment import Review
-from scoring.content.finding import Severity
-from scoring.content.submission import Submission
-from scoring.cost_gate import Call
-from scoring.learning.prose_grammar import attempts, grammar
-from scoring.prose_mask import GRAMMARS, masked_file, masked_path
-from scoring.readings import MemoryLedger
-from scoring.rendering import Case, render_change
+from scoring.review import prose_mask
+from scoring.review.cache import MemoryLedger
+from scoring.review.cost_gate import Call
+from scoring.review.payload import Case, render_change
+from scoring.review.prose_mask import GRAMMARS, masked_file, masked_path
+from scoring.review.schema import Review
+from scoring.scanners.submission import Submission
+from scoring.training.prose_grammar import attempts, grammar
+from scoring.types import Severity
 from tests.conftest import count
 from tests.growth import WHOLE_LINE, in_linear_time
 from tests.scoring.content.injections import CASES, Injection
@@ -34,8 +34,7 @@ from tests.scoring.content.reviewing import (
     says,
     worded,
 )
-from trustsite.standins.claude import ClaudeStandIn
-from trustsite.standins.claude_answers import CALM, message, said_in
+from trustsite.standins.claude import CALM, ClaudeStandIn, message, said_in
 
 LOWERED = "lowered the reviewer's risk"
 FLAW = re.compile(r"eval\(|innerHTML|sudo sh|InsecureSkipVerify")

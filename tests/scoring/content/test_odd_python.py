@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scoring.content.examine import FAULTS, examine
-from scoring.content.reading import read_change
-from scoring.content.submission import Submission
+from scoring.diff.parser import read_change
+from scoring.scanners.run import FAULTS, examine
+from scoring.scanners.submission import Submission
 from tests.conftest import count
 
 NAMES = st.sampled_from(["a", "b", "self.a", "os", "chr", "cls", "é"])

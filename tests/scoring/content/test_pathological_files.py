@@ -6,11 +6,11 @@ from typing import Any
 import ast_grep_py
 import pytest
 
-from scoring.content.examine import examine
-from scoring.content.reading import read_change
-from scoring.content.submission import Submission
-from scoring.evidence.bandit_checks import FILE_CHARACTERS
-from scoring.evidence.dangerous import FRAGMENT_CHARACTERS
+from scoring.diff.parser import read_change
+from scoring.scanners.bandit_checks import FILE_CHARACTERS
+from scoring.scanners.dangerous import FRAGMENT_CHARACTERS
+from scoring.scanners.run import examine
+from scoring.scanners.submission import Submission
 
 WIDTH, ROWS = 900, 1_100  # lines that are not cut, 1 MB of them
 HARM = "import os\nos.system(input())\n"

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring import prompt
-from scoring.assessment import Flag
-from scoring.content.blind import IDENTITY_RULES
-from scoring.content.change import Change, FileChange, Line, Mail
-from scoring.content.finding import Severity
-from scoring.content.submission import Submission
-from scoring.placing import NOT_FOUND, finding_place, numbered, resolved
-from scoring.prompt import PARTS, content_hash, first_request, nonce, prompt_part, prompt_version, second_request
-from scoring.rendering import WORDS_LENGTH, Case, Rendering, render_change, render_words
+from scoring.diff.change import Change, FileChange, Line, Mail
+from scoring.review import prompt
+from scoring.review.locations import NOT_FOUND, finding_place, numbered, resolved
+from scoring.review.payload import WORDS_LENGTH, Case, Rendering, render_change, render_words
+from scoring.review.prompt import PARTS, content_hash, first_request, nonce, prompt_part, prompt_version, second_request
+from scoring.review.schema import Flag
+from scoring.scanners.run import IDENTITY_RULES
+from scoring.scanners.submission import Submission
+from scoring.types import Severity
 from tests.scoring.content.reviewing import SITE_KEY, SONNET, a_case, a_change, a_file, a_finding, an_assessment
 from tests.scoring.content.reviewing import a_flag as flag_parts
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from scoring.claude import OUTPUT_TOKENS
-from scoring.content.finding import Severity
-from scoring.cost_gate import Call
-from scoring.deterministic import assess
-from scoring.prompt import prompt_version
-from scoring.readings import MemoryLedger
-from scoring.review import is_hard
+from scoring.review.anthropic_client import OUTPUT_TOKENS
+from scoring.review.cache import MemoryLedger
+from scoring.review.cost_gate import Call
+from scoring.review.deterministic import assess
+from scoring.review.prompt import prompt_version
+from scoring.review.reviewer import is_hard
+from scoring.types import Severity
 from tests.scoring.content.reviewing import (
     HAIKU,
     OPUS,
@@ -29,8 +29,7 @@ from tests.scoring.content.reviewing import (
     says,
     worded,
 )
-from trustsite.standins.claude import ClaudeStandIn
-from trustsite.standins.claude_answers import CALM, Answer, message
+from trustsite.standins.claude import CALM, Answer, ClaudeStandIn, message
 
 
 @pytest.fixture(name="claude")

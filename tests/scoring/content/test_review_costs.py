@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.store import Store
-from scoring import read
-from scoring.claude_models import Usage
-from scoring.cost_gate import Call
-from scoring.readings import Reading, Reserved, Ticket
-from scoring.review_costs import StoreLedger, costs_since
+from ingest.store.database import Store
+from scoring.queries import read
+from scoring.review.cache import Reading, Reserved, StoreLedger, Ticket, costs_since
+from scoring.review.cost_gate import Call
+from scoring.review.pricing import Usage
 from tests.scoring.content.reviewing import (
     HAIKU,
     SONNET,
@@ -29,8 +28,7 @@ from tests.scoring.content.reviewing import (
     an_assessment,
     says,
 )
-from trustsite.standins.claude import ClaudeStandIn
-from trustsite.standins.claude_answers import Answer
+from trustsite.standins.claude import Answer, ClaudeStandIn
 
 NOON = datetime(2026, 11, 21, 12)
 READING = Reading(
@@ -184,7 +182,7 @@ def test_an_error_of_ours_leaves_no_reading_under_way(
     with ClaudeStandIn() as claude:
         reviewer = a_reviewer(claude, ledger=ledger)
         with monkeypatch.context() as broken:
-            broken.delattr("scoring.review.tidied")
+            broken.delattr("scoring.review.reviewer.tidied")
             with pytest.raises(NameError):
                 reviewer.review(a_case(), Call.CLAUDE)
         assert rows(store, "select state, reason from reviews") == [("no content verdict", "abandoned")]
@@ -308,7 +306,7 @@ def test_a_verdict_of_an_older_prompt_or_another_model_is_not_found(
     ledger = StoreLedger(store, 5.0, wall)
     with ClaudeStandIn() as claude:
         a_reviewer(claude, ledger=ledger).review(a_case(), Call.CLAUDE)
-        monkeypatch.setattr("scoring.review.prompt_version", lambda: "a newer one")
+        monkeypatch.setattr("scoring.review.reviewer.prompt_version", lambda: "a newer one")
         a_reviewer(claude, ledger=ledger).review(a_case(), Call.CLAUDE)
         a_reviewer(claude, ledger=ledger, screens=True).review(a_case(), Call.SCREEN)
     assert [ask.told["model"] for ask in claude.messages] == [SONNET, SONNET, HAIKU]

@@ -4,11 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from scoring.cost_gate import Call
-from scoring.readings import MemoryLedger
+from scoring.review.cache import MemoryLedger
+from scoring.review.cost_gate import Call
 from tests.scoring.content.reviewing import SONNET, USAGE, a_case, a_flag, a_reviewer, reviewed, says, worded
-from trustsite.standins.claude import ClaudeStandIn
-from trustsite.standins.claude_answers import CALM, Answer, error, message, overloaded, plain, rate_limited
+from trustsite.standins.claude import CALM, Answer, ClaudeStandIn, error, message, overloaded, plain, rate_limited
 
 
 @pytest.fixture(name="claude")

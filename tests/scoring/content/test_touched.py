@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.long_texts import COLUMN_BYTES
-from scoring.content.change import Change, FileChange
-from scoring.content.touched import Touched, never_fast_kinds, touched_files
+from ingest.store.long_texts import COLUMN_BYTES
+from scoring.diff.change import Change, FileChange
+from scoring.diff.paths import Touched, never_fast_kinds, touched_files
 
 
 def change(*paths: str, coverage: float = 1.0) -> Change:

@@ -5,9 +5,9 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scoring.content.change import Change, FileChange, Hunk, Line
-from scoring.content.reading import read_change
-from scoring.content.whole_files import ROW_BYTES, SHIFT, SIDES_BYTES, whole_files
+from scoring.diff.change import Change, FileChange, Hunk, Line
+from scoring.diff.parser import read_change
+from scoring.scanners.whole_files import ROW_BYTES, SHIFT, SIDES_BYTES, whole_files
 from tests.conftest import count
 from tests.scoring.patched import change, patch
 

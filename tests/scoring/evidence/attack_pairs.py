@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from scoring.content.examine import examine
-from scoring.content.finding import Finding, Severity
-from scoring.content.reading import read_change
-from scoring.content.submission import Submission
-from scoring.deterministic import assess
-from scoring.policy import Policy
+from scoring.config.policy import Policy
+from scoring.diff.parser import read_change
+from scoring.review.deterministic import assess
+from scoring.scanners.run import examine
+from scoring.scanners.submission import Submission
+from scoring.types import Finding, Severity
 
 WEIGHTY = (Severity.HIGH, Severity.MED)
 

@@ -4,7 +4,7 @@ import ast
 import builtins
 import re
 
-from scoring.evidence._python_names import MODULES
+from scoring.scanners._python_names import MODULES
 
 # Names that say what a value is: whoever changes them changes what a person reads too.
 MEANT = re.compile(

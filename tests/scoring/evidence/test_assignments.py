@@ -5,8 +5,8 @@ from ast_grep_py import SgRoot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scoring.evidence._assignments import GRAMMAR_KINDS, expand
-from scoring.evidence._fragments import fragment_of
+from scoring.scanners._assignments import GRAMMAR_KINDS, expand
+from scoring.scanners._text import fragment_of
 from tests.conftest import count
 from tests.growth import in_linear_time
 from tests.scoring.evidence.written import marked_lines

@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from scoring.content.examine import examine
-from scoring.content.finding import Severity
-from scoring.content.reading import read_change
-from scoring.content.submission import Submission
+from scoring.diff.parser import read_change
+from scoring.scanners.run import examine
+from scoring.scanners.submission import Submission
+from scoring.types import Severity
 from tests.conftest import Count
 from tests.scoring.evidence.attack_pairs import Told, read_pairs, told
 

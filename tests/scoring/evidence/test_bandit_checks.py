@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scoring.content.submission import Submission
-from scoring.content.whole_files import whole_files
-from scoring.evidence import bandit_checks
-from scoring.evidence.bandit_checks import CHECKS, READ_CHARACTERS, scan
+from scoring.scanners import bandit_checks
+from scoring.scanners.bandit_checks import CHECKS, READ_CHARACTERS, scan
+from scoring.scanners.submission import Submission
+from scoring.scanners.whole_files import whole_files
 from tests.conftest import count
 from tests.growth import in_linear_time
 from tests.scoring.evidence.written import added_lines, found, marked_lines, rules_found

@@ -2,9 +2,9 @@
 
 import pytest
 
-from scoring.content.change import FileChange
-from scoring.content.submission import Knowledge
-from scoring.evidence import build_paths
+from scoring.diff.change import FileChange
+from scoring.scanners import build_paths
+from scoring.scanners.submission import Knowledge
 from tests.growth import in_linear_time
 from tests.scoring.evidence.written import added_lines, found
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scoring.content.change import FileChange, Hunk, Line
-from scoring.evidence import Scan, flipped, intent, slop, untested, weakened
+from scoring.diff.change import FileChange, Hunk, Line
+from scoring.scanners import Scan, flipped, misleading_title, slop, untested, weakened
 from tests.conftest import count
 from tests.growth import WHOLE_LINE, in_linear_time
 from tests.scoring.evidence.written import added_lines, found, marked_lines, rules_found
@@ -27,7 +27,7 @@ CODE = "import socket\ndef send(value):\n    link = socket.socket()\n    link.se
     ],
 )
 def test_a_title_that_claims_less_than_the_code_does_is_a_finding(title: str) -> None:
-    (finding,) = found(intent.scan, added_lines(CODE), title=title)
+    (finding,) = found(misleading_title.scan, added_lines(CODE), title=title)
     assert (finding.type, finding.severity, finding.quote) == ("intent_mismatch", "med", title)
 
 
@@ -35,19 +35,24 @@ def test_a_title_that_claims_less_than_the_code_does_is_a_finding(title: str) ->
     "title", ["Add a socket", "", "Fix docs build", "Fix typo and refactor", "docstring parser", "test"]
 )
 def test_a_title_that_claims_nothing_clear_is_none(title: str) -> None:
-    assert found(intent.scan, added_lines(CODE), title=title) == []
+    assert found(misleading_title.scan, added_lines(CODE), title=title) == []
 
 
 def test_a_title_that_is_true_is_no_finding() -> None:
     assert (
-        found(intent.scan, added_lines(CODE, "docs/conf.py"), added_lines("text", "README.md"), title="docs: more")
+        found(
+            misleading_title.scan,
+            added_lines(CODE, "docs/conf.py"),
+            added_lines("text", "README.md"),
+            title="docs: more",
+        )
         == []
     )
-    assert found(intent.scan, added_lines(CODE, "tests/test_a.py"), title="Add tests") == []
+    assert found(misleading_title.scan, added_lines(CODE, "tests/test_a.py"), title="Add tests") == []
     prose = marked_lines(" def f():\n     '''\n-    Retuns a thing, which see.\n+    Returns a thing, which see.\n")
-    assert found(intent.scan, prose, title="Fix typo") == []
+    assert found(misleading_title.scan, prose, title="Fix typo") == []
     wrapped = marked_lines("-call(first, 'second', third)\n+call(\n+    first,\n+    \"second\",\n+    third,\n+)\n")
-    assert found(intent.scan, wrapped, title="style: black") == []
+    assert found(misleading_title.scan, wrapped, title="style: black") == []
 
 
 def test_code_without_a_test_is_a_low_finding() -> None:
@@ -159,11 +164,11 @@ def test_no_text_makes_these_scanners_fail(rows: list[tuple[str, str]], title: s
         Line("+" if mark == "+" else "-" if mark == "-" else " ", n, n, text) for n, (mark, text) in enumerate(rows)
     )
     file = FileChange("a.py", "a.py", "modified", (Hunk(1, 1, "", lines),))
-    for scan in (flipped.scan, intent.scan, slop.scan, untested.scan, weakened.scan):
+    for scan in (flipped.scan, misleading_title.scan, slop.scan, untested.scan, weakened.scan):
         assert all(finding.explanation for finding in found(scan, file, title=f"docs: {title}\ud800"))
 
 
-@pytest.mark.parametrize("scan", [flipped.scan, intent.scan, slop.scan, untested.scan, weakened.scan])
+@pytest.mark.parametrize("scan", [flipped.scan, misleading_title.scan, slop.scan, untested.scan, weakened.scan])
 @pytest.mark.parametrize("unit", ["a ", "# ", "if not ", "="])
 def test_hostile_lines_end_in_linear_time(scan: Scan, unit: str) -> None:
     def lines(size: int) -> FileChange:

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scoring.content.blind import IDENTITY_RULES, without_identity
-from scoring.content.change import Mail
-from scoring.content.finding import Finding, Severity
-from scoring.content.submission import Account, Knowledge, Submission
-from scoring.evidence import commit_author
+from scoring.diff.change import Mail
+from scoring.scanners import commit_author
+from scoring.scanners.run import IDENTITY_RULES, without_identity
+from scoring.scanners.submission import Account, Knowledge, Submission
+from scoring.types import Finding, Severity
 from tests.conftest import count
 from tests.scoring.evidence.written import added_lines, change_of
 

@@ -10,15 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scoring.content.change import Change, FileChange, Hunk, Line
-from scoring.content.finding import Severity
-from scoring.content.reading import read_change
-from scoring.content.submission import Submission
-from scoring.evidence import dangerous
-from scoring.evidence._fragments import fragment_of, is_too_deep
-from scoring.evidence._languages import GRAMMARS
-from scoring.evidence._rules import Rule, rules, shared_parts
-from scoring.evidence._tree_rules import named_parts, tree_rules
+from scoring.diff.change import Change, FileChange, Hunk, Line
+from scoring.diff.parser import read_change
+from scoring.scanners import dangerous
+from scoring.scanners._rules import Rule, named_parts, rules, shared_parts, tree_rules
+from scoring.scanners._text import GRAMMARS, fragment_of, is_too_deep
+from scoring.scanners.submission import Submission
+from scoring.types import Severity
 from tests.conftest import Count, count
 from tests.growth import in_linear_time
 from tests.scoring.evidence.written import PATH, added_lines, change_of, found, marked_lines, rules_found

@@ -5,8 +5,8 @@ import re2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scoring.evidence import dangerous
-from scoring.evidence._holes import has_unsafe, holes
+from scoring.scanners import dangerous
+from scoring.scanners._holes import has_unsafe, holes
 from tests.conftest import count
 from tests.growth import in_linear_time
 from tests.scoring.evidence.written import added_lines, rules_found

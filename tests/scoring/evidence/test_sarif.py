@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scoring.content.finding import Finding
-from scoring.content.submission import Knowledge
-from scoring.evidence import sarif
+from scoring.scanners import sarif
+from scoring.scanners.submission import Knowledge
+from scoring.types import Finding
 from tests.conftest import count
 from tests.growth import in_linear_time
 from tests.scoring.evidence.written import added_lines, found, marked_lines

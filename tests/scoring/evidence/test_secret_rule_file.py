@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from scoring.content.finding import Severity
-from scoring.content.submission import Knowledge
-from scoring.evidence._rule_file import FILE_LIMIT, read_rule_file
-from scoring.evidence.secrets import scan
+from scoring.scanners.secrets import scan
+from scoring.scanners.secrets.rule_file import FILE_LIMIT, read_rule_file
+from scoring.scanners.submission import Knowledge
+from scoring.types import Severity
 from tests.scoring.content.secret_kinds import adding, text
 
 RULES = """

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.content.change import Change, Mail
-from scoring.content.finding import Finding, Severity
-from scoring.content.reading import read_change
-from scoring.content.submission import Submission
-from scoring.evidence.secrets import scan
+from scoring.diff.change import Change, Mail
+from scoring.diff.parser import read_change
+from scoring.scanners.secrets import scan
+from scoring.scanners.submission import Submission
+from scoring.types import Finding, Severity
 from tests.conftest import Count
 from tests.growth import WHOLE_LINE, in_linear_time
 from tests.scoring.content.real_diffs import real_submissions

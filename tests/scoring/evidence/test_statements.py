@@ -2,7 +2,7 @@
 
 import pytest
 
-from scoring.evidence._statements import put_together, statements
+from scoring.scanners._statements import put_together, statements
 from tests.growth import in_linear_time
 
 

@@ -5,10 +5,10 @@ import re
 import pytest
 from ast_grep_py import SgNode, SgRoot
 
-from scoring.evidence import dangerous
-from scoring.evidence._assignments import GRAMMAR_KINDS
-from scoring.evidence._languages import GRAMMARS
-from scoring.evidence._rules import Rule, rules
+from scoring.scanners import dangerous
+from scoring.scanners._assignments import GRAMMAR_KINDS
+from scoring.scanners._rules import Rule, rules
+from scoring.scanners._text import GRAMMARS
 from tests.scoring.evidence.written import PATH, added_lines, rules_found
 
 ASSIGNED = {

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.conditions import ORDINARY
-from scoring.content.change import FileChange
-from scoring.content.reading import read_change
-from scoring.deterministic import review_without_model
-from scoring.evidence._languages import NAMES
-from scoring.evidence._rules import rules
-from scoring.evidence._unread_languages import languages_without_rules
-from scoring.explain_content import CONTENT_SENTENCES, missing_words
-from scoring.gate import decide_change
-from scoring.review_rows import content_of, review_columns
-from scoring.verdict import Lane
+from scoring.diff.change import FileChange
+from scoring.diff.parser import read_change
+from scoring.explain.content import CONTENT_SENTENCES, missing_words
+from scoring.gate.conditions import ORDINARY
+from scoring.gate.decide import decide_change
+from scoring.review.deterministic import review_without_model
+from scoring.review.store import content_of, review_columns
+from scoring.scanners._rules import rules
+from scoring.scanners._text import NAMES
+from scoring.scanners._unread_languages import languages_without_rules
+from scoring.types import Lane
 from tests.conftest import Count
 from tests.scoring.evidence.written import added_lines, change_of
 from tests.scoring.test_gate import KNOWN, OPEN, estimate

@@ -1,9 +1,9 @@
 """Changes that tests of scanners write down: lines of one file, or several files."""
 
-from scoring.content.change import Change, FileChange, Hunk, Line, Mail
-from scoring.content.finding import Finding
-from scoring.content.submission import Knowledge, Submission
-from scoring.evidence import Scan
+from scoring.diff.change import Change, FileChange, Hunk, Line, Mail
+from scoring.scanners import Scan
+from scoring.scanners.submission import Knowledge, Submission
+from scoring.types import Finding
 
 PATH = {
     "python": "src/app.py",

@@ -8,9 +8,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ingest.transaction import Rows
-from scoring.learning.relation import build_cases
-from scoring.learning.slices import prepare_slices
+from ingest.store.transaction import Rows
+from scoring.dataset.dataset import build_cases
+from scoring.dataset.past_trust import prepare_slices
 from tests.stores import fresh_store
 
 START = datetime(2025, 1, 1)

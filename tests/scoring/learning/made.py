@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.learning.cases import Cases
+from scoring.dataset.cases import Cases
 
 START = np.datetime64("2020-01-01", "us")
 DAY = np.timedelta64(1, "D")

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from scoring.learning.cases import Cases
-from scoring.learning.material import Material
+from scoring.dataset.cases import Cases
+from scoring.dataset.dataset import Material
 
 DAY = np.timedelta64(1, "D")
 NEVER = np.datetime64("NaT", "us")

@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.transaction import Rows
-from scoring.features import NAMES, ask
-from scoring.learning.around import KEPT, only_around
-from scoring.learning.relation import build_cases, read_cases
-from scoring.learning.slices import take_standing
-from scoring.verdict import Pair
+from ingest.store.transaction import Rows
+from scoring.dataset.dataset import KEPT, build_cases, only_around, read_cases
+from scoring.dataset.features import NAMES, ask
+from scoring.dataset.past_trust import take_standing
+from scoring.types import Pair
 from tests.conftest import count
 from tests.scoring.learning.histories import day
 from tests.stores import fresh_store

@@ -7,18 +7,17 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from scoring.calibration import Platt
-from scoring.intervals import Behind
-from scoring.labels import outcomes
-from scoring.learning.attempt import attempt, lane_table
-from scoring.learning.cases import Cases
-from scoring.learning.certificate import Certificate, CertificateProblem, Side, case_name
-from scoring.learning.certify import Terms, bytes_and_name
-from scoring.learning.design import Floats
-from scoring.learning.recompute import differences
-from scoring.learning.simple import ShrunkRate
-from scoring.learning.training import Trained
-from scoring.learning.waved import Audited, Waved
+from scoring.certificates.certificate import Certificate, CertificateProblem, Side, case_name
+from scoring.certificates.issue import Terms, bytes_and_name
+from scoring.certificates.verify import differences
+from scoring.dataset.audit_weights import Audited, Waved
+from scoring.dataset.cases import Cases
+from scoring.dataset.labels import outcomes
+from scoring.models.base import Floats
+from scoring.models.calibration import Behind, Platt
+from scoring.models.linear import ShrunkRate
+from scoring.training.certify import attempt, lane_table
+from scoring.training.train import Trained
 from tests.scoring.learning.people import DAY, made_up
 
 MODEL = "cd" * 32

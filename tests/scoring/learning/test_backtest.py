@@ -9,18 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scoring.labels import outcomes, settled
-from scoring.learning.backtest import BacktestProblem, Plan, run, steps
-from scoring.learning.backtest_words import interval_words, table
-from scoring.learning.budgets import play
-from scoring.learning.cases import Cases
-from scoring.learning.measures import auc
-from scoring.learning.records import settled_record
-from scoring.learning.report import page
-from scoring.learning.rolling import Clock, Past, calibrate_quarters, score_quarters
-from scoring.learning.shown_backtest import keep_backtest, read_backtest, shown_backtest
-from scoring.learning.simple import Logistic
-from scoring.learning.widths import interval_widths, widths_of
+from scoring.dataset.cases import Cases
+from scoring.dataset.labels import outcomes, settled
+from scoring.dataset.track_record import settled_record
+from scoring.models.linear import Logistic
+from scoring.training.backtest import BacktestProblem, Plan, run, steps
+from scoring.training.lane_budgets import play
+from scoring.training.metrics import auc, interval_widths, widths_of
+from scoring.training.report import interval_words, page, table
+from scoring.training.rolling_origin import Clock, Past, calibrate_quarters, score_quarters
+from scoring.training.summary import keep_backtest, read_backtest, shown_backtest
 from tests.scoring.learning.people import made_up, material
 
 PLAN = Plan(labels=("label_merge",), quarters=2, draws=20, seed=3)

@@ -13,16 +13,14 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from scoring.learning import backtest
-from scoring.learning.backtest import SCOPES, Plan, Study
-from scoring.learning.budgets import play, told_budget
-from scoring.learning.figures import figures_of, gain_of
-from scoring.learning.material import Material
-from scoring.learning.past_material import material_of_file
-from scoring.learning.queue_orders import order_figures
-from scoring.learning.rolling import Scored
-from scoring.learning.splits import gains_by_split, splits_of
-from scoring.policy import Policy
+from scoring.config.policy import Policy
+from scoring.dataset.dataset import Material, material_of_file
+from scoring.training import backtest
+from scoring.training.backtest import SCOPES, Plan, Study
+from scoring.training.lane_budgets import play, told_budget
+from scoring.training.metrics import figures_of, gain_of, gains_by_split, splits_of
+from scoring.training.queue_orders import order_figures
+from scoring.training.rolling_origin import Scored
 from tests.conftest import PROVE
 
 DRAWS = 200

@@ -10,9 +10,18 @@ import pytest
 from django.core.management import CommandError, call_command
 from msgspec.structs import replace
 
-from scoring.learning.certificate import CertificateProblem, Later, encode, name_of, to_seconds
-from scoring.learning.certificate_files import keep_certificate, load_certificate, read_bytes, read_certificates
-from scoring.learning.certify import certify, succeed
+from scoring.certificates.certificate import (
+    CertificateProblem,
+    Later,
+    encode,
+    keep_certificate,
+    load_certificate,
+    name_of,
+    read_bytes,
+    read_certificates,
+    to_seconds,
+)
+from scoring.certificates.issue import certify, succeed
 from tests.scoring.certified_cases import NOW, TERMS, settled
 
 CERTIFICATE = certify(settled(), TERMS, {}, NOW)

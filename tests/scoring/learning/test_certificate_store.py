@@ -10,12 +10,11 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
-from ingest.snapshot import SnapshotReader
-from scoring.learning.certificate import Certificate, Label
-from scoring.learning.certificate_files import keep_certificate
-from scoring.learning.certificate_store import compare_with_store
-from scoring.learning.certify import Settled, bad_shares, certify
-from scoring.learning.relation import build_cases, read_cases, read_lane
+from ingest.store.snapshots import SnapshotReader
+from scoring.certificates.certificate import Certificate, Label, keep_certificate
+from scoring.certificates.issue import Settled, bad_shares, certify
+from scoring.certificates.store import compare_with_store
+from scoring.dataset.dataset import build_cases, read_cases, read_lane
 from tests.scoring.certified_cases import NOW, TERMS
 
 MADE = NOW.replace(year=NOW.year + 1)

@@ -5,10 +5,10 @@ from datetime import datetime
 import numpy as np
 import pytest
 
-from scoring.learning.cases import Cases
-from scoring.learning.certify import bad_shares
-from scoring.learning.lanes import Judged
-from scoring.threshold import choose_threshold
+from scoring.certificates.issue import bad_shares
+from scoring.certificates.lane_counts import Judged
+from scoring.certificates.threshold import choose_threshold
+from scoring.dataset.cases import Cases
 from tests.conftest import Count
 from tests.scoring.histories import World
 

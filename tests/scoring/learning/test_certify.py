@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.learning.certificate import (
+from scoring.certificates.certificate import (
     LARGEST,
     REVIEWED,
     Certificate,
@@ -26,8 +26,8 @@ from scoring.learning.certificate import (
     name_of,
     to_seconds,
 )
-from scoring.learning.certify import bytes_and_name, certify, label_for, succeed
-from scoring.learning.recompute import differences, differences_to_store, extends, later_differences
+from scoring.certificates.issue import bytes_and_name, certify, label_for, succeed
+from scoring.certificates.verify import differences, differences_to_store, extends, later_differences
 from tests.scoring.certified_cases import MODEL, NOW, TERMS, settled
 
 CERTIFICATE = certify(settled(), TERMS, {}, NOW)

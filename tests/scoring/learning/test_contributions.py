@@ -5,12 +5,11 @@ from random import Random
 import numpy as np
 import pytest
 
-from scoring.calibration import Platt
-from scoring.estimators import NAMES, make_estimator
-from scoring.learning.contributions import contributions, largest
-from scoring.learning.design import Floats
-from scoring.learning.paired import Estimator
-from scoring.learning.records import CLEAN, NOT_CLEAN
+from scoring.dataset.track_record import CLEAN, NOT_CLEAN
+from scoring.models.base import Estimator, Floats
+from scoring.models.calibration import Platt
+from scoring.models.contributions import contributions, largest
+from scoring.models.registry import NAMES, make_estimator
 
 DIRECTIONS = {CLEAN: 1, NOT_CLEAN: -1, "trust": 1, "size": 0}
 

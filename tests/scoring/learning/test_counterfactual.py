@@ -5,17 +5,16 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from scoring.calibration import Platt
-from scoring.estimators import NAMES, make_estimator
-from scoring.learning.counterfactual import LEVERS, MOST_MERGES, Columns, Part, what_would_do
-from scoring.learning.design import Floats
-from scoring.learning.material import COLUMNS
-from scoring.learning.paired import Estimator
-from scoring.learning.records import CLEAN, NOT_CLEAN
-from scoring.verdict import Needed
+from scoring.dataset.dataset import MATERIAL_COLUMNS
+from scoring.dataset.track_record import CLEAN, NOT_CLEAN
+from scoring.models.base import Estimator, Floats
+from scoring.models.calibration import Platt
+from scoring.models.counterfactual import LEVERS, MOST_MERGES, Columns, Part, what_would_do
+from scoring.models.registry import NAMES, make_estimator
+from scoring.types import Needed
 
-PERSON = {one.name: one.direction for one in COLUMNS if one.of == "person"}
-SHARES = {one.name for one in COLUMNS if one.unit in ("0 to 1", "yes or no")}
+PERSON = {one.name: one.direction for one in MATERIAL_COLUMNS if one.of == "person"}
+SHARES = {one.name for one in MATERIAL_COLUMNS if one.unit in ("0 to 1", "yes or no")}
 ROWS = 300
 
 
@@ -99,7 +98,7 @@ def test_what_is_unknown_is_moved_by_nobody() -> None:
 
 def test_no_way_is_one_that_its_author_goes_alone() -> None:
     """DESIGN.md §1.9: what a lever moves directly is moved by a push-holder or a voucher."""
-    movers = {one.name: one.moved_by for one in COLUMNS}
+    movers = {one.name: one.moved_by for one in MATERIAL_COLUMNS}
     assert {movers[lever.column] for lever in LEVERS} <= {"push-holder", "voucher"}
 
 
@@ -130,4 +129,4 @@ def test_everything_is_tried_at_once_and_of_a_row_little() -> None:
 
 def test_the_words_of_every_column_stand_alone() -> None:
     """They are shown in the order of their effect, so that none can refer to the one before it."""
-    assert not [one.words for one in COLUMNS if one.words.startswith(("the same", "those", "it "))]
+    assert not [one.words for one in MATERIAL_COLUMNS if one.words.startswith(("the same", "those", "it "))]

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from ingest.past_pulls import import_past
-from ingest.transaction import Rows
-from scoring.features import QUERY, add_features
-from scoring.learning.leakage import leaking
-from scoring.learning.relation import build_cases, read_cases
+from ingest.history_import.pulls import import_past
+from ingest.store.transaction import Rows
+from scoring.dataset.dataset import build_cases, read_cases
+from scoring.dataset.features import QUERY, add_features
+from scoring.dataset.leakage import leaking
 from tests.conftest import count
 from tests.scoring.learning.histories import (
     EMPTY,

@@ -7,12 +7,12 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from ingest.transaction import Rows
-from scoring.catalogue import FEATURES
-from scoring.features import NAMES, PERSON, QUERY, add_features, ask
-from scoring.learning.relation import read_cases
-from scoring.learning.slices import build_slices, months
-from scoring.policy import Policy
+from ingest.store.transaction import Rows
+from scoring.config.policy import Policy
+from scoring.dataset.catalogue import FEATURES
+from scoring.dataset.dataset import read_cases
+from scoring.dataset.features import NAMES, PERSON, QUERY, add_features, ask
+from scoring.dataset.past_trust import build_slices, months
 from tests.scoring.learning.histories import (
     ANA,
     ELSEWHERE,

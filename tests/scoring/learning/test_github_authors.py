@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from scoring.learning.measures import auc
-from scoring.learning.records import CLEAN, NOT_CLEAN
-from scoring.learning.simple import ShrunkRate
+from scoring.dataset.track_record import CLEAN, NOT_CLEAN
+from scoring.models.linear import ShrunkRate
+from scoring.training.metrics import auc
 
 DATES = ("2020-01-01", "2021-01-01", "2022-01-01", "2022-07-01", "2023-01-01")
 

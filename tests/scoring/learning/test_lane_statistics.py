@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from scoring.learning.lane_statistics import Question, QuestionProblem, answer, read_question, table_of
-from scoring.learning.lanes import Judged
+from scoring.certificates.lane_counts import Judged
+from scoring.certificates.threshold_queries import Question, QuestionProblem, answer, read_question, table_of
 
 SCORES = np.repeat([0.9, 0.8, 0.7], 100)
 BAD = np.concatenate([np.arange(100) < 2, np.arange(100) < 10, np.arange(100) < 60])

@@ -11,10 +11,18 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
-from scoring.learning.lane_statistics import STATISTICS, QuestionProblem, Table
-from scoring.learning.lane_tables import ENDING, LARGEST, Kept, answer_query, keep_table
-from scoring.learning.model_files import serve
-from scoring.serving import LABEL
+from scoring.certificates.threshold_queries import (
+    ENDING,
+    LARGEST,
+    STATISTICS,
+    Kept,
+    QuestionProblem,
+    Table,
+    answer_query,
+    keep_table,
+)
+from scoring.models.serving import LABEL
+from scoring.models.storage import serve
 
 MODEL = "ab" * 32
 QUERY = "maximum lane share at false-approval rate <= 5%"

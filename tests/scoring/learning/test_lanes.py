@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.learning.lanes import Judged, clean_below, lanes_of, parts_of
+from scoring.certificates.lane_counts import Judged, clean_below, lanes_of, parts_of
 
 MOMENT = np.datetime64("2025-01-01")
 CASE = st.tuples(

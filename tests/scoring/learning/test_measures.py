@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.learning.measures import (
+from scoring.training.metrics import (
     auc,
     auc_of,
     calibration_error,

@@ -8,13 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scoring.learning import model_files
-from scoring.learning.card import card_of
-from scoring.learning.material import COLUMNS
-from scoring.learning.model_files import Shelf, load_model, objection, record_of, save_model, serve
-from scoring.learning.pointers import ModelProblem
-from scoring.learning.records import settled_record
-from scoring.learning.training import train
+from scoring.dataset.dataset import MATERIAL_COLUMNS
+from scoring.dataset.track_record import settled_record
+from scoring.models import storage as model_files
+from scoring.models.storage import ModelProblem, Shelf, card_of, load_model, objection, record_of, save_model, serve
+from scoring.training.train import train
 from tests.scoring.learning.people import made_up, material
 
 NOW = datetime(2024, 6, 1)
@@ -63,7 +61,7 @@ def test_a_cut_or_changed_model_is_refused(kept: tuple[Path, str], damage: Calla
 
 
 def test_a_model_of_other_features_is_refused(kept: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_files, "COLUMNS", COLUMNS[1:])
+    monkeypatch.setattr(model_files, "MATERIAL_COLUMNS", MATERIAL_COLUMNS[1:])
     with pytest.raises(ModelProblem, match="other features"):
         load_model(*kept)
 

@@ -5,14 +5,13 @@ import json
 import numpy as np
 import pytest
 
-from scoring.estimators import NAMES, estimator_from_dict, make_estimator
-from scoring.labels import outcomes
-from scoring.learning.design import FitProblem, Scales
-from scoring.learning.measures import auc
-from scoring.learning.paired import Estimator
-from scoring.learning.records import CLEAN, NOT_CLEAN, settled_record
-from scoring.learning.self_lift import largest_lift
-from scoring.learning.simple import Logistic, ShrunkRate
+from scoring.dataset.labels import outcomes
+from scoring.dataset.track_record import CLEAN, NOT_CLEAN, settled_record
+from scoring.models.base import Estimator, FitProblem, Scales
+from scoring.models.linear import Logistic, ShrunkRate
+from scoring.models.registry import NAMES, estimator_from_dict, make_estimator
+from scoring.training.metrics import auc
+from scoring.training.train import largest_lift
 from tests.scoring.learning.people import made_up
 
 CASES = made_up()

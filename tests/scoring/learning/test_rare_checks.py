@@ -6,9 +6,9 @@ from datetime import datetime
 import numpy as np
 import pytest
 
-from scoring.labels import settled
-from scoring.learning.material import Material
-from scoring.learning.training import CHECKS, FEWEST_CHECKED, train, without_rare_checks
+from scoring.dataset.dataset import Material
+from scoring.dataset.labels import settled
+from scoring.training.train import CHECKS, FEWEST_CHECKED, train, without_rare_checks
 from tests.scoring.learning.people import made_up
 
 NOW = datetime(2026, 1, 1)

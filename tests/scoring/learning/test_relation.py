@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ingest.past_pulls import import_past
-from ingest.transaction import Rows, Transaction
-from scoring.labels import as_known, clean_as_sent, known_by, outcomes, settled
-from scoring.learning.cases import LABELS, Cases, LabelName
-from scoring.learning.relation import build_cases, read_cases
+from ingest.history_import.pulls import import_past
+from ingest.store.transaction import Rows, Transaction
+from scoring.dataset.cases import LABELS, Cases, LabelName
+from scoring.dataset.dataset import build_cases, read_cases
+from scoring.dataset.labels import as_known, clean_as_sent, known_by, outcomes, settled
 from tests.ingest.past import DAY, OPENED, merged, past, refused, write
 from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, at, pull_uri
 from tests.pipeline import Result, opened

@@ -9,24 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as draw_from
 
-from scoring.learning.certificate import Certificate
-from scoring.learning.certify import certify
-from scoring.learning.shown_backtest import (
+from scoring.certificates.certificate import Certificate
+from scoring.certificates.issue import certify
+from scoring.training.summary import (
+    FORM,
     ShownBacktest,
+    ShownBin,
     ShownFigures,
     ShownLabel,
-    ShownTest,
-    keep_backtest,
-    read_backtest,
-)
-from scoring.learning.shown_model import (
-    FORM,
-    ShownBin,
     ShownModel,
     ShownScope,
     ShownShare,
+    ShownTest,
     interval,
+    keep_backtest,
     keep_figures,
+    read_backtest,
     read_serving,
     shown_lane,
 )

@@ -3,9 +3,9 @@
 from datetime import timedelta
 from pathlib import Path
 
-from ingest.transaction import Rows
-from scoring.learning.slices import build_slices
-from scoring.policy import Policy
+from ingest.store.transaction import Rows
+from scoring.config.policy import Policy
+from scoring.dataset.past_trust import build_slices
 from tests.ingest.stream import ANA, MARA, REPO, SEED, Frames, at
 from tests.pipeline import opened
 

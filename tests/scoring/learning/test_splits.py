@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from scoring.labels import outcomes
-from scoring.learning.backtest_words import _below
-from scoring.learning.splits import gains_by_split, splits_of
+from scoring.dataset.labels import outcomes
+from scoring.training.metrics import gains_by_split, splits_of
+from scoring.training.report import _below
 from tests.scoring.learning.people import made_up
 
 CASES = made_up()

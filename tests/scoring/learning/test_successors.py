@@ -9,16 +9,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ingest.transaction import Rows
-from scoring.certified import LaneOutcome
-from scoring.lane_certificates import known
-from scoring.learning.certificate import Certificate, Later, Side, case_name, to_seconds
-from scoring.learning.certificate_files import keep_certificate, load_certificate
-from scoring.learning.certificate_store import compare_with_store
-from scoring.learning.certify import certify, succeed
-from scoring.learning.recompute import differences, extends
-from scoring.learning.successors import write_successors
-from scoring.repository_settings import DEFAULTS
+from ingest.store.transaction import Rows
+from scoring.certificates.certificate import (
+    Certificate,
+    Later,
+    Side,
+    case_name,
+    keep_certificate,
+    load_certificate,
+    to_seconds,
+)
+from scoring.certificates.in_force import LaneOutcome
+from scoring.certificates.issue import certify, succeed
+from scoring.certificates.renew import write_successors
+from scoring.certificates.store import compare_with_store
+from scoring.certificates.verify import differences, extends
+from scoring.config.repository import DEFAULTS
+from scoring.pipeline.lane_certificates import known
 from tests.pipeline import Result, prepared
 from tests.scoring import small
 from tests.scoring.certified_cases import TERMS

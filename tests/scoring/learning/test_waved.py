@@ -6,11 +6,11 @@ from typing import cast
 import numpy as np
 import pytest
 
-from scoring.estimators import make_estimator
-from scoring.labels import known_by, outcomes
-from scoring.learning.cases import Cases
-from scoring.learning.rolling import Past
-from scoring.learning.waved import Audited, Waved
+from scoring.dataset.audit_weights import Audited, Waved
+from scoring.dataset.cases import Cases
+from scoring.dataset.labels import known_by, outcomes
+from scoring.models.registry import make_estimator
+from scoring.training.rolling_origin import Past
 from tests.scoring.learning.people import made_up
 
 CASES = made_up()

@@ -5,10 +5,9 @@ import struct
 import numpy as np
 import pytest
 
-from scoring.estimators import make_estimator
-from scoring.learning.records import CLEAN
-from scoring.learning.report import _summary
-from scoring.learning.weighed import MOST_CASES, Weighed, summary_plot, weighed
+from scoring.dataset.track_record import CLEAN
+from scoring.models.registry import make_estimator
+from scoring.training.report import MOST_CASES, Weighed, _summary, summary_plot, weighed
 
 DIRECTIONS = {CLEAN: 1, "lines_changed": 0, "structural_trust": 1}
 ROWS = 900

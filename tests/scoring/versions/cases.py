@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ingest.git_reading import GitReading
-from scoring.content.paths import Role
-from scoring.content.reading import compared, read_change
-from scoring.content.submission import Knowledge, Submission
-from scoring.content.whole_files import whole_files
-from scoring.evidence._rules import Rule, rules
-from scoring.inputs import Inputs
-from scoring.rules import CONDITIONS, Thresholds
-from scoring.verdict import AccountChange, Circumstances, Content, Draw, Evidence, LaneClosed
+from ingest.git.apply_check import GitReading
+from scoring.diff.parser import compared, read_change
+from scoring.diff.paths import Role
+from scoring.gate.inputs import Inputs
+from scoring.scanners._rules import Rule, rules
+from scoring.scanners.submission import Knowledge, Submission
+from scoring.scanners.whole_files import whole_files
+from scoring.thresholds import CONDITIONS, Thresholds
+from scoring.types import AccountChange, Circumstances, Content, Draw, Evidence, LaneClosed
 from tests.scoring.evidence.written import PATH
 from tests.scoring.patched import patch
 from tests.scoring.patches import SUM, mail, one_line

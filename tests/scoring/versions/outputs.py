@@ -11,11 +11,11 @@ from typing import Any
 
 import msgspec
 
-from scoring.content.examine import REVIEW_VERSION, examine
-from scoring.content.submission import Submission
-from scoring.deterministic import review_without_model
-from scoring.gate import GATE_VERSION
-from scoring.inputs import Inputs, judge_inputs
+from scoring.gate.decide import GATE_VERSION
+from scoring.gate.inputs import Inputs, judge_inputs
+from scoring.review.deterministic import review_without_model
+from scoring.scanners.run import REVIEW_VERSION, examine
+from scoring.scanners.submission import Submission
 from tests.scoring.versions.cases import drawn_inputs, gate_inputs, submissions
 
 FILE = Path(__file__).with_name("outputs.json")

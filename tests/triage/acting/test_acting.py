@@ -13,11 +13,10 @@ from tests.pipeline import Later
 from tests.scoring.offered_world import SECOND, a_new_round, learn
 from tests.scoring.small import OFFERED
 from tests.triage.acting_site import ANA, HTMX, NOON, ActingSite, approved, last_key
-from triage import outbox
-from triage.erasure import account_of, forget_account
-from triage.models import Action, Change, Lease, OutboxEntry
-from triage.rows import row_anchor
-from triage.tokens import create_token
+from triage.access.tokens import create_token
+from triage.models import Action, Change, Lease, OutboxEntry, outbox
+from triage.presenters.rows import row_anchor
+from triage.services.erasure import account_of, forget_account
 
 pytestmark = pytest.mark.django_db
 

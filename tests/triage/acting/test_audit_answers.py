@@ -14,9 +14,9 @@ from tests.scoring.offered import CLEAN, offer
 from tests.scoring.small import DAY, MERGED_AT, feed
 from tests.triage.acting_site import ActingSite, signed_in
 from tests.triage.lane_site import MORE, NEXT, lane_site
+from triage.access.tokens import create_token
 from triage.models import Action, AuditAnswer, Change, Person, ToldState, WebhookDelivery
-from triage.tokens import create_token
-from triage.webhooks import note_changes
+from triage.services.webhooks import note_changes
 
 pytestmark = pytest.mark.django_db
 BEN, CLARA = "did:plc:" + "3" * 24, "did:plc:" + "4" * 24
@@ -88,7 +88,7 @@ def test_the_score_of_its_author_does_not_carry_its_lane(site: ActingSite) -> No
 
 
 def test_the_order_of_the_queue_does_not_tell_its_score(site: ActingSite) -> None:
-    from scoring import read
+    from scoring.queries import read
 
     with site.reader.pin() as snapshot:
         assert snapshot is not None

@@ -9,17 +9,16 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from scoring.told_settings import switch_shadow
+from scoring.handlers.settings import switch_shadow
 from tests.ingest.stream import MARA, REPO
 from tests.scoring.offered_world import MADE, SECOND, THIRD, a_new_round
 from tests.scoring.small import OFFERED
 from tests.triage.acting_site import ActingSite, acting_site
 from tests.triage.drawn_rows import ANA as DRAWN_ANA
 from tests.triage.drawn_rows import pull_request
-from triage.act_forms import read_choice
-from triage.actions import ActionProblem
-from triage.bulk import check_typed, summary
+from triage.forms.actions import read_choice
 from triage.models import Action
+from triage.services.actions import ActionProblem, check_typed, summary
 
 pytestmark = pytest.mark.django_db
 ALL = (OFFERED, SECOND, THIRD)

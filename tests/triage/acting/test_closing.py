@@ -11,13 +11,13 @@ from django.core.management.base import CommandError
 from django.test import Client
 from pytest_django import Settings
 
-from scoring import read
+from scoring.queries import read
 from tests.ingest.stream import ANA, MARA, REPO, SEED
 from tests.triage.acting_site import ActingSite, signed_in
 from tests.triage.lane_site import MORE, NEXT, OTHER, lane_site, lanes
-from triage.erasure import forget_account
 from triage.models import Action, Change, LaneClosure, OutboxEntry, Person, WebhookDelivery
-from triage.webhooks import note_changes
+from triage.services.erasure import forget_account
+from triage.services.webhooks import note_changes
 
 pytestmark = pytest.mark.django_db
 BEN = "did:plc:" + "3" * 24
@@ -88,7 +88,7 @@ def test_a_lane_is_closed_for_exactly_what_was_named(
 
 
 def test_what_was_closed_is_not_approved_in_bulk(site: ActingSite, ben: Client) -> None:
-    from triage.act_forms import written_choice
+    from triage.forms.actions import written_choice
 
     with site.reader.pin() as shown:
         assert shown is not None

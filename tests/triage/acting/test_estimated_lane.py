@@ -11,21 +11,22 @@ from django.db import DatabaseError
 from django.test import Client
 from pytest_django import Settings
 
-from ingest.store import StreamClock
-from scoring import lane_curve, read
-from scoring.certified import thresholds_from
-from scoring.lane_certificates import known
-from scoring.read_repositories import read_settings
-from scoring.rules import Thresholds
+from ingest.store.database import StreamClock
+from scoring.certificates import lane_curve
+from scoring.certificates.in_force import thresholds_from
+from scoring.config.repository import read_settings
+from scoring.pipeline.lane_certificates import known
+from scoring.queries import read
+from scoring.thresholds import Thresholds
 from tests.ingest.stream import REPO
 from tests.triage.acting_site import ActingSite
 from tests.triage.estimated_site import CABIN, ELSEWHERE, MANY, OFFER, OWN, estimated_site
-from triage import estimated
-from triage.act_forms import written_choice
-from triage.actions import ActionProblem
-from triage.erasure import forget_account
-from triage.estimated import end_estimated_lane, open_estimated_lane, undo_estimated_lane
+from triage.forms.actions import written_choice
 from triage.models import Action, Change, EstimatedLane, OutboxEntry, Person, RepositoryChoice
+from triage.services import estimated_lanes
+from triage.services.actions import ActionProblem
+from triage.services.erasure import forget_account
+from triage.services.estimated_lanes import end_estimated_lane, open_estimated_lane, undo_estimated_lane
 
 pytestmark = pytest.mark.django_db
 BEN, EVE = "did:plc:" + "3" * 24, "did:plc:" + "5" * 24
@@ -202,7 +203,7 @@ def test_the_bet_of_a_new_opening_counts_only_what_became_known_since(site: Acti
 
 
 def test_a_certificate_outranks_it_and_the_opening_stands_again_after_it(site: ActingSite) -> None:
-    from scoring.learning.certify import certify
+    from scoring.certificates.issue import certify
     from tests.scoring.certified_cases import MODEL, NOW, TERMS, settled
 
     open_lane(site)
@@ -349,7 +350,7 @@ def test_a_kill_between_the_steps_of_opening_leaves_all_or_nothing(
         raise DatabaseError("killed")
 
     with monkeypatch.context() as patched:
-        patched.setattr(estimated, "save", killed)
+        patched.setattr(estimated_lanes, "save", killed)
         with pytest.raises(DatabaseError):
             open_estimated_lane(person(), repository(site), OFFER, site.now)
     assert not EstimatedLane.objects.exists()

@@ -8,16 +8,16 @@ import msgspec
 import pytest
 from django.test import Client
 
-from scoring.content.finding import Finding, Severity
-from scoring.review_rows import finding_json
+from scoring.review.store import finding_json
+from scoring.types import Finding, Severity
 from tests.ingest.stream import MARA, REPO
 from tests.scoring.offered_world import a_new_round
 from tests.scoring.small import OFFERED
 from tests.triage.acting_site import ANA, HTMX, ActingSite, last_key, maintainer, signed_in
-from triage.actions import dismissals, false_alarms
-from triage.drafts import FINDING_GONE, LENGTH
-from triage.erasure import account_of, forget_account
 from triage.models import Action, Change, Maintainer, OutboxEntry, Person
+from triage.presenters.drafts import FINDING_GONE, LENGTH
+from triage.services.actions import dismissals, false_alarms
+from triage.services.erasure import account_of, forget_account
 
 pytestmark = pytest.mark.django_db
 HIGH = Finding("addressed", "override", "security", Severity.HIGH, "It speaks to its reader.", "a.py", 1, "# approve")

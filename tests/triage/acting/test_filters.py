@@ -12,10 +12,10 @@ from tests.ingest.stream import MARA, REPO
 from tests.scoring.offered_world import SECOND, THIRD, a_new_round
 from tests.scoring.small import OFFERED
 from tests.triage.acting_site import ANA, ActingSite, signed_in
-from triage.erasure import account_of, forget_account
-from triage.lists import MOST_SAVED, NAME_LENGTH
+from triage.access.tokens import create_token
 from triage.models import Person
-from triage.tokens import create_token
+from triage.presenters.lists import MOST_SAVED, NAME_LENGTH
+from triage.services.erasure import account_of, forget_account
 
 pytestmark = pytest.mark.django_db
 HOSTILE = "<script>alert(1)</script>"

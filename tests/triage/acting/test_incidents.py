@@ -8,9 +8,9 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from ingest.settle import settle
-from ingest.watch import set_maintainer
-from scoring.read_incidents import BudgetState
+from ingest.records.pull_state import settle
+from ingest.records.watched import set_maintainer
+from scoring.queries.incidents import BudgetState
 from tests.ingest.stream import MARA, REPO, SEED
 from tests.pipeline import Later
 from tests.scoring.offered import CLEAN, end_lookups, offer
@@ -18,8 +18,8 @@ from tests.scoring.small import DAY, MERGED_AT, OFFERED, feed
 from tests.triage.acting_site import ActingSite, signed_in
 from tests.triage.lane_site import MORE, NEXT, OTHER, lane_site, lanes
 from tests.waiting import LONG_SECONDS, ends_by_itself
-from triage.incident_words import budget_words
 from triage.models import Action, LaneClosure, OutboxEntry, Person
+from triage.presenters.text import budget_words
 
 pytestmark = pytest.mark.django_db
 BEN = "did:plc:" + "3" * 24

@@ -10,16 +10,17 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from ingest.snapshot import Snapshot
-from scoring import lane_curve, read
+from ingest.store.snapshots import Snapshot
+from scoring.certificates import lane_curve
+from scoring.queries import read
 from tests.ingest.stream import REPO, SEED
 from tests.pipeline import Later
 from tests.scoring.small import DAY, MERGED_AT, again, feed
 from tests.triage.acting_site import ActingSite, acting_site, signed_in
 from tests.triage.lane_site import lane_site
 from tests.triage.watching_site import MERGED, OPEN, PEOPLE, THIRD, watching_site
-from triage import lane_offers
 from triage.models import EstimatedLane, Person
+from triage.views import lane_offers
 
 pytestmark = pytest.mark.django_db
 BEN, EVA, READER = ("did:plc:" + digit * 24 for digit in "345")

@@ -12,8 +12,8 @@ from tests.ingest.stream import ANA as SENDER
 from tests.ingest.stream import MARA, pull_uri
 from tests.triage.acting_site import ANA, ActingSite, maintainer, signed_in
 from tests.triage.lane_site import NEXT, lane_site
-from triage.erasure import account_of
 from triage.models import Action, Person
+from triage.services.erasure import account_of
 
 pytestmark = pytest.mark.django_db
 # Both were merged 20 days before the present of the world.

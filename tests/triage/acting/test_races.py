@@ -13,15 +13,15 @@ from django.core.management import call_command
 from django.db import connection, connections
 from pytest_django import DjangoDbBlocker
 
-from ingest.runtime import Runtime
-from scoring.read import Person as Shown
-from scoring.read import Seen, Subject
+from ingest.worker.runtime import Runtime
+from scoring.queries.read import Person as Shown
+from scoring.queries.read import Seen, Subject
 from tests.conftest import Count
 from tests.pipeline import At
-from triage import actions, outbox
-from triage.actions import Conflict, Late, Wanted
-from triage.deliveries import deliver_due
-from triage.models import Action, Change, OutboxEntry, Person
+from triage.models import Action, Change, OutboxEntry, Person, outbox
+from triage.services import actions
+from triage.services.actions import Conflict, Late, Wanted
+from triage.services.deliveries import deliver_due
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SEEN = Seen("bafy", 0, "a" * 64)

@@ -8,14 +8,15 @@ from django.db import OperationalError
 from django.test import Client
 from pytest_django import Settings
 
-from scoring.lane_history import LaneHistory
+from scoring.pipeline.lane_history import LaneHistory
 from tests.ingest.stream import MARA
 from tests.scoring.small import OFFERED
 from tests.triage.acting_site import ANA, BEN, ActingSite, last_key, signed_in
 from tests.triage.watching_site import watching_site
-from triage import lane_view, reading_times
-from triage.erasure import account_of, forget_account
 from triage.models import Maintainer, Person, ReadingTime
+from triage.services import reading_times
+from triage.services.erasure import account_of, forget_account
+from triage.views import lane as lane_view
 
 pytestmark = pytest.mark.django_db
 

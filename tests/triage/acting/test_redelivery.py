@@ -11,23 +11,22 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from ingest.net import Fetcher
-from ingest.runtime import Runtime
-from scoring import read
+from ingest.http.fetcher import Fetcher
+from ingest.worker.runtime import Runtime
+from scoring.queries import read
 from tests.ingest.stream import MARA, REPO, REPOSITORY, SEED
 from tests.pipeline import At, Result, opened
 from tests.scoring.small import DAY, MERGED_AT, OFFERED, feed, settled
 from tests.triage.acting_site import NOON, ActingSite
 from tests.triage.lane_site import NEXT, lane_site
-from triage import outbox
-from triage.actions import undo
-from triage.closing import Scope, close_lane, open_lane
-from triage.models import AuditAnswer, OutboxEntry, Person
-from triage.objections import object_to, wish
-from triage.redelivery import deliver
-from triage.repository_choices import save
-from triage.roles import keep_watched, set_role
-from trustsite.handover import make_runtime
+from triage.access.roles import keep_watched, set_role
+from triage.models import AuditAnswer, OutboxEntry, Person, outbox
+from triage.services.actions import undo
+from triage.services.deliveries import deliver
+from triage.services.lane_closures import Scope, close_lane, open_lane
+from triage.services.objections import object_to, wish
+from triage.services.repository_settings import save
+from trustsite.worker.handover import make_runtime
 
 pytestmark = pytest.mark.django_db
 BEN, CLARA = "did:plc:" + "3" * 24, "did:plc:" + "4" * 24
@@ -150,14 +149,14 @@ def test_a_kill_in_the_middle_of_a_run_brings_all_again_and_changes_nothing(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("triage.redelivery.note_run", killed)
+        patch.setattr("triage.services.deliveries.note_run", killed)
         with pytest.raises(KeyboardInterrupt):
             deliver(runtime(site.result), WHEN)
     deliver(runtime(site.result), WHEN)
     before = held(site.result)
     with monkeypatch.context() as patch:
         act(site, ben, "note", 1, note="twice")
-        patch.setattr("triage.redelivery.note_run", killed)
+        patch.setattr("triage.services.deliveries.note_run", killed)
         with pytest.raises(KeyboardInterrupt):
             deliver(runtime(site.result), WHEN)
     assert deliver(runtime(site.result), WHEN) == 2

@@ -65,7 +65,7 @@ def test_an_older_approval_of_ones_own_work_is_void_on_the_row(
     """An older version took it; whoever reads the row is told that it counts for nothing, and may approve it."""
     mara = site.maintainer(MARA, "mara.example")
     with monkeypatch.context() as older:
-        older.setattr("triage.actions._check", lambda *_: None)
+        older.setattr("triage.services.actions._check", lambda *_: None)
         assert mara.post("/act", site.form()).status_code == 302
     for moment in ("before it is told", "after"):
         shown = ben.get(f"/pull/{OFFERED}").content.decode()

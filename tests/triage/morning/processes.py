@@ -17,7 +17,7 @@ def main(origin: str) -> None:
     from django.conf import settings
     from django.core.management import call_command
 
-    import trustsite.worker
+    import trustsite.worker.worker
     import trustsite.wsgi  # noqa: F401
     from tests.ingest.stream import SOURCE
 

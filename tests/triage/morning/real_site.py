@@ -15,7 +15,7 @@ from typing import IO
 
 import msgspec
 
-from ingest.status import encode, read_status, write_page
+from ingest.worker.status import encode, read_status, write_page
 from tests.conftest import with_environment
 from tests.ingest.stream import ANA
 from tests.pipeline import Later

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from scoring.told_settings import switch_shadow
+from scoring.handlers.settings import switch_shadow
 from tests.ingest.stream import ANA, BLOB, REPO, Frames, pull_uri
 from tests.pipeline import opened
 from tests.scoring.offered import CLEAN, offer

@@ -20,7 +20,7 @@ from tests.triage.morning.modes import (
     windows,
 )
 from tests.triage.morning.site import CHORES
-from triage.access import issue_link
+from triage.access.sign_in import issue_link
 from triage.models import Action, Person
 
 BULK = 12

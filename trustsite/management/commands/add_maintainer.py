@@ -11,19 +11,19 @@ from django.db import transaction
 from django.urls import reverse
 from django.utils import timezone
 
-from ingest.identity import resolve_handle
-from ingest.net import Fetcher
-from ingest.plain_words import FetchProblem
-from ingest.snapshot import Snapshot, SnapshotReader
-from scoring import read
-from triage.access import issue_link, person_for
-from triage.dids import MalformedDid, parse_account, parse_handle
+from ingest.atproto.identity import resolve_handle
+from ingest.atproto.syntax import MalformedDid, parse_account, parse_handle
+from ingest.errors import FetchProblem
+from ingest.http.fetcher import Fetcher
+from ingest.store.snapshots import Snapshot, SnapshotReader
+from scoring.queries import read
+from triage.access.links import own_origin
+from triage.access.roles import LastAdmin, keep_watched, set_role
+from triage.access.sign_in import issue_link, person_for
 from triage.models import Maintainer, Person
 from triage.models.accounts import usual_role
-from triage.own_address import own_origin
-from triage.roles import LastAdmin, keep_watched, set_role
-from trustsite.handover import REPLY_SECONDS, hand_over_job
-from trustsite.who import known_did
+from trustsite.command_line import known_did
+from trustsite.worker.handover import REPLY_SECONDS, hand_over_job
 
 MINUTES = 15
 REPOSITORY = re.compile(r"at://[^/\s]+/[^/\s]+/[^/\s]+|(?:did:[^/\s]+|[^/\s:]+)/[^/\s]+")

@@ -7,12 +7,12 @@ from pathlib import Path
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ingest.patches import PatchProblem, load_patch
-from ingest.snapshot import SnapshotReader
-from scoring import read
-from scoring.figures import visible
-from scoring.mailbox import MailboxProblem, Source, mailbox
-from scoring.read import Approved
+from ingest.git.patches import PatchProblem, load_patch
+from ingest.store.snapshots import SnapshotReader
+from scoring.diff.mailbox import MailboxProblem, Source, mailbox
+from scoring.formatting import visible
+from scoring.queries import read
+from scoring.queries.read import Approved
 
 OWN = re.compile(r"approved-[0-9a-f]{16}\.mbox")
 

@@ -13,20 +13,19 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from tqdm import tqdm
 
-from ingest.backfill.runs import begin
-from ingest.backfill.summary import Estimate, Progress, progress, summarize
+from ingest.atproto.syntax import is_did
+from ingest.backfill.runs import Estimate, Progress, begin, progress, summarize
 from ingest.backfill.turn import BackfillProblem, take_turn
 from ingest.clock import WallClock
-from ingest.derive import derive
-from ingest.dids import is_did
-from ingest.net import Fetcher
-from ingest.records import build_registry
-from ingest.snapshot import PublishProblem, SnapshotReader, publish
-from ingest.status import Status, read_status
-from ingest.store import Store
-from ingest.unopened import StoreProblem
-from trustsite.handover import ask_worker, open_store
-from trustsite.network import sources
+from ingest.errors import StoreProblem
+from ingest.http.fetcher import Fetcher
+from ingest.records.derive import derive
+from ingest.records.registry import build_registry
+from ingest.store.database import Store
+from ingest.store.snapshots import PublishProblem, SnapshotReader, publish
+from ingest.worker.status import Status, read_status
+from trustsite.worker.build import sources
+from trustsite.worker.handover import ask_worker, open_store
 
 LOOK_SECONDS = 0.5
 BAR = "{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} accounts{postfix}"

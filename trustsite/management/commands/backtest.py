@@ -9,11 +9,11 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from tqdm import tqdm
 
 from ingest.clock import wall_now
-from scoring.learning.cases import LABELS
-from trustsite.material import material_of
+from scoring.dataset.cases import LABELS
+from trustsite.worker.build import material_of
 
 if TYPE_CHECKING:
-    from scoring.learning.shown_backtest import ShownBacktest
+    from scoring.training.summary import ShownBacktest
 
 REPORT = "backtest.html"
 
@@ -51,10 +51,9 @@ class Command(BaseCommand):
         **options: Any,
     ) -> None:
         """Judge, print, draw; CommandError in one sentence where there is nothing to judge."""
-        from scoring.learning.backtest import BacktestProblem, Plan, run, steps
-        from scoring.learning.backtest_words import table
-        from scoring.learning.report import page
-        from scoring.learning.shown_backtest import shown_backtest
+        from scoring.training.backtest import BacktestProblem, Plan, run, steps
+        from scoring.training.report import page, table
+        from scoring.training.summary import shown_backtest
 
         if seed < 0 or draws < 1 or (quarters is not None and quarters < 1):
             raise CommandError("--seed must be 0 or more, --draws and --quarters 1 or more.", returncode=2)
@@ -77,7 +76,7 @@ class Command(BaseCommand):
 
 def _write(text: str, shown: "ShownBacktest") -> Path:
     """The report as a page of its own, and its figures for the site's page."""
-    from scoring.learning.shown_backtest import keep_backtest
+    from scoring.training.summary import keep_backtest
 
     target = settings.LOG_DIR / REPORT
     try:

@@ -5,9 +5,9 @@ import time
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from scoring.check_models import ModelReport, check_model
-from scoring.claude import Claude
-from scoring.review_settings import access_from_settings
+from scoring.review.anthropic_client import Claude
+from scoring.review.check_models import ModelReport, check_model
+from scoring.review.settings import access_from_settings
 
 ROLES = (("CLAUDE_MODEL", "reads"), ("CLAUDE_HARD_MODEL", "reads hard cases"), ("CLAUDE_SCREEN_MODEL", "screens"))
 

@@ -5,10 +5,10 @@ from pathlib import Path
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ingest.snapshot import SnapshotReader
-from scoring.figures import visible
+from ingest.store.snapshots import SnapshotReader
+from scoring.formatting import visible
 from scoring.packages.entry import Package
-from scoring.pins import PinProblem, known_advisories, read_pins, unsafe_pins
+from scoring.review.pins import PinProblem, known_advisories, read_pins, unsafe_pins
 
 PINS = settings.BASE_DIR / "requirements" / "base.txt"
 EMPTY = "No advisory on a package of Python was imported: run `manage.py import_osv` with the all.zip of PyPI first."

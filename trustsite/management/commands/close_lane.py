@@ -7,11 +7,11 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from ingest.snapshot import Snapshot, SnapshotReader
-from scoring.read import repository_names
-from triage.actions import ActionProblem
-from triage.closing import Scope, as_closure, close_lane, closure_words, names_in, open_lane, read_scope
+from ingest.store.snapshots import Snapshot, SnapshotReader
+from scoring.queries.read import repository_names
 from triage.models import LaneClosure, Person
+from triage.services.actions import ActionProblem
+from triage.services.lane_closures import Scope, as_closure, close_lane, closure_words, names_in, open_lane, read_scope
 
 
 class Command(BaseCommand):

@@ -7,10 +7,10 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from ingest.snapshot import SnapshotReader
-from scoring import read
+from ingest.store.snapshots import SnapshotReader
+from scoring.queries import read
+from triage.access.tokens import SCOPES, UnknownScope, create_token
 from triage.models import Person
-from triage.tokens import SCOPES, UnknownScope, create_token
 
 
 class Command(BaseCommand):

@@ -11,21 +11,20 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from tqdm import tqdm
 
-from ingest import watch
-from ingest.dids import NAMESPACE
-from ingest.unopened import StoreProblem
-from scoring import read
+from ingest.atproto.syntax import NAMESPACE
+from ingest.errors import StoreProblem
+from ingest.records import watched as watch
+from scoring.queries import read
 from trustsite import drive
-from trustsite.approving import act
-from trustsite.live import Plan, Show, judge_live
-from trustsite.live_gather import LiveProblem
-from trustsite.live_told import as_object, lines, plain
-from trustsite.month import Month
-from trustsite.one_click import name_of, open_account
-from trustsite.recorded import open_worker, reports_beside, run_beside, serve_beside, wait_until_settled
+from trustsite.demo.live import Plan, Show, judge_live
+from trustsite.demo.live_gather import LiveProblem
+from trustsite.demo.live_story import as_object, lines, plain
+from trustsite.demo.month import Month
+from trustsite.demo.one_click import name_of, open_account
+from trustsite.demo.recorded import act, open_worker, reports_beside, run_beside, serve_beside, wait_until_settled
+from trustsite.demo.story import tell
 from trustsite.standins import StandIns
-from trustsite.story import tell
-from trustsite.worker import Worker
+from trustsite.worker.worker import Worker
 from trustsite.world import World, build_world
 
 DEMO_BUDGET = 0.12  # at 5 % the small past of the network offers no lane

@@ -3,8 +3,8 @@
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ingest.digest import digest
-from ingest.snapshot import SnapshotReader
+from ingest.store.digest import digest
+from ingest.store.snapshots import SnapshotReader
 
 
 class Command(BaseCommand):

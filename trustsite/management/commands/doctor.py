@@ -10,10 +10,10 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
 from ingest.clock import wall_now
-from ingest.net import Fetcher
-from ingest.status import read_status
-from trustsite.doctor.checks import CHECKS
-from trustsite.doctor.choices import peer_checks
+from ingest.http.fetcher import Fetcher
+from ingest.worker.status import read_status
+from trustsite.doctor import CHECKS
+from trustsite.doctor.checks import peer_checks
 from trustsite.doctor.findings import Check, Finding, Patient, examine
 from trustsite.places import places_from_settings
 

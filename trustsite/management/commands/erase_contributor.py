@@ -7,12 +7,12 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ingest.backups import backups
-from ingest.held import find_names, held_rows
-from ingest.snapshot import Snapshot, SnapshotReader
+from ingest.backup.manifest import backups
+from ingest.erasure.find import find_names, held_rows
+from ingest.store.snapshots import Snapshot, SnapshotReader
 from triage.models import Maintainer, Person
-from trustsite.handover import hand_over_job
-from trustsite.who import held_did
+from trustsite.command_line import held_did
+from trustsite.worker.handover import hand_over_job
 
 SILENT_SECONDS = 600.0  # without a word: writing a store of 30 GB anew takes this long
 

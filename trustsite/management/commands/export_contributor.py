@@ -8,11 +8,11 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ingest.export import export, pieces
-from ingest.long_texts import LongTexts
-from ingest.snapshot import SnapshotReader
-from triage.erasure import account_of, said_by
-from trustsite.who import held_did
+from ingest.erasure.export import export, pieces
+from ingest.store.long_texts import LongTexts
+from ingest.store.snapshots import SnapshotReader
+from triage.services.erasure import account_of, said_by
+from trustsite.command_line import held_did
 
 
 class Command(BaseCommand):

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from trustsite.handover import hand_over_job
+from trustsite.worker.handover import hand_over_job
 
 SILENT_SECONDS = 300.0  # between two words: 65,536 rows each, then the checks and the writing of up to 2,000,000
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from trustsite.handover import hand_over_job
+from trustsite.worker.handover import hand_over_job
 
 SILENT_SECONDS = 120.0  # between two words, of 500 records each
 

@@ -7,13 +7,13 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ingest.clock import wall_now
-from ingest.forge_merge import MergeOrder, Outcome, TokenSession, merge
-from ingest.net import Fetcher
-from ingest.patches import PatchProblem, load_patch
-from ingest.snapshot import Snapshot, SnapshotReader
-from scoring import read
-from scoring.mailbox import MailboxProblem, Source, mailbox
-from scoring.read_merge import data_server, merge_place
+from ingest.git.patches import PatchProblem, load_patch
+from ingest.http.fetcher import Fetcher
+from ingest.lookups.forge_merge import MergeOrder, Outcome, TokenSession, merge
+from ingest.store.snapshots import Snapshot, SnapshotReader
+from scoring.diff.mailbox import MailboxProblem, Source, mailbox
+from scoring.queries import read
+from scoring.queries.approvals import data_server, merge_place
 
 PARTIAL = {Outcome.NOT_RECORDED, Outcome.UNKNOWN}
 

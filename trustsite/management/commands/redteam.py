@@ -11,18 +11,14 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from tqdm import tqdm
 
 from ingest.clock import wall_now
-from ingest.snapshot import SnapshotReader
-from scoring import read
-from scoring.edge_files import FileProblem, read_edges, read_seeds
-from scoring.named_graph import build_graph, no_edges
-from scoring.policy import Policy, policy_from_settings
+from ingest.store.snapshots import SnapshotReader
+from scoring.config.policy import Policy, policy_from_settings
+from scoring.queries import read
 from scoring.redteam.attack import Ground
-from scoring.redteam.last_run import keep, last_run_of
-from scoring.redteam.present import present_ground
-from scoring.redteam.report import BRIEF, WHOLE, Scale, attack_everything
-from scoring.redteam.shown import keep_report, shown_report
-from scoring.redteam.words import told
-from scoring.rules import Thresholds
+from scoring.redteam.render import keep, keep_report, last_run_of, shown_report, told
+from scoring.redteam.report import BRIEF, WHOLE, Scale, attack_everything, present_ground
+from scoring.thresholds import Thresholds
+from scoring.trust.files import FileProblem, build_graph, no_edges, read_edges, read_seeds
 
 STEPS = 14  # nine shapes and five more
 

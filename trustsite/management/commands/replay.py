@@ -8,11 +8,10 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ingest.archive import COUNT
-from ingest.transaction import Rows
-from trustsite.drive import replay_place
-from trustsite.one_click import offer_busiest
-from trustsite.recorded import (
+from ingest.store.archive import COUNT
+from ingest.store.transaction import Rows
+from trustsite.demo.one_click import offer_busiest
+from trustsite.demo.recorded import (
     open_worker,
     progress_bar,
     reports_beside,
@@ -20,9 +19,10 @@ from trustsite.recorded import (
     serve_beside,
     wait_until_settled,
 )
+from trustsite.drive import replay_place
 from trustsite.standins import StandIns
 from trustsite.standins.recording import Recording, RecordingProblem, open_recording
-from trustsite.worker import Worker
+from trustsite.worker.worker import Worker
 
 COUNTS = {
     "pull_requests": "pull_requests",

@@ -8,20 +8,20 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from ingest.archive import adopt
-from ingest.backup_files import BackupProblem
+from ingest.backup.manifest import BackupProblem
+from ingest.backup.missing_store import restore_snapshot
+from ingest.backup.restore import Restored, restore
 from ingest.clock import WallClock, wall_now
-from ingest.jobs import JOBS, JobProblem
-from ingest.missing_store import restore_snapshot
-from ingest.net import Fetcher
-from ingest.restore import Restored, restore
-from ingest.snapshot import PublishProblem, publish
-from ingest.store import Store
-from ingest.unopened import StoreProblem
-from triage.webhooks import keep_fresh
+from ingest.errors import StoreProblem
+from ingest.http.fetcher import Fetcher
+from ingest.store.archive import adopt
+from ingest.store.database import Store
+from ingest.store.snapshots import PublishProblem, publish
+from ingest.worker.jobs import JOBS, JobProblem
+from triage.services.webhooks import keep_fresh
 from trustsite import drive
-from trustsite.handover import make_runtime, open_store
 from trustsite.places import places_from_settings
+from trustsite.worker.handover import make_runtime, open_store
 
 
 class Command(BaseCommand):

@@ -2,7 +2,7 @@
 
 from django.core.management.base import BaseCommand
 
-from trustsite.handover import hand_over_job
+from trustsite.worker.handover import hand_over_job
 
 SILENT_SECONDS = 600.0  # it tells nothing until all are read
 

@@ -37,7 +37,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: object, files: list[str], json: bool, claude: bool, **options: Any) -> None:
         """Review each file; CommandError (2) for one that cannot be read, before anything is printed for it."""
-        from scoring.review_diff import Artefact, review_artefact, told
+        from scoring.review.by_hand import Artefact, review_artefact, told
 
         reviewer = _reviewer() if claude else None
         knowledge = _knowledge(options)
@@ -51,7 +51,7 @@ class Command(BaseCommand):
 
 
 def _knowledge(options: dict[str, Any]) -> Any:
-    from scoring.content.submission import Knowledge
+    from scoring.scanners.submission import Knowledge
 
     rules = options["secret_rules"]
     return Knowledge(
@@ -63,8 +63,8 @@ def _knowledge(options: dict[str, Any]) -> Any:
 
 
 def _reviewer() -> Any:
-    from scoring.readings import MemoryLedger
-    from scoring.review_settings import reviewer_from_settings
+    from scoring.review.cache import MemoryLedger
+    from scoring.review.settings import reviewer_from_settings
 
     if not settings.ANTHROPIC_API_KEY:
         raise CommandError("--claude needs ANTHROPIC_API_KEY.", returncode=2)
@@ -87,7 +87,7 @@ def _line(shown: dict[str, Any]) -> str:
 
 def _text(name: str, shown: dict[str, Any], missing: str | None) -> str:
     """A review for a person at a terminal; nothing of the change can move the cursor there."""
-    from scoring.figures import risk_percent
+    from scoring.formatting import risk_percent
 
     lines = [
         f"{_plain(name)}: content risk {risk_percent(shown['content_risk'])}, {_wish(shown, missing)}",
@@ -106,7 +106,7 @@ def _wish(shown: dict[str, Any], missing: str | None) -> str:
 
 
 def _why(reason: str) -> str:
-    from scoring.explain_content import missing_words
+    from scoring.explain.content import missing_words
 
     return missing_words(reason) or reason
 

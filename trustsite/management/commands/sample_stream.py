@@ -9,10 +9,9 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from tqdm import tqdm
 
-from ingest.records import build_registry
-from ingest.sampling import SampleProblem, listen
-from ingest.seen_shapes import Sample
-from trustsite.worker import stream_from_settings
+from ingest.records.registry import build_registry
+from ingest.stream.inspect import Sample, SampleProblem, listen
+from trustsite.worker.worker import stream_from_settings
 
 
 class Command(BaseCommand):

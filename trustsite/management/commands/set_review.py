@@ -3,8 +3,8 @@
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ingest.watch import REVIEWS
-from trustsite.handover import hand_over_job
+from ingest.records.watched import REVIEWS
+from trustsite.worker.handover import hand_over_job
 
 MEANINGS = {
     "off": "only the scanners read; their findings count, and the fast lane stays shut",

@@ -4,11 +4,11 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ingest.snapshot import SnapshotReader
-from triage.access import issue_link
+from ingest.store.snapshots import SnapshotReader
+from triage.access.sign_in import issue_link
 from triage.models import Person
+from trustsite.command_line import held_did
 from trustsite.management.commands.add_maintainer import MINUTES, link_address
-from trustsite.who import held_did
 
 
 class Command(BaseCommand):

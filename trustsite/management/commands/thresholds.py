@@ -23,9 +23,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: object, query: list[str], json: bool, **options: object) -> None:
         """Print the answer; CommandError (2) with a sentence where there is none to be had."""
-        from scoring.figures import percent_in_full
-        from scoring.learning.lane_statistics import QuestionProblem
-        from scoring.learning.lane_tables import answer_query
+        from scoring.certificates.threshold_queries import QuestionProblem, answer_query
+        from scoring.formatting import percent_in_full
 
         try:
             told = answer_query(settings.MODEL_DIR, " ".join(query), settings.FALSE_APPROVAL_DELTA)

@@ -16,25 +16,25 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from tqdm import tqdm
 
 from ingest.clock import wall_now
-from ingest.durable import write_whole
-from ingest.snapshot import SnapshotReader
-from scoring.figures import percent_in_full
-from scoring.lane_certificates import CERTIFICATES
-from scoring.lane_curve import FILE as CURVE_FILE
-from scoring.learning.cases import LABELS, LabelName
-from scoring.need import Need, say_low_need, say_need
-from scoring.serving import LABEL
-from scoring.starter import starter_words
-from scoring.training_child import note_end
-from trustsite.material import material_of, starter_of
+from ingest.files import write_whole
+from ingest.store.snapshots import SnapshotReader
+from scoring.certificates.lane_curve import FILE as CURVE_FILE
+from scoring.certificates.sample_size import Need, say_low_need, say_need
+from scoring.dataset.cases import LABELS, LabelName
+from scoring.formatting import percent_in_full
+from scoring.models.serving import LABEL
+from scoring.models.starter import starter_words
+from scoring.pipeline.lane_certificates import CERTIFICATES
+from scoring.training.process import note_end
+from trustsite.worker.build import material_of, starter_of
 
 if TYPE_CHECKING:
-    from scoring.learning.cases import Cases
-    from scoring.learning.certificate import Certificate, Side
-    from scoring.learning.certify import Terms
-    from scoring.learning.material import Material
-    from scoring.learning.training import Trained
-    from scoring.learning.waved import Waved
+    from scoring.certificates.certificate import Certificate, Side
+    from scoring.certificates.issue import Terms
+    from scoring.dataset.audit_weights import Waved
+    from scoring.dataset.cases import Cases
+    from scoring.dataset.dataset import Material
+    from scoring.training.train import Trained
 
 
 class Attempts(NamedTuple):
@@ -84,10 +84,9 @@ class Command(BaseCommand):
         """Train, keep, point; CommandError where there is no history to read or the folder cannot be written."""
         from threadpoolctl import threadpool_limits
 
-        from scoring.learning.card import card_of
-        from scoring.learning.model_files import objection, record_of, save_model, serve
-        from scoring.learning.shown_model import keep_figures, shown_model
-        from scoring.learning.training import train
+        from scoring.models.storage import card_of, objection, record_of, save_model, serve
+        from scoring.training.summary import keep_figures, shown_model
+        from scoring.training.train import train
 
         if seed < 0 or draws < 1:
             raise CommandError("--seed must be 0 or more and --draws 1 or more.", returncode=2)
@@ -116,7 +115,7 @@ class Command(BaseCommand):
 
     def _write_starter(self, file: Path | None, path: Path, label: LabelName, seed: int, as_json: bool) -> None:
         """The starter model of a file of other projects, and how good its order is on projects that it has not seen."""
-        from scoring.learning.starting import text_of
+        from scoring.training.starter import text_of
 
         if file is None or label != LABEL:
             raise CommandError(f"--starter needs a FILE, and learns {LABEL}.", returncode=2)
@@ -139,10 +138,10 @@ class Command(BaseCommand):
         self, material: "Material", trained: "Mapping[str, Trained]", label: LabelName, name: str, now: datetime
     ) -> "Attempts":
         """Keep the table of thresholds, and attempt to certify both for the model that serves now."""
-        from scoring.learning.attempt import lane_table
-        from scoring.learning.lane_tables import keep_table
-        from scoring.learning.relation import read_lane
-        from scoring.learning.waved import Waved
+        from scoring.certificates.threshold_queries import keep_table
+        from scoring.dataset.audit_weights import Waved
+        from scoring.dataset.dataset import read_lane
+        from scoring.training.certify import lane_table
 
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
             lane = read_lane(snapshot, now) if snapshot else Waved()
@@ -179,7 +178,7 @@ class Command(BaseCommand):
 
 def _terms(side: "Side", label: LabelName, model: str) -> "Terms":
     """What is to be certified of a model, by the settings."""
-    from scoring.learning.certify import Terms
+    from scoring.certificates.issue import Terms
 
     budget = settings.FALSE_APPROVAL_BUDGET if side == "high" else settings.FALSE_ALARM_BUDGET
     return Terms(budget, settings.FALSE_APPROVAL_DELTA, label, model, settings.CERTIFICATE_DAYS, side)
@@ -189,9 +188,8 @@ def _attempt(
     cases: "Cases", trained: "Mapping[str, Trained]", terms: "Terms", lane: "Waved", now: datetime
 ) -> "tuple[str, Certificate | None]":
     """One attempt at one side, kept whatever came of it, in a sentence; None where none may be made."""
-    from scoring.learning.attempt import attempt
-    from scoring.learning.certificate import CertificateProblem
-    from scoring.learning.certificate_files import keep_certificate, read_certificates
+    from scoring.certificates.certificate import CertificateProblem, keep_certificate, read_certificates
+    from scoring.training.certify import attempt
 
     folder = settings.MODEL_DIR / CERTIFICATES
     try:
@@ -243,8 +241,7 @@ def _found_low(made: "Certificate") -> str:
 
 def _serving(label: LabelName) -> Any:
     """The record of what serves, None where nothing does or what does cannot be used."""
-    from scoring.learning.model_files import load_model
-    from scoring.learning.pointers import ModelProblem, serving_name
+    from scoring.models.storage import ModelProblem, load_model, serving_name
 
     try:
         name = serving_name(settings.MODEL_DIR, label)

@@ -5,9 +5,21 @@ from pathlib import Path
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from scoring.edge_files import FileProblem, check_ending, parse_moment, read_edges, read_seeds, write_table
-from scoring.named_graph import NamedGraph, build_graph, explain, judge, no_edges, table_of
-from scoring.policy import Parameters
+from scoring.config.policy import Parameters
+from scoring.trust.files import (
+    FileProblem,
+    NamedGraph,
+    build_graph,
+    check_ending,
+    explain,
+    judge,
+    no_edges,
+    parse_moment,
+    read_edges,
+    read_seeds,
+    table_of,
+    write_table,
+)
 
 
 class Command(BaseCommand):

@@ -7,12 +7,19 @@ from pathlib import Path
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ingest.snapshot import SnapshotReader
-from scoring.figures import bad_percent, percent_in_full
-from scoring.learning.certificate import Certificate, CertificateProblem, decode
-from scoring.learning.certificate_files import ENDING, MOST, load_certificate, read_bytes
-from scoring.learning.certificate_store import compare_with_store
-from scoring.learning.recompute import differences, extends
+from ingest.store.snapshots import SnapshotReader
+from scoring.certificates.certificate import (
+    ENDING,
+    MOST,
+    Certificate,
+    CertificateProblem,
+    decode,
+    load_certificate,
+    read_bytes,
+)
+from scoring.certificates.store import compare_with_store
+from scoring.certificates.verify import differences, extends
+from scoring.formatting import bad_percent, percent_in_full
 
 
 class Command(BaseCommand):

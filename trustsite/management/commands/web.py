@@ -16,7 +16,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.urls import get_resolver
 
 from trustsite.command_line import never_walk_again
-from trustsite.framing import read_strictly
+from trustsite.demo.framing import read_strictly
 
 PROXY_HEADERS = ("x-forwarded-for", "x-forwarded-proto", "x-forwarded-host")
 # A request pins one snapshot and answers in milliseconds; 8 threads keep a slow page from blocking the API.

@@ -5,13 +5,11 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from ingest.net import Fetcher
-from ingest.posting import Receiver
+from ingest.http.fetcher import Fetcher, Receiver
+from triage.access.links import own_origin
 from triage.models import WebhookDelivery
-from triage.own_address import own_origin
-from triage.webhook_events import Event
-from triage.webhook_signing import secret_of
-from triage.webhooks import body_of, new_id, send
+from triage.services.webhook_events import Event, secret_of
+from triage.services.webhooks import body_of, new_id, send
 
 LISTED = 20
 

@@ -8,8 +8,8 @@ import msgspec
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ingest.snapshot import SnapshotReader
-from scoring.why import Replayed, replay_decision, why_json, why_lines
+from ingest.store.snapshots import SnapshotReader
+from scoring.queries.replay import Replayed, replay_decision, why_json, why_lines
 
 
 class Command(BaseCommand):

@@ -2,10 +2,10 @@
 
 from django.core.management.base import BaseCommand, CommandError
 
-from ingest.unopened import StoreProblem
+from ingest.errors import StoreProblem
 from trustsite.logs import keep_log
-from trustsite.ops.watch import watched
-from trustsite.worker import Worker, stream_from_settings
+from trustsite.worker.watch import watched
+from trustsite.worker.worker import Worker, stream_from_settings
 
 
 class Command(BaseCommand):

@@ -1,0 +1,1 @@
+"""DIDs, TIDs, identities and signed records of the AT Protocol."""

@@ -1,0 +1,264 @@
+"""Who a DID is: its handle, its data server and its age, asked from the PLC directory or the DID's own host."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+
+from ingest.atproto.syntax import is_did as is_did
+from ingest.clock import parse_time
+from ingest.errors import FetchProblem
+from ingest.http.fetcher import Fetcher
+from ingest.http.sockets import is_host
+
+AUDIT_LIMIT = 2_000_000  # bytes; an audit log of 1,000 operations is about 1 MB
+DOCUMENT_LIMIT = 200_000
+CHANGES = 50  # newest changes of one kind that are kept; the numbers they carry count all
+HANDLE_LIMIT = 2_048  # bytes of a well-known file, which holds one DID
+HANDLE_SECONDS = 5.0  # a handle's host is a stranger's: a slow one may not hold a thread for the full timeout
+
+# Top-level domains that no handle may have, by the handle specification.
+_NO_HANDLES = ("local", "localhost", "arpa", "invalid", "internal", "example", "alt", "onion")
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a DID's document claims, read at one moment. `handle` is unproven until its own domain names the DID."""
+
+    did: str
+    handle: str | None
+    pds: str | None  # https origin
+    created_at: datetime | None  # naive UTC, of the first operation in the PLC log; None for did:web
+    changes: tuple["Change", ...] = ()  # what the PLC log tells, oldest first of each kind; none for did:web
+    tombstoned: bool = False
+    signing_key: str | None = None  # the `#atproto` key, which signs the account's records, in multibase
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something that befell an account, at the time that the directory gave it.
+
+    `kind` is 'created_at', 'handle_changes', 'pds_moves', 'key_rotations', 'recoveries' (the operations before it, a
+    tombstone perhaps, were taken back) or 'tombstoned'; `number` counts those of that kind so far, from 1.
+    """
+
+    kind: str
+    number: int
+    at: datetime
+
+
+class _Endpoint(msgspec.Struct):
+    endpoint: str = ""
+
+
+class _Operation(msgspec.Struct):
+    """A PLC operation; `handle`, `service` and the two single keys are the fields of the oldest form, `create`."""
+
+    type: str
+    alsoKnownAs: list[str] = []  # noqa: N815 - the wire's spelling
+    services: dict[str, _Endpoint] = {}
+    rotationKeys: list[str] = []  # noqa: N815
+    verificationMethods: dict[str, str] = {}  # noqa: N815
+    recoveryKey: str | None = None  # noqa: N815
+    signingKey: str | None = None  # noqa: N815
+    handle: str | None = None
+    service: str | None = None
+
+
+class _Entry(msgspec.Struct):
+    operation: _Operation
+    createdAt: str  # noqa: N815
+    nullified: bool = False
+
+
+class _Service(msgspec.Struct):
+    id: str
+    serviceEndpoint: Any = None  # noqa: N815
+
+
+class _Document(msgspec.Struct):
+    id: str
+    alsoKnownAs: list[str] = []  # noqa: N815
+    service: list[_Service] = []
+    verificationMethod: Any = None  # noqa: N815
+
+
+def is_handle(text: str) -> bool:
+    """Whether a text is a handle in lower case: a host name whose top-level domain may carry handles."""
+    return is_host(text) and text.rpartition(".")[2] not in _NO_HANDLES
+
+
+def resolve(fetcher: Fetcher, plc_url: str, did: str) -> Identity:
+    """What the DID's own record says. Raises FetchProblem, with status 410 for a tombstoned DID."""
+    found = read_identity(fetcher, plc_url, did)
+    if found.tombstoned:
+        raise FetchProblem(f"{did} was tombstoned", status=410)
+    return found
+
+
+def read_identity(fetcher: Fetcher, plc_url: str, did: str) -> Identity:
+    """As `resolve`, where a tombstoned DID is one without handle and data server. Raises FetchProblem.
+
+    Source of the shapes: the PLC directory's /log/audit answer and the W3C DID document with AT Protocol's services.
+    """
+    if not is_did(did):
+        raise FetchProblem("not a did:plc or did:web")
+    if did.startswith("did:plc:"):
+        return _from_audit_log(did, fetcher.get_json(f"{plc_url}/{did}/log/audit", list[_Entry], AUDIT_LIMIT))
+    host = unquote(did.removeprefix("did:web:"))
+    if ":" in host and fetcher.stand_in is None:
+        raise FetchProblem("a did:web with a port is not looked up")
+    document = fetcher.get_json(f"https://{host}/.well-known/did.json", _Document, DOCUMENT_LIMIT)
+    if document.id != did:
+        raise FetchProblem("the document at the did:web's host is about another DID")
+    endpoints = [
+        entry.serviceEndpoint for entry in document.service if entry.id in ("#atproto_pds", f"{did}#atproto_pds")
+    ]
+    pds = origin(endpoints[0]) if endpoints else None
+    return Identity(did, _claimed(document.alsoKnownAs), pds, None, signing_key=_document_key(document))
+
+
+def read_service(fetcher: Fetcher, plc_url: str, did: str) -> str:
+    """The host that the did:plc of a thing without a data server (a repository) names as its own. Raises FetchProblem.
+
+    With several the first by name; a repository names its knot.
+    """
+    if not (is_did(did) and did.startswith("did:plc:")):
+        raise FetchProblem("not a did:plc")
+    entries = fetcher.get_json(f"{plc_url}/{did}/log/audit", list[_Entry], AUDIT_LIMIT)
+    standing = [entry.operation for entry in entries if not entry.nullified]
+    named = sorted(standing[-1].services.items()) if standing else []
+    hosts = [host for name, service in named if name != "atproto_pds" and (host := origin(service.endpoint))]
+    if not hosts:
+        raise FetchProblem(f"the directory knows no host of {did}")
+    return hosts[0].removeprefix("https://")
+
+
+def handle_is_verified(fetcher: Fetcher, handle: str, did: str) -> bool:
+    """Whether the handle's own domain names the DID. Raises FetchProblem only where asking again may change that."""
+    try:
+        return resolve_handle(fetcher, handle) == did
+    except FetchProblem as problem:
+        if problem.retry:
+            raise
+        return False
+
+
+def resolve_handle(fetcher: Fetcher, handle: str) -> str:
+    """The DID that a handle's domain names, by its TXT record or its well-known file. Raises FetchProblem.
+
+    Either way suffices; two that name different DIDs name none. Source: atproto.com/specs/handle.
+    """
+    if not is_handle(handle):
+        raise FetchProblem("not a handle")
+    named: set[str] = set()
+    troubles = []
+    for ask in (_by_texts, _by_file):
+        try:
+            named |= ask(fetcher, handle)
+        except FetchProblem as problem:
+            if problem.closed:
+                raise
+            troubles.append(problem)
+    if len(named) > 1:
+        raise FetchProblem(f"{handle} names different DIDs")
+    did = next(iter(named), "")
+    if is_did(did):
+        return did
+    raise next((trouble for trouble in troubles if trouble.retry), FetchProblem(f"{handle} does not name a DID"))
+
+
+def _by_texts(fetcher: Fetcher, handle: str) -> set[str]:
+    """What the TXT records of a handle name: one DID, or the handle is not to be believed. Raises FetchProblem."""
+    records = fetcher.texts(f"_atproto.{handle}")
+    return {record.removeprefix("did=").strip() for record in records if record.startswith("did=")}
+
+
+def _by_file(fetcher: Fetcher, handle: str) -> set[str]:
+    """The DID in the well-known file, none where there is something else. Raises FetchProblem."""
+    text = fetcher.get(f"https://{handle}/.well-known/atproto-did", HANDLE_LIMIT, HANDLE_SECONDS)
+    did = text.decode("ascii", "replace").strip()
+    return {did} if is_did(did) else set()
+
+
+def origin(address: object) -> str | None:
+    """A service address cut to its https origin in lower case; None unless it is plain https to a named host."""
+    if not isinstance(address, str) or len(address) > 300:
+        return None
+    host = address.lower().removeprefix("https://").removesuffix("/")
+    return f"https://{host}" if address.lower().startswith("https://") and is_host(host) else None
+
+
+def _from_audit_log(did: str, entries: list[_Entry]) -> Identity:
+    standing = [entry for entry in entries if not entry.nullified]
+    if not standing:
+        raise FetchProblem(f"the directory knows no valid operation of {did}", status=404)
+    created_at, changes = parse_time(standing[0].createdAt), _changes(entries)
+    newest = standing[-1].operation
+    if newest.type == "plc_tombstone":
+        return Identity(did, None, None, created_at, changes, tombstoned=True)
+    return Identity(did, _handle(newest), origin(_pds(newest)), created_at, changes, signing_key=_keys(newest)[1])
+
+
+def _changes(entries: Sequence[_Entry]) -> tuple[Change, ...]:
+    """What each standing operation changed against the one before; one without a readable time is left out."""
+    found: dict[str, list[Change]] = {}
+    before: _Operation | None = None
+    is_fork = False  # whether the directory took operations back since `before`
+    for entry in entries:
+        is_fork |= entry.nullified and before is not None
+        if entry.nullified:
+            continue
+        at, operation = parse_time(entry.createdAt), entry.operation
+        recovered, is_fork = ["recoveries"] if is_fork else [], False
+        for kind in (*recovered, *_changed(before, operation)) if at else ():
+            listed = found.setdefault(kind, [])
+            listed.append(Change(kind, listed[-1].number + 1 if listed else 1, at or datetime.min))
+        before = operation
+    return tuple(change for listed in found.values() for change in listed[-CHANGES:])
+
+
+def _changed(before: _Operation | None, now: _Operation) -> list[str]:
+    if now.type == "plc_tombstone":
+        return ["tombstoned"]
+    if before is None:
+        return ["created_at"]
+    if before.type == "plc_tombstone":  # undone within the 72 hours that the directory allows for it
+        return ["recoveries"]
+    compared = {"handle_changes": _handle, "pds_moves": _pds, "key_rotations": _keys}
+    return [kind for kind, read in compared.items() if read(before) != read(now)]
+
+
+def _handle(operation: _Operation) -> str | None:
+    return _claimed([f"at://{operation.handle}"] if operation.type == "create" else operation.alsoKnownAs)
+
+
+def _pds(operation: _Operation) -> str | None:
+    known = operation.services.get("atproto_pds", _Endpoint()).endpoint
+    return operation.service if operation.type == "create" else known.removesuffix("/")
+
+
+def _keys(operation: _Operation) -> tuple[list[str], str | None]:
+    """Who may change the account, and the key that signs its records."""
+    if operation.type == "create":
+        return [key for key in (operation.recoveryKey, operation.signingKey) if key], operation.signingKey
+    return operation.rotationKeys, operation.verificationMethods.get("atproto")
+
+
+def _document_key(document: _Document) -> str | None:
+    """The key that a DID document names for the account's records; None where it names none that can be read."""
+    methods = document.verificationMethod if isinstance(document.verificationMethod, list) else []
+    for method in methods:
+        if isinstance(method, dict) and method.get("id") in ("#atproto", f"{document.id}#atproto"):
+            key = method.get("publicKeyMultibase")
+            return key if isinstance(key, str) else None
+    return None
+
+
+def _claimed(names: list[str]) -> str | None:
+    """The first at:// name, if it can be a handle."""
+    first = next((name.removeprefix("at://").lower() for name in names if name.startswith("at://")), "")
+    return first if is_handle(first) else None

@@ -1,0 +1,1 @@
+"""Writes, checks and restores backups."""

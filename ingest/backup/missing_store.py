@@ -1,0 +1,183 @@
+"""A main file that is missing: never begun anew beside its snapshots, and brought back from the newest of them."""
+
+import os
+import shutil
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import duckdb
+
+from ingest.backup.manifest import ASIDE, EVENTS, TEXTS, BackupProblem, Places, require_room
+from ingest.backup.restore import Beside, Buried, buried_since, hide, require_nobody
+from ingest.erasure.files import files_below
+from ingest.errors import StoreProblem
+from ingest.files import SPARE_BYTES, sync
+from ingest.store.archive import Lost, mend_segments
+from ingest.store.database import CONFIG, SCHEMA_VERSION
+from ingest.store.long_texts import LongTexts
+from ingest.store.look_inside import Inside, InspectProblem, look_inside
+from ingest.store.snapshots import snapshot_files
+
+AFRESH = "To start afresh instead, move that folder away."
+
+
+@dataclass(frozen=True, slots=True)
+class FromSnapshot:
+    """A finished restore: the snapshot that is the store now, when it was made, and where the former state lies.
+
+    `erase`: who was erased after it was made; `lost`: files of the archive that it names and that are gone; `unknown`:
+    the former file could not be read, so whoever was erased only in it is back.
+    """
+
+    snapshot: Path
+    made_at: datetime
+    aside: Path | None
+    erase: tuple[str, ...] = ()
+    lost: tuple[Lost, ...] = ()
+    unknown: bool = False
+
+
+def require_store(path: Path, snapshots: Path) -> None:
+    """Refuse, with StoreProblem, to begin a new store at `path` while snapshots of an earlier one lie there.
+
+    A new store is empty and would be published over them, and with them go the tombstones of erased people.
+    """
+    if path.exists() or not (_has_pointer(snapshots) or snapshot_files(snapshots)):
+        return
+    ways = ["mount its drive or put the file back", "run `manage.py restore DIR` with a backup"]
+    newest = next((one for one in snapshot_files(snapshots) if _is_readable(one, sums=False)), None)
+    if newest:
+        made = f"{made_at(newest):%Y-%m-%d %H:%M} UTC"
+        ways.append(f"run `manage.py restore --snapshot`, which takes {newest.name} of {made}")
+    told = f"{', '.join(ways[:-1])}, or {ways[-1]}"
+    raise StoreProblem(f"{path} is gone, but {snapshots} holds what was published of it: {told}. {AFRESH}")
+
+
+def _has_pointer(snapshots: Path) -> bool:
+    """Return whether CURRENT lies there, in whatever state: a folder, or one that cannot be read, was published too."""
+    try:
+        (snapshots / "CURRENT").lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def restore_snapshot(places: Places, replace: bool, now: datetime) -> FromSnapshot:
+    """Make the newest whole snapshot the store. Nobody may own the store meanwhile.
+
+    Every table is read through first. `replace` moves a present main file aside; copies of the long texts and of the
+    archive go with it, since the store removes from its own what it does not name. Raises BackupProblem with everything
+    as it was; a kill leaves either the former state or a missing file, which the same command mends.
+    """
+    require_nobody(places.store)
+    if places.store.exists() and not replace:
+        raise BackupProblem(f"{places.store} is there: add --replace, which keeps it aside, to take the snapshot.")
+    found = next((one for one in snapshot_files(places.snapshots) if _is_readable(one, sums=True)), None)
+    if found is None:
+        raise BackupProblem(f"No snapshot in {places.snapshots} can be read: restore a backup instead.")
+    try:
+        return _put(found, places, now)
+    except (OSError, duckdb.Error, InspectProblem) as problem:
+        raise BackupProblem(f"{found} could not be put back ({problem}): mend that and run this again.") from problem
+
+
+def _put(snapshot: Path, places: Places, now: datetime) -> FromSnapshot:
+    """Copy the snapshot beside the store's place, keep aside what lies there, mend the copy, rename it."""
+    folder = places.store.parent
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    require_room(folder, snapshot.stat().st_size + SPARE_BYTES)
+    unknown = places.store.exists() and not _is_readable(places.store, sums=False)
+    inside = look_inside(snapshot, sums=False)
+    buried = buried_since(places, inside, places.keys / "tombstones")
+    draft = places.store.with_name(f"{places.store.name}.restoring")
+    try:
+        shutil.copyfile(snapshot, draft)
+        draft.chmod(0o600)
+        aside = _keep_beside(places, now)
+        erase, lost = _mend(draft, places, inside, buried)
+        sync(draft)
+        _move_aside(places, aside)
+        draft.rename(places.store)
+    finally:
+        draft.unlink(missing_ok=True)
+        draft.with_name(f"{draft.name}.wal").unlink(missing_ok=True)
+    sync(folder)
+    kept = aside if aside.exists() else None
+    return FromSnapshot(snapshot, made_at(snapshot), kept, tuple(erase), tuple(lost), unknown)
+
+
+def _mend(draft: Path, places: Places, inside: Inside, buried: Buried) -> tuple[list[str], list[Lost]]:
+    """Have the copy find its archive and hide who was erased since; who that is, and what of the archive is gone."""
+    if not inside.segments and not buried.marks:
+        return [], []
+    connection = duckdb.connect(str(draft), config=CONFIG)
+    try:
+        events = places.staging / EVENTS
+        lost = mend_segments(connection, events) if inside.segments else []
+        beside = Beside(events, LongTexts(places.store).folder, places.accounts)
+        erase = hide(connection, beside, buried) if buried.marks else []
+        connection.execute("force checkpoint")
+    finally:
+        connection.close()
+    return erase, lost
+
+
+def _keep_beside(places: Places, now: datetime) -> Path:
+    """Link, or copy, long texts and archive into the folder for what is kept aside; made only where there are any.
+
+    Files there are replaced or removed, never written to, so a link keeps what it was made of.
+    """
+    aside = places.root / f"{ASIDE}{now:%Y-%m-%dT%H-%M-%S}"
+    found = [
+        (path, aside / name / path.relative_to(source))
+        for source, name in ((LongTexts(places.store).folder, TEXTS), (places.staging / EVENTS, f"staging/{EVENTS}"))
+        for path in files_below(source)
+    ]
+    here = places.root.stat().st_dev
+    require_room(places.root, sum(size.st_size for path, _ in found if (size := path.stat()).st_dev != here))
+    if aside.exists():
+        raise FileExistsError(f"{aside} is there already")
+    try:
+        if found:
+            aside.mkdir(mode=0o700)
+        for path, target in found:
+            target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _link(path, target)
+    except OSError:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+    return aside
+
+
+def _link(path: Path, target: Path) -> None:
+    """Give a file a second name; a copy on another drive, or where the drive has no such links."""
+    try:
+        os.link(path, target)
+    except OSError:
+        shutil.copy2(path, target)
+        sync(target)
+
+
+def _move_aside(places: Places, aside: Path) -> None:
+    """Keep the former file and its log of changes; a log alone would be replayed into a file that it is not of."""
+    former = [one for end in ("", ".wal") if (one := places.store.with_name(places.store.name + end)).exists()]
+    if former:
+        aside.mkdir(mode=0o700, exist_ok=True)
+    for path in former:
+        shutil.move(path, aside / path.name)
+
+
+def made_at(snapshot: Path) -> datetime:
+    """When a snapshot was made, naive UTC."""
+    return datetime.fromtimestamp(snapshot.stat().st_mtime, UTC).replace(tzinfo=None)
+
+
+def _is_readable(snapshot: Path, sums: bool) -> bool:
+    """Return whether this Sunstead can open the snapshot and, with `sums`, read every table of it."""
+    try:
+        return look_inside(snapshot, sums).schema_version <= SCHEMA_VERSION
+    except InspectProblem:
+        return False

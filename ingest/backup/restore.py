@@ -1,0 +1,386 @@
+"""Putting a backup in the place of a drive's state: checked as a whole first, then moved in, what was there kept aside.
+
+Whoever was erased after the backup was made is in it. The drive's own tombstones say who (in its store, and in its
+snapshots where that cannot be read): those people are hidden in the copy before it is moved in, and are then erased.
+
+Who was erased after a backup was made: known by the drive's tombstones, found in the backup, and hidden there.
+
+A tombstone is a keyed hash, so people are found by hashing every DID that the backup names.
+"""
+
+import hmac
+import re
+import shutil
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import duckdb
+
+from ingest.backup.manifest import (
+    ACCOUNTS,
+    ALL_KEYS,
+    ASIDE,
+    EVENTS,
+    STORE,
+    TEXTS,
+    BackupProblem,
+    File,
+    Manifest,
+    Places,
+    copy_file,
+    copy_sqlite,
+    read_manifest,
+    require_room,
+    sizes,
+    sync_all,
+)
+from ingest.erasure.files import files_below
+from ingest.files import SPARE_BYTES, sync
+from ingest.store.database import CONFIG, SCHEMA_VERSION
+from ingest.store.long_texts import LongTexts, texts_below
+from ingest.store.look_inside import Inside, InspectProblem, look_inside
+from ingest.store.table_sums import differing
+from ingest.store.tombstones import CHECK, mark_of
+
+DID = r"did:(?:plc:[a-z2-7]{24}|web:[A-Za-z0-9-]+(?:[.:%][A-Za-z0-9-]+)*)"
+_DID = re.compile(DID)
+NAMED = f"""
+select did from contributors
+union select unnest(regexp_extract_all(concat_ws(' ', did, rkey, body), '{DID}')) from ({{events}})
+union select unnest(regexp_extract_all(body, '{DID}')) from dead_letters
+"""
+Tombs = Mapping[str, tuple[str, str]]  # mark -> why, erased_at
+
+
+@dataclass(frozen=True, slots=True)
+class Buried:
+    """Tombstones that the backup lacks or knows as older, under `key`; `unknown`: none of this drive could be read.
+
+    `keep_key`: the drive's own key stays, since its tombstones are under it.
+    """
+
+    key: bytes
+    marks: Tombs
+    unknown: bool
+    keep_key: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The places of the archive, the long texts and the accounts that belong to a store."""
+
+    events: Path
+    texts: Path
+    accounts: Path
+
+
+def buried_since(places: Places, inside: Inside, brought: Path) -> Buried:
+    """What this drive remembers that the backup does not. Raises BackupProblem where their keys do not fit."""
+    own, theirs = _key(places.keys / "tombstones"), _key(brought)
+    known, unknown = _tombs_of(places, own)
+    key = own if known else theirs or own
+    if inside.check and not _fits(inside.check, key):
+        raise BackupProblem(
+            "This backup remembers erased people under another key than "
+            + ("this drive does: " if known else "the one in keys/tombstones here: ")
+            + "put the drive's keys/tombstones of that time there first. Nothing was changed."
+        )
+    since = {mark: told for mark, told in known.items() if inside.tombstones.get(mark, ("", ""))[1] < told[1]}
+    return Buried(key, since, unknown, bool(known))
+
+
+def _key(path: Path) -> bytes:
+    try:
+        return path.read_text().encode()
+    except (OSError, UnicodeDecodeError):
+        return b""
+
+
+def _fits(check: str, key: bytes) -> bool:
+    return hmac.compare_digest(check, mark_of(key, CHECK))
+
+
+def _tombs_of(places: Places, key: bytes) -> tuple[Tombs, bool]:
+    """The tombstones of the drive's store and snapshots, under its key; and whether none could be read."""
+    tombs: dict[str, tuple[str, str]] = {}
+    stores = [places.store, *sorted(places.snapshots.glob("serve-*.duckdb"))]
+    seen = [one for one in map(_looked_into, filter(Path.is_file, stores)) if one is not None]
+    for one in seen:
+        if one.check and not _fits(one.check, key):
+            raise BackupProblem(f"keys/tombstones is not the key of {places.store}: put that one there first.")
+    cut = [one for one in map(_looked_into, places.root.glob(f"{ASIDE}*/{STORE}")) if one and _is_under(one, key)]
+    for one in (*seen, *cut):  # a restore that was cut off has moved the store away already
+        for mark, told in one.tombstones.items():
+            tombs[mark] = max(tombs.get(mark, told), told, key=lambda one: one[1])
+    return tombs, not seen
+
+
+def _is_under(inside: Inside, key: bytes) -> bool:
+    return bool(inside.check) and _fits(inside.check, key)
+
+
+def _looked_into(path: Path) -> Inside | None:
+    try:
+        return look_inside(path, sums=False)
+    except InspectProblem:
+        return None
+
+
+def hide(connection: duckdb.DuckDBPyConnection, beside: Beside, buried: Buried) -> list[str]:
+    """Bury them in the copied store too, and hide those of them whom it knows; the DIDs that are to be erased."""
+    rows = [(mark, why, erased_at) for mark, (why, erased_at) in buried.marks.items()]
+    connection.executemany("insert or replace into tombstones values (?, ?, ?)", rows)
+    connection.execute("insert or replace into meta values (?, ?)", [CHECK, mark_of(buried.key, CHECK)])
+    found = sorted(did for did in set(_named(connection, beside)) if mark_of(buried.key, did) in buried.marks)
+    connection.execute(
+        "update contributors set account_status = 'erasing' where list_contains(?, did)",
+        [found],
+    )
+    return found
+
+
+def _named(connection: duckdb.DuckDBPyConnection, beside: Beside) -> Iterator[str]:
+    """Every DID that the copy names in its log, among its people and its accounts."""
+    files = [str(path) for path in sorted(beside.events.glob("*.parquet"))]
+    events, given = "select did, rkey, body from events", []
+    if files:
+        events, given = f"{events} union all select did, rkey, body from read_parquet(?)", [files]
+    yield from (row[0] for row in connection.execute(NAMED.replace("{events}", events), given).fetchall())
+    for text in texts_below(beside.texts):
+        yield from _DID.findall(text)
+    if beside.accounts.is_file():
+        with closing(sqlite3.connect(beside.accounts)) as accounts:
+            try:
+                yield from [row[0] for row in accounts.execute("select did from triage_person")]
+            except sqlite3.OperationalError:  # of a drive where nobody ever opened a page
+                return
+
+
+STAGED = ".restoring"
+SWAPPING = "swapping"  # in it while files change places: nothing else may start then
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What came of it: the manifest, where the former state lies (None: there was none), who is still to be erased.
+
+    `unknown`: no tombstones of this drive could be read, so whoever was erased since the backup is back.
+    """
+
+    manifest: Manifest
+    aside: Path | None
+    erase: tuple[str, ...]
+    unknown: bool
+
+
+def restore(folder: Path, places: Places, replace: bool, now: datetime) -> Restored:
+    """Make the drive's state that of the backup. Nobody may own the store or start meanwhile.
+
+    Raises BackupProblem with everything as it was; after a kill in the midst nothing starts until it is done again.
+    """
+    manifest = read_manifest(folder)
+    require_nobody(places.store)
+    occupied = occupied_by(places)
+    if occupied and not replace:
+        # By its path: a DUCKDB_PATH that the shell still exports leads to another drive's store.
+        raise BackupProblem(f"{occupied} holds a state already: add --replace, which keeps it aside, to restore.")
+    staged = places.root / STAGED
+    try:
+        return _restore(folder, places, manifest, staged, now)
+    except (OSError, sqlite3.Error, duckdb.Error, InspectProblem) as problem:
+        told = " ".join(str(problem).split())[:200]
+        raise BackupProblem(f"{folder} was not restored ({told}). {_how_it_stands(staged)}") from problem
+    finally:
+        if not (staged / SWAPPING).exists():
+            shutil.rmtree(staged, ignore_errors=True)
+
+
+def _how_it_stands(staged: Path) -> str:
+    if (staged / SWAPPING).exists():
+        return "Mend that, then run the same command again with --replace."
+    return "Nothing was changed."
+
+
+def _restore(folder: Path, places: Places, manifest: Manifest, staged: Path, now: datetime) -> Restored:
+    was_cut = (staged / SWAPPING).exists()
+    _stage(folder, manifest, staged, was_cut)
+    inside = _checked(folder, manifest, staged)
+    buried = buried_since(places, inside, staged / "keys" / "tombstones")
+    erase = _prepare(staged, places, buried)
+    sync_all()
+    (staged / SWAPPING).touch()
+    sync(staged)
+    aside = _swap(places, manifest, staged, now, buried)
+    _clear(staged)
+    sync(places.root)
+    return Restored(manifest, aside, tuple(erase), buried.unknown)
+
+
+def _clear(staged: Path) -> None:
+    """Remove what is left of the copy; until the last of it is gone nothing starts."""
+    for path in staged.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name != SWAPPING:
+            path.unlink()
+    shutil.rmtree(staged)
+
+
+def occupied_by(places: Places) -> Path | None:
+    """The first thing that a restore would take away (store, accounts, archive, diffs, models); None: nothing."""
+    if places.store.exists():
+        return places.store
+    if _has_accounts(places.accounts):
+        return places.accounts
+    return next((one for one in (places.staging / EVENTS, places.diffs, places.models) if any(files_below(one))), None)
+
+
+def _has_accounts(path: Path) -> bool:
+    """Whether anybody has an account; a file that cannot be read counts as one with accounts."""
+    if not path.exists():
+        return False
+    try:
+        with closing(sqlite3.connect(path)) as accounts:
+            return accounts.execute("select count(*) from triage_person").fetchone()[0] > 0
+    except sqlite3.OperationalError as problem:
+        return "no such table" not in str(problem)
+    except sqlite3.Error:
+        return True
+
+
+def require_nobody(store: Path) -> None:
+    """Refuse, with BackupProblem, to replace a store that a worker holds."""
+    if not store.exists():
+        return
+    try:
+        look_inside(store, sums=False)
+    except InspectProblem as problem:
+        if problem.held_by:
+            raise BackupProblem(
+                f"{store} is held by process {problem.held_by}: stop the worker, then run this again."
+            ) from problem
+
+
+def _stage(folder: Path, manifest: Manifest, staged: Path, was_cut: bool) -> None:
+    """Copy what the manifest names onto the drive; each file has to be what the manifest says of it."""
+    if staged.exists():
+        shutil.rmtree(staged)
+    require_room(staged.parent, sizes(manifest.files) + SPARE_BYTES)
+    staged.mkdir(mode=0o700)
+    if was_cut:
+        (staged / SWAPPING).touch()
+    origin = folder.resolve()  # a link or ".." in the path that was typed is the operator's own
+    for name, said in manifest.files.items():
+        if _copied(origin / name, staged / name) != said:
+            raise BackupProblem(f"{folder / name} is damaged or missing: take another backup. Nothing was changed.")
+
+
+def _copied(source: Path, target: Path) -> File | None:
+    if source.parent.resolve() != source.parent.absolute():  # a link on the way leads out of the backup
+        return None
+    try:
+        return copy_file(source, target)
+    except FileNotFoundError:
+        return None
+
+
+def _checked(folder: Path, manifest: Manifest, staged: Path) -> Inside:
+    """What the copied store holds; BackupProblem where that is not what the manifest says, or not ours."""
+    inside = look_inside(staged / STORE)
+    if inside.schema_version > SCHEMA_VERSION:
+        raise BackupProblem(f"{folder} was made by a newer Sunstead: update this one first. Nothing was changed.")
+    if manifest.duckdb == duckdb.__version__ and (wrong := differing(inside.tables, manifest.tables)):
+        raise BackupProblem(f"{folder} is damaged: {wrong[0]} has other rows than {STORE} had. Nothing was changed.")
+    lost = [path for path in inside.segments if f"{EVENTS}/{Path(path).name}" not in manifest.files]
+    if lost or inside.foreign_code:
+        what = lost[0] if lost else inside.foreign_code[0]
+        raise BackupProblem(f"{folder} is not a backup that Sunstead made ({what[:100]}). Nothing was changed.")
+    return inside
+
+
+def _prepare(staged: Path, places: Places, buried: Buried) -> list[str]:
+    """Have the copied store find its files where they will lie, and hide who was erased since; who that is."""
+    connection = duckdb.connect(str(staged / STORE), config=CONFIG)
+    try:
+        tables = {row[0] for row in connection.execute("select table_name from duckdb_tables()").fetchall()}
+        if "event_segments" in tables:
+            for (path,) in connection.execute("select path from event_segments").fetchall():
+                place = str(places.staging / EVENTS / Path(path).name)
+                connection.execute("update event_segments set path = ? where path = ?", [place, path])
+        erase = (
+            hide(connection, Beside(staged / EVENTS, staged / TEXTS, staged / ACCOUNTS), buried) if buried.marks else []
+        )
+        connection.execute("force checkpoint")
+    finally:
+        connection.close()
+    (staged / f"{STORE}.wal").unlink(missing_ok=True)
+    sync(staged / STORE)
+    return erase
+
+
+def _swap(places: Places, manifest: Manifest, staged: Path, now: datetime, buried: Buried) -> Path | None:
+    """Move the former state aside and the new one in, the store's own file last."""
+    aside = places.root / f"{ASIDE}{now:%Y-%m-%dT%H-%M-%S}"
+    moved = _move_aside(places, manifest, aside, buried)
+    names = sorted(manifest.files, key=lambda name: (name == STORE, name))
+    for name in names:
+        if name == "keys/tombstones" and buried.keep_key:
+            continue
+        target = places.of(name)
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if name == ACCOUNTS:  # through SQLite, since a web process may have it open
+            copy_sqlite(staged / name, target)
+        else:
+            _move(staged / name, target)
+        sync(target.parent)
+    return aside if moved else None
+
+
+def _move_aside(places: Places, manifest: Manifest, aside: Path, buried: Buried) -> bool:
+    """Move away what the backup replaces and what was worked out from it; CURRENT stays, so that numbers go on."""
+    if places.accounts.exists() and ACCOUNTS in manifest.files:
+        aside.mkdir(mode=0o700, exist_ok=True)
+        _keep_accounts(places.accounts, aside / ACCOUNTS)
+    keys = [name for name in ALL_KEYS if f"keys/{name}" in manifest.files]
+    if buried.keep_key:
+        keys = [name for name in keys if name != "tombstones"]
+    going = [
+        *((places.store.with_name(places.store.name + end), f"{STORE}{end}") for end in ("", ".wal")),
+        *_children(LongTexts(places.store).folder, TEXTS),
+        *_children(places.staging, "staging"),
+        *_children(places.diffs, "diffs"),
+        *_children(places.models, "models"),
+        *(one for one in _children(places.snapshots, "snapshots") if one[0].name != "CURRENT"),
+        *(one for folder in places.caches for one in _children(folder, folder.name)),
+        *((places.keys / name, f"keys/{name}") for name in keys),
+    ]
+    for source, name in going:
+        if source.exists():
+            (aside / name).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _move(source, aside / name)
+    return aside.exists()
+
+
+def _keep_accounts(source: Path, target: Path) -> None:
+    """Copy the former accounts as they are; where they cannot be read as such, byte by byte."""
+    try:
+        copy_sqlite(source, target)
+    except sqlite3.DatabaseError:
+        target.unlink(missing_ok=True)
+        copy_file(source, target)
+        for end in ("", "-wal", "-shm"):
+            source.with_name(source.name + end).unlink(missing_ok=True)
+
+
+def _children(folder: Path, name: str) -> Sequence[tuple[Path, str]]:
+    """What lies in a folder, which may be a mount point and so stays itself."""
+    return [(path, f"{name}/{path.name}") for path in sorted(folder.iterdir())] if folder.is_dir() else []
+
+
+def _move(source: Path, target: Path) -> None:
+    """Rename, or copy where the target lies on another file system."""
+    shutil.move(source, target)

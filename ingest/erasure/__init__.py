@@ -1,0 +1,1 @@
+"""Removes one person from every table and file."""

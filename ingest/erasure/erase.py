@@ -1,0 +1,223 @@
+"""Erasing a person everywhere below DATA_ROOT, and making sure that no byte stays (DESIGN.md §3).
+
+Two steps, each repeatable after a kill. `erase` takes the person out of files and tables and leaves a tombstone: from
+then on nobody is shown anything. `finish` writes the store anew, publishes it and removes every older snapshot: from
+then on no byte is left. A request does both at once; accounts deleted on the network are erased as soon as their event
+was derived, and finished together, once the first of them has waited a day.
+"""
+
+import logging
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import duckdb
+
+from ingest.erasure.files import (
+    drop_all,
+    drop_naming,
+    empty_pages,
+    files_below,
+    names_in_file,
+    strike_file,
+    strike_folder,
+    strike_sqlite,
+)
+from ingest.erasure.find import find_names
+from ingest.erasure.mirrors import erase_mirrors
+from ingest.erasure.rows import erase_letters, erase_rows
+from ingest.errors import StoreProblem
+from ingest.records.unknown import forget_shapes
+from ingest.store.archive import recount, sweep_texts
+from ingest.store.database import Store
+from ingest.store.snapshots import drop_but_newest, publish
+from ingest.store.tombstones import CHECK, Names, mark_of
+from ingest.store.transaction import Rows, Transaction
+
+log = logging.getLogger(__name__)
+
+LONGEST_WAIT = timedelta(days=1)
+DUE = "select did, account_status from contributors where account_status in ('deleted', 'erasing') order by did"
+OWN_DIFFS = """
+select sha256 from patches where sha256 is not null group by sha256
+having bool_and(starts_with(pull_uri, 'at://' || $did || '/'))
+"""
+UNFINISHED = """
+select e.position_seq, e.ran_clock from hops e where e.name = 'erase'
+  and e.position_seq > coalesce((select position_seq from hops where name = 'compact'), 0)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Where a person may be told of besides the store; `forget_account` takes them out of the web process's tables."""
+
+    diffs: Path
+    mirrors: Path
+    staging: Path
+    models: Path
+    graphs: Path
+    logs: Path
+    snapshots: Path
+    queue: Path
+    status: Path
+    forget_account: Callable[[Names], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """What went: rows of the store, files, and rows of the queue's and the web's tables.
+
+    `kept` are sentences about what stays and names the person, and why.
+    """
+
+    rows: int
+    files: int
+    others: int
+    kept: tuple[str, ...] = ()
+
+
+def erase(store: Store, did: str, why: str, now: datetime, folders: Folders) -> Erased:
+    """Take a person out of files and tables and remember that, by keyed hash; `finish` then removes the bytes.
+
+    `why`: 'account_deleted' or 'by_request'; what was seen of them up to `now` stays out from then on. Raises
+    StoreProblem where it was cut short: they are hidden from the first moment, and the worker's next sweep goes on.
+    """
+    try:
+        return _erase(store, did, why, now, folders)
+    except (OSError, sqlite3.Error, duckdb.Error) as error:
+        told = " ".join(str(error).split())[:200]
+        raise StoreProblem(f"the erasure stopped ({told}): fix that and run it again; it continues") from error
+
+
+def _erase(store: Store, did: str, why: str, now: datetime, folders: Folders) -> Erased:
+    with store.read() as rows:
+        names, number = find_names(rows, did)
+    _begin(store, names)
+    searched = store.long_texts.files()
+    names = names.with_long_texts(store.long_texts)
+    files = _erase_diffs(store, names, folders.diffs) + _erase_files(store, names, folders)
+    mirrors, kept = erase_mirrors(store, folders.mirrors, names, number)
+    count = _erase_rows(store, names, number, why, now)
+    names = names.with_long_texts(store.long_texts, searched)
+    if names.long_texts:  # such a text may have arrived before the tombstone stood
+        with store.write() as txn:
+            count += erase_rows(txn, names, None, now)
+    files += _erase_files(store, names, folders)  # what a look-up under way has written meanwhile
+    recount(store)
+    files += sweep_texts(store)
+    others = strike_sqlite(folders.queue, names) + folders.forget_account(names)
+    return Erased(count, files + mirrors, others, kept)
+
+
+def _erase_rows(store: Store, names: Names, number: int | None, why: str, now: datetime) -> int:
+    seen, newest_rev = store.people.seen_since.get(names.did), store.people.newest_rev.get(names.did)
+    try:
+        with store.whole, store.write() as txn:  # no scoring pass is under way that would write what it read before
+            count = erase_rows(txn, names, number, now)
+            _remember(txn, store, names.did, why, now)
+            # While the mutex is held: nobody may be given rows with a number that is gone.
+            store.people.remove(names.did)
+            store.tombstones.bury(names, number, now)
+    except BaseException:
+        store.tombstones.exhume(names, number)
+        if number is not None:
+            store.people.add(names.did, number, seen, newest_rev)
+        raise
+    return count
+
+
+def _begin(store: Store, names: Names) -> None:
+    """Hide them, have the next sweep go on where this one is killed, and take out what only the log knows as theirs."""
+    with store.write() as txn:
+        txn.execute(
+            "update contributors set account_status = 'erasing' where did = ? and account_status <> 'deleted'",
+            [names.did],
+        )
+        erase_letters(txn, names)
+        forget_shapes(txn, names.did)
+
+
+def _remember(txn: Transaction, store: Store, did: str, why: str, now: datetime) -> None:
+    key = store.tombstones.key
+    if not key:
+        raise ValueError("a store that was opened without the drive's key cannot erase anybody")
+    txn.upsert("tombstones", [{"mark": mark_of(key, did), "why": why, "erased_at": now}])
+    txn.upsert("meta", [{"key": CHECK, "value": mark_of(key, CHECK)}])
+    txn.execute("insert or replace into hops values ('people', ?, ?)", [store.people.highest, store.wall()])
+    waiting = txn.row(UNFINISHED)
+    erased = txn.value("select position_seq from hops where name = 'erase'") or 0
+    since = waiting["ran_clock"] if waiting else store.wall()
+    txn.execute("insert or replace into hops values ('erase', ?, ?)", [erased + 1, since])
+    txn.inputs_changed()
+
+
+def _erase_files(store: Store, names: Names, folders: Folders) -> int:
+    with store.files:
+        struck = empty_pages(folders.staging, names.did) + strike_folder(folders.staging, names)
+    struck += strike_folder(folders.logs, names)
+    struck += strike_file(folders.status, names) if folders.status.is_file() else 0
+    return struck + drop_naming(folders.models, names) + drop_all(folders.graphs)
+
+
+def _erase_diffs(store: Store, names: Names, folder: Path) -> int:
+    """Drop their own diffs that nobody else offered too, and anybody's that name them: a hash cannot be edited."""
+    with store.read() as rows:
+        own = rows.rows(OWN_DIFFS, {"did": names.did})
+    named = {path.name.removesuffix(".patch.gz") for path in files_below(folder) if names_in_file(path, names)}
+    return drop_diffs(store, folder, named | {row["sha256"] for row in own})
+
+
+def drop_diffs(store: Store, folder: Path, hashes: set[str]) -> int:
+    """Let go of the texts of these patches, whose numbers stay; returns how many files went."""
+    if not hashes:
+        return 0
+    with store.write() as txn:
+        txn.execute("update patches set sha256 = null where sha256 in (select unnest(?))", [sorted(hashes)])
+    found = [path for path in files_below(folder) if path.name.removesuffix(".patch.gz") in hashes]
+    for path in found:
+        path.unlink(missing_ok=True)
+    return len(found)
+
+
+def due(rows: Rows) -> bool:
+    """Whether somebody is to be erased whose account is gone, or whose erasure was begun."""
+    return rows.row(f"{DUE} limit 1") is not None
+
+
+def erase_due(store: Store, now: datetime, folders: Folders) -> int:
+    """Erase everybody whose account was deleted on the network or whose erasure was cut short; returns how many."""
+    with store.read() as rows:
+        waiting = rows.rows(DUE)
+    for row in waiting:
+        why = "account_deleted" if row["account_status"] == "deleted" else "by_request"
+        for sentence in erase(store, row["did"], why, now, folders).kept:
+            log.info("after an erasure: %s", sentence)
+    return len(waiting)
+
+
+def finish(store: Store, folders: Folders) -> None:
+    """Remove the bytes of everybody erased so far: the store anew, published, and no snapshot before it.
+
+    Raises StoreProblem or PublishProblem; the next sweep tries again.
+    """
+    with store.read() as rows:
+        reached = rows.value("select position_seq from hops where name = 'erase'") or 0
+    with store.publishing:
+        store.compact()
+        publish(store, folders.snapshots)
+        drop_but_newest(folders.snapshots)
+    with store.write() as txn:
+        txn.execute("insert or replace into hops values ('compact', ?, ?)", [reached, store.wall()])
+
+
+def finish_due(store: Store, folders: Folders) -> bool:
+    """`finish` once an erasure has waited a day for others; whether it did."""
+    with store.read() as rows:
+        row = rows.row(UNFINISHED)
+    if row is None or store.wall() - row["ran_clock"] < LONGEST_WAIT:
+        return False
+    finish(store, folders)
+    return True

@@ -1,0 +1,95 @@
+"""Room on the drive: what fills it stops while there is still enough left to write down what is in hand.
+
+Measured with DuckDB 2.0: a commit that finds the disk full is undone and the next one works again, but a checkpoint
+that does invalidates the database until it is opened anew. So the stream stops before either.
+
+Making what was written survive a power cut.
+"""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from ingest.errors import StoreProblem, plain
+
+RESERVE_BYTES = 100_000_000
+SPARE_BYTES = 200_000_000  # that stay free beside a copy of the store
+PROBE = ".writable"
+
+
+def free_bytes(path: Path) -> int:
+    """What is free on the drive that holds `path`."""
+    return shutil.disk_usage(path.parent).free
+
+
+def require_place(path: Path) -> None:
+    """Refuse, with StoreProblem, to write where the store at `path` is not there any more or the drive takes no bytes.
+
+    Where a drive was unmounted its mount point is a folder like any other, and what is written there is lost to it.
+    Where one became read-only DuckDB's next checkpoint would fail, after which it refuses everything. So one byte is
+    tried first, always the same one, which a full drive takes too.
+    """
+    if not path.exists():
+        raise StoreProblem(f"{path} is gone: mount the drive again, or move it back; work continues automatically then")
+    try:
+        _try_byte(path.with_name(PROBE))
+    except OSError as problem:
+        raise StoreProblem(
+            f"{path.parent} cannot be written ({plain(problem)}): make it writable, or free space there; work "
+            "continues automatically then, and nothing is lost"
+        ) from problem
+
+
+def _try_byte(path: Path) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        os.pwrite(handle, b"\n", 0)
+    finally:
+        os.close(handle)
+
+
+def require_room(path: Path) -> None:
+    """Refuse, with StoreProblem, to add to the store at `path` while a checkpoint of it might not fit any more."""
+    require_place(path)
+    wanted = RESERVE_BYTES + _waiting(path)
+    free = free_bytes(path)
+    if free < wanted:
+        raise StoreProblem(
+            f"{path.parent} has {free // 1_000_000} MB left of the {wanted // 1_000_000} MB that must stay free: "
+            "free space there, then wait"
+        )
+
+
+def _waiting(path: Path) -> int:
+    """Bytes of the WAL, which the next checkpoint moves into the main file."""
+    try:
+        return path.with_name(f"{path.name}.wal").stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def sync(path: Path) -> None:
+    """Have the drive hold a file's bytes, or a folder's entries after a rename, before this returns."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Make a file hold these bytes, on the drive before this returns; a reader sees the old ones, or all of the new.
+
+    Its folder must be there. Raises OSError, and leaves no draft behind.
+    """
+    handle, draft = tempfile.mkstemp(prefix=".draft-", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(draft).replace(path)
+    finally:
+        Path(draft).unlink(missing_ok=True)
+    sync(path.parent)

@@ -1,0 +1,1 @@
+"""The guarded git child: mirrors, landings, follow-ups and the hunk tokenizer."""

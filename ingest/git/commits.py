@@ -1,0 +1,160 @@
+"""Commits as git stores them: what one says of itself, and what it changes. Odd bytes make nothing here fail."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import IO
+
+from ingest.errors import FetchProblem
+from ingest.git.patch import DiffReader, change_id
+from ingest.git.process import Git
+
+OBJECT_LIMIT = 1_000_000  # bytes of one commit object
+DIFF_LIMIT = 4_000_000  # bytes of one commit's diff: beyond it is not named, as no larger patch is read either
+DIFF_SECONDS = 60.0  # for a chunk of diffs: a tree of trees of trees unfolds without end
+BROKEN = 3  # commits of one chunk at which git may fail; the others of that chunk stay unread
+SUBJECT, SIGNATURE, REVERTS = 300, 10_000, 50
+
+_MOMENT = re.compile(rb"> (-?[0-9]{1,12}) [+-][0-9]{1,6}\s*\Z")
+_REVERTS = re.compile(r"This reverts commits?\s+((?:[0-9a-f]{7,64}\b[\s,;and]*)+)")
+_ID = re.compile(r"\b[0-9a-f]{7,64}\b")
+_EPOCH, _SPAN = datetime(1970, 1, 1), 253_402_300_799  # the last second of 9999
+DIFF = ("diff-tree", "--stdin", "--root", "-r", "--always", "--no-ext-diff", "--no-textconv", "--no-color")
+# As `git format-patch` makes them: 3 lines of context, renames found. Binary content is named by its objects alone.
+PATCH = (*DIFF, "-p", "-U3", "-M", "--full-index", "--src-prefix=a/", "--dst-prefix=b/")
+
+# The same turned round; -R would swap the prefixes too.
+INVERSE = ("-R", "--src-prefix=b/", "--dst-prefix=a/")
+
+
+@dataclass(frozen=True)
+class Commit:
+    """What a commit says of itself: claims of whoever made it."""
+
+    commit_id: str
+    parents: tuple[str, ...]
+    subject: str
+    change_id: str | None
+    reverts: tuple[str, ...]
+    authored_at: datetime
+    committed_at: datetime
+    signature: str | None
+
+
+def read_commits(git: Git, commits: Sequence[str]) -> Iterator[Commit]:
+    """These commits, in order, without those that cannot be read. Raises FetchProblem."""
+    with git.stream("cat-file", "--batch", "--buffer", given=commits) as out:
+        for _ in commits:
+            head = out.readline(1_000).split()
+            if len(head) != 3 or not head[2].isdigit():
+                continue
+            data = _take(out, int(head[2]))
+            if head[1] == b"commit":
+                yield parse_commit(head[0].decode("ascii", "replace"), data)
+
+
+def _take(out: IO[bytes], size: int) -> bytes:
+    """One object's content, cut at the limit, and the line end behind it."""
+    data = out.read(min(size, OBJECT_LIMIT))
+    left = size - len(data) + 1
+    while left > 0 and (piece := out.read(min(left, 65_536))):
+        left -= len(piece)
+    return data
+
+
+def parse_commit(commit_id: str, data: bytes) -> Commit:
+    """A commit object's content. Never raises, whatever the bytes are."""
+    head, _, body = data.partition(b"\n\n")
+    headers: list[tuple[bytes, bytes]] = []
+    for line in head.split(b"\n"):
+        if line.startswith(b" ") and headers:
+            name, value = headers.pop()
+            headers.append((name, value + b"\n" + line[1:]))
+        else:
+            name, _, value = line.partition(b" ")
+            headers.append((name, value))
+    fields = dict(reversed(headers))
+    message = _text(body)
+    claimed = [b"change-id: " + fields.get(b"change-id", b""), *body.split(b"\n")]
+    return Commit(
+        commit_id,
+        tuple(value.decode("ascii", "replace") for name, value in headers if name == b"parent"),
+        " ".join(message.lstrip().partition("\n\n")[0].split())[:SUBJECT],
+        next(filter(None, map(change_id, claimed)), None),
+        _reverted(message),
+        _moment(fields.get(b"author", b"")),
+        _moment(fields.get(b"committer", b"")),
+        _text(fields[b"gpgsig"])[:SIGNATURE] if b"gpgsig" in fields else None,
+    )
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace").replace("\0", "\ufffd")
+
+
+def _reverted(message: str) -> tuple[str, ...]:
+    named = (name for found in _REVERTS.findall(message) for name in _ID.findall(found))
+    return tuple(dict.fromkeys(named))[:REVERTS]
+
+
+def _moment(line: bytes) -> datetime:
+    """The time in an author or committer line, as naive UTC; 1970 where it says none."""
+    found = _MOMENT.search(line)
+    seconds = int(found[1]) if found else 0
+    return _EPOCH + timedelta(seconds=min(max(seconds, 0), _SPAN))
+
+
+def read_diffs(
+    git: Git, commits: Sequence[str], *options: str, against: Mapping[str, str] | None = None
+) -> Iterator[tuple[str, DiffReader | None]]:
+    """What each of these commits, none a merge, changes against its parent; None for what is too large or unreadable.
+
+    `options` such as INVERSE go to git; `against` names another commit to compare with. Raises FetchProblem only where
+    the look-up was stopped from this side.
+    """
+    rest, broken = list(commits), 0
+    while rest:
+        done = 0
+        try:
+            for found in _diffs(git, rest, options, against or {}):
+                done += 1
+                yield found
+        except FetchProblem as problem:
+            if problem.closed:
+                raise
+            broken += 1
+        if done == len(rest):
+            return
+        lost = rest[done:] if broken >= BROKEN else rest[done : done + 1]
+        yield from ((commit, None) for commit in lost)
+        rest = rest[done + len(lost) :]
+
+
+def _diffs(
+    git: Git, commits: Sequence[str], options: Sequence[str], against: Mapping[str, str]
+) -> Iterator[tuple[str, DiffReader | None]]:
+    """As `read_diffs`, up to the first commit at which git fails."""
+    given = [f"{commit} {against[commit]}" if commit in against else commit for commit in commits]
+    with git.stream(*PATCH, *options, given=given, seconds=DIFF_SECONDS) as out:
+        marks = [f"{commit}\n".encode() for commit in commits]
+        if not commits or out.readline(100) != marks[0]:
+            raise FetchProblem("git answered about another commit than asked")
+        for commit, following in zip(commits, [*marks[1:], b""], strict=True):
+            yield commit, _one_diff(out, following)
+
+
+def _one_diff(out: IO[bytes], following: bytes) -> DiffReader | None:
+    """Read up to the mark of the following commit; FetchProblem where the stream ends before it."""
+    reader, size = DiffReader(), 0
+    while line := out.readline(DIFF_LIMIT):
+        if line == following and (size > DIFF_LIMIT or not (reader.before or reader.after)):
+            break
+        size += len(line)
+        if size <= DIFF_LIMIT:
+            reader.line(line.rstrip(b"\n"))
+    else:
+        if following:
+            raise FetchProblem("git ended before its last commit")
+    reader.finish()
+    return reader if size <= DIFF_LIMIT else None

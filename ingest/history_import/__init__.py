@@ -1,0 +1,1 @@
+"""Past pull requests of another forge."""

@@ -1,0 +1,1 @@
+"""The guarded fetcher: addresses pinned, bounded in size and time."""

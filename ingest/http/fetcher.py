@@ -1,0 +1,458 @@
+"""The one guarded fetcher. Hosts, paths and answers come from strangers; each is checked before it is used.
+
+A request goes to a public address that was checked and then pinned, over TLS that proves the name. It follows no
+redirect and ends after a stated time and number of bytes, however slowly or richly the peer answers.
+
+TXT records of names that strangers choose, asked of the machine's own resolver and bounded in time and number.
+
+Sending JSON to the one receiver that whoever runs this site named: any address, its name proven by TLS, on a leash.
+
+Unlike what ingest/http/fetcher.py fetches, the address is the operator's own and may be private. What comes back is a
+stranger's all the same: it is bounded in time and bytes, and of it only the status and Retry-After are looked at.
+"""
+
+import logging
+import re
+import ssl
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeVar
+
+import dns.exception
+import dns.resolver
+import msgspec
+import urllib3
+from urllib3.response import BaseHTTPResponse
+
+from ingest.errors import FetchProblem
+from ingest.http.rate_limits import Manners, after_seconds, limit_seconds
+from ingest.http.shares import Shares
+from ingest.http.sockets import (
+    HEADER_LIMIT,
+    MOST,
+    STEP_SECONDS,
+    Address,
+    AddressBook,
+    Leash,
+    LeashedTLS,
+    Order,
+    PinnedPool,
+    Resolver,
+    Route,
+    StandInPool,
+    quoted,
+    resolve_name,
+    running,
+)
+from ingest.http.sockets import is_host as is_host
+from ingest.json_decoding import decode_json
+
+TEXT_SECONDS = 3.0  # the whole question, with every repetition
+TEXTS = 50  # records of one name that are read
+TEXT_LIMIT = 2_500  # characters of one record: "did=" and the longest DID
+
+Texts = Callable[[str], list[str]]
+
+
+def texts_of(name: str, resolver: dns.resolver.Resolver | None = None) -> list[str]:
+    """The TXT records of a name, empty where it has none. Raises FetchProblem with `retry` where nobody could say.
+
+    A record's strings are joined, as a text of over 255 bytes needs several.
+    """
+    try:
+        asked = resolver or _system()
+        answer = asked.resolve(f"{name}.", "TXT", lifetime=TEXT_SECONDS, search=False, raise_on_no_answer=False)
+    except (dns.resolver.NXDOMAIN, dns.resolver.YXDOMAIN):
+        return []
+    except (dns.exception.DNSException, OSError, ValueError) as error:
+        raise FetchProblem(
+            f"TXT of {quoted(name)} could not be looked up ({type(error).__name__})", retry=True
+        ) from None
+    records = [b"".join(record.strings) for record in list(answer.rrset or ())[:TEXTS]]
+    return [record.decode("utf-8", "replace")[:TEXT_LIMIT] for record in records]
+
+
+@cache
+def _system() -> dns.resolver.Resolver:
+    """The resolver that the machine is configured with; DNSException where it has none."""
+    return dns.resolver.Resolver()
+
+
+USER_AGENT = "Sunstead (pull request triage for Tangled)"
+DRAIN_LIMIT = 16 * 1024  # bytes of an error page read so that its connection can be used again
+CHUNK = 64 * 1024
+PIN_SECONDS = 300.0  # a checked address is used this long, then the name is looked up again
+SITES = 64  # hosts whose connections are kept
+
+T = TypeVar("T")
+Sent = bytes | Order | None
+
+# urllib3 warns with the peer's headers at full length; what is worth knowing stands in the FetchProblem.
+logging.getLogger("urllib3").setLevel(logging.ERROR)
+
+_URL = re.compile(
+    r"(?P<scheme>https?)://(?P<host>[a-z0-9.-]{1,253})(?::(?P<port>[0-9]{1,5}))?"
+    r"(?P<path>/[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?"
+)
+
+
+@dataclass(frozen=True)
+class _Site:
+    """The connections to a host, and the moment from which its name is looked up again."""
+
+    pool: urllib3.HTTPConnectionPool
+    expires: float
+
+
+@dataclass(frozen=True)
+class _Target:
+    host: str
+    authority: str  # what the Host header says
+    path: str
+
+
+@cache  # reading them takes 23 ms of CPU
+def public_authorities() -> ssl.SSLContext:
+    """What certificates are checked against unless a fetcher is given something else."""
+    return ssl.create_default_context()
+
+
+class Fetcher:
+    """Fetches from strangers' hosts over https. Safe to share between threads; close() ends what is under way.
+
+    `stand_in` is a loopback origin that answers for every host. `resolver` looks names up, `route` says where the
+    socket for a checked address and port goes, `context` holds the authorities that certificates are checked against.
+    `texts` gives the TXT records of a name; beside a stand-in no name has any unless it is given.
+    """
+
+    def __init__(
+        self,
+        stand_in: str | None = None,
+        timeout: float = 15.0,
+        *,
+        resolver: Resolver = resolve_name,
+        route: Route | None = None,
+        context: ssl.SSLContext | None = None,
+        texts: Texts | None = None,
+    ) -> None:
+        self.stand_in, self.timeout = stand_in, timeout
+        self._book = AddressBook(resolver, route)
+        self._context = context or public_authorities()
+        self._context.sslsocket_class = LeashedTLS
+        self._lock, self._closed = threading.Lock(), threading.Event()
+        self._sites: OrderedDict[str, _Site] = OrderedDict()
+        self.manners = Manners()
+        self.shares = Shares()
+        self._texts = texts or (texts_of if stand_in is None else lambda _: [])
+        self._stand_in_site = _Site(_stand_in_pool(stand_in), float("inf")) if stand_in else None
+
+    @property
+    def closed(self) -> bool:
+        """Whether close() was called; every later request is refused."""
+        return self._closed.is_set()
+
+    def leash(self, seconds: float) -> Leash:
+        """A leash for something else that is under way: it ends with this fetcher too."""
+        return Leash(seconds, self._closed)
+
+    def left_alone(self) -> list[str]:
+        """The hosts that are not asked for a while, since they ran out the clock or asked for rest."""
+        return sorted(self.manners.quiet())
+
+    def close(self) -> None:
+        """Refuse further requests, and end those under way within five seconds."""
+        self._closed.set()
+        with self._lock:
+            sites = [*self._sites.values(), *([self._stand_in_site] if self._stand_in_site else [])]
+            self._sites.clear()
+        for site in sites:
+            site.pool.close()
+
+    def get(self, url: str, limit: int = 1_000_000, seconds: float | None = None, sent: Sent = None) -> bytes:
+        """The body of a 200 answer, at most `limit` bytes after decompression. Raises FetchProblem.
+
+        `seconds` bounds the whole request from name look-up to the last byte; without it the fetcher's timeout does.
+        `sent` is JSON that is posted, which may be sent twice, or an order.
+        """
+        target = self._target(url)
+        self._refuse_once_closed()
+        leash = Leash(min(seconds or self.timeout, self.timeout), self._closed)
+        token = running.set(leash)
+        try:
+            with self.manners.place(target.authority, leash):
+                return self._fetch(self._site(target, leash), target, limit, leash, sent)
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            raise self._explained(error, target, leash, limit) from None
+        finally:
+            running.reset(token)
+
+    def get_json(
+        self,
+        url: str,
+        shape: type[T],
+        limit: int = 1_000_000,
+        seconds: float | None = None,
+        sent: Sent = None,
+    ) -> T:
+        """The JSON body as a type that msgspec knows; fields that it does not name are dropped. Raises FetchProblem."""
+        body = self.get(url, limit, seconds, sent)
+        try:
+            return decode_json(body, shape)
+        except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+            raise FetchProblem(f"{self._target(url).host} sent unusable JSON: {quoted(str(error))}") from None
+
+    def texts(self, name: str) -> list[str]:
+        """The TXT records of a host name, empty where it has none. Raises FetchProblem where nobody could say."""
+        self._refuse_once_closed()
+        return self._texts(name)
+
+    def rest(self, seconds: float) -> None:
+        """Wait between two requests; FetchProblem where the fetcher is closed meanwhile."""
+        self._closed.wait(seconds)
+        self._refuse_once_closed()
+
+    def _target(self, url: str) -> _Target:
+        """A URL in parts, refused unless it is plain https to a named host."""
+        parts = _URL.fullmatch(url) if len(url) <= 2_048 else None
+        if parts is None:
+            raise FetchProblem(f"not an address that may be fetched: {quoted(url)}")
+        host, port, path = parts["host"], parts["port"], parts["path"] or "/"
+        authority = host if port in (None, "443") else f"{host}:{port}"
+        if self.stand_in is not None and (parts["scheme"] == "https" or self.stand_in == f"http://{authority}"):
+            return _Target(host, authority, path)
+        if parts["scheme"] != "https" or authority != host or not is_host(host):
+            raise FetchProblem(f"only https to a named host at its usual port may be fetched: {quoted(url)}")
+        return _Target(host, authority, path)
+
+    def _site(self, target: _Target, leash: Leash) -> _Site:
+        """The pinned connections of a host; where none are, its name is looked up and every address checked."""
+        if self._stand_in_site is not None:
+            return self._stand_in_site
+        with self._lock:
+            site = self._sites.get(target.host)
+        if site is not None and site.expires > time.monotonic():
+            return site
+        made = self._open_site(target.host, leash)
+        with self._lock:
+            self._sites[target.host] = made
+            self._sites.move_to_end(target.host)
+            dropped = [self._sites.popitem(last=False)[1] for _ in range(len(self._sites) - SITES)]
+        for old in [*dropped, *([site] if site else [])]:
+            old.pool.close()
+        return made
+
+    def places(self, host: str) -> list[Address]:
+        """Where to connect for a host, each address checked: for a child that connects by itself. Raises FetchProblem.
+
+        It must be held to these addresses, and look no name up.
+        """
+        if self.closed:
+            raise FetchProblem("the fetcher was closed", retry=True, closed=True)
+        if not is_host(host):
+            raise FetchProblem(f"only a named host may be fetched from: {quoted(host)}")
+        return self._book.routes(host, min(self.timeout, STEP_SECONDS))
+
+    def addresses(self, host: str, seconds: float = STEP_SECONDS) -> list[str]:
+        """The addresses of a host, every one of them public. Raises FetchProblem."""
+        return self._book.addresses(host, seconds)
+
+    def _open_site(self, host: str, leash: Leash) -> _Site:
+        routes = self._book.routes(host, min(leash.left(), STEP_SECONDS))
+        pool = PinnedPool(host, 443, maxsize=8, ssl_context=self._context, addresses=routes)
+        return _Site(pool, time.monotonic() + PIN_SECONDS)
+
+    def _fetch(self, site: _Site, target: _Target, limit: int, leash: Leash, sent: Sent) -> bytes:
+        answer = self._ask(site, target, leash, sent)
+        limited = limit_seconds(answer.headers.get("RateLimit-Remaining"), answer.headers.get("RateLimit-Reset"))
+        if limited:
+            self.manners.hush(target.authority, limited)
+        try:
+            if answer.status == 200:
+                return _body(answer, limit, leash, target.host)
+            _drain(answer, leash, target.host)
+            raise self._refusal(answer, target, limited)
+        finally:
+            if not answer.closed:
+                answer.close()
+            answer.release_conn()
+
+    def _ask(self, site: _Site, target: _Target, leash: Leash, sent: Sent) -> BaseHTTPResponse:
+        """Send the request; once more where a kept connection turned out closed before it said a byte."""
+        order = sent if isinstance(sent, Order) else Order(sent)
+        headers = {"Host": target.authority, "User-Agent": USER_AGENT, "Accept-Encoding": "gzip", "Accept": "*/*"}
+        options: dict[str, Any] = {"headers": headers | order.headers, "body": order.body}
+        options |= {"retries": False, "redirect": False, "preload_content": False}
+        method = "GET" if order.body is None else "POST"
+        try:
+            return site.pool.urlopen(method, target.path, timeout=min(leash.left(), STEP_SECONDS), **options)
+        except urllib3.exceptions.ProtocolError:
+            if leash.received or order.once:
+                raise
+            return site.pool.urlopen(method, target.path, timeout=min(leash.left(), STEP_SECONDS), **options)
+
+    def _refusal(self, answer: BaseHTTPResponse, target: _Target, limited: float | None) -> FetchProblem:
+        """The problem that a status other than 200 stands for."""
+        status = answer.status
+        if 300 <= status < 400:
+            place = quoted(answer.headers.get("Location", "nowhere"))
+            return FetchProblem(f"{target.host} answered {status}, a redirect to {place}", status=status)
+        after = after_seconds(answer.headers.get("Retry-After"))
+        after = limited if after is None else after
+        if status in (429, 503):
+            self.manners.hush(target.authority, after if after is not None else 5.0)
+        retry = status in (408, 425, 429) or status >= 500
+        return FetchProblem(f"{target.host} answered {status}", status=status, retry=retry, after=after)
+
+    def _explained(self, error: Exception, target: _Target, leash: Leash, limit: int) -> FetchProblem:
+        """What went wrong below HTTP, as a sentence of our own."""
+        if self.closed:
+            return FetchProblem("the fetcher was closed", retry=True, closed=True)
+        if leash.received > leash.budget:
+            what = f"headers over {HEADER_LIMIT} bytes" if leash.budget == HEADER_LIMIT else f"more than {limit} bytes"
+            return FetchProblem(f"{target.host} sent {what}", too_large=True)
+        if time.monotonic() < leash.ends and isinstance(error, urllib3.exceptions.NewConnectionError):
+            return FetchProblem(f"{target.host} could not be connected to", retry=True)  # to urllib3 a timeout as well
+        if time.monotonic() >= leash.ends or isinstance(error, urllib3.exceptions.TimeoutError | TimeoutError):
+            self.manners.note_stall(target.authority)
+            return FetchProblem(f"{target.host} took too long to answer", retry=True)
+        if isinstance(error, urllib3.exceptions.SSLError):
+            return FetchProblem(f"{target.host} has no valid certificate for its name")
+        return FetchProblem(f"the connection to {target.host} broke ({type(error).__name__})", retry=True)
+
+    def _refuse_once_closed(self) -> None:
+        if self.closed:
+            raise FetchProblem("the fetcher was closed", retry=True, closed=True)
+
+
+def _stand_in_pool(origin: str) -> StandInPool:
+    parts = re.fullmatch(r"http://127\.0\.0\.1:([0-9]{1,5})", origin)
+    if parts is None:
+        raise ValueError(f"a stand-in is http://127.0.0.1:<port>, not {origin!r}")
+    return StandInPool("127.0.0.1", int(parts[1]), maxsize=32)
+
+
+def _body(answer: BaseHTTPResponse, limit: int, leash: Leash, host: str) -> bytes:
+    """The decoded body; stops at the first byte over the limit."""
+    leash.allow_body(limit)
+    pieces, size = [], 0
+    while piece := answer.read1(CHUNK, decode_content=True):
+        size += len(piece)
+        if size > limit:
+            raise FetchProblem(f"{host} sent more than {limit} bytes", too_large=True)
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _drain(answer: BaseHTTPResponse, leash: Leash, host: str) -> None:
+    """Read a short error page away, so that the connection can be used again."""
+    try:
+        _body(answer, DRAIN_LIMIT, leash, host)
+    except (FetchProblem, urllib3.exceptions.HTTPError, OSError):
+        answer.close()
+
+
+SECONDS = 10.0  # for one request, from the look-up of the name to the last byte
+ANSWER_LIMIT = 16 * 1024  # bytes of an answer that are read, so that the receiver can finish writing it
+_POST_URL = re.compile(
+    r"(?:https://(?P<host>[A-Za-z0-9.-]{1,253})(?::(?P<port>[0-9]{1,5}))?|http://127\.0\.0\.1:(?P<local>[0-9]{1,5}))"
+    r"(?P<path>/[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What a receiver answered: its status, and the seconds that it asks to be left alone (at most 6 hours)."""
+
+    status: int
+    after: float | None
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether it took what was sent: any status from 200 to 299."""
+        return 200 <= self.status < 300
+
+
+class Receiver:
+    """The receiver at `url`: https with any port and path, or http on 127.0.0.1; ValueError for anything else.
+
+    `leash` makes the leash of one request. `resolver` looks names up, `context` holds the authorities that certificates
+    are checked against. Every request has a connection of its own.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        leash: Callable[[float], Leash],
+        *,
+        resolver: Resolver = resolve_name,
+        context: ssl.SSLContext | None = None,
+        seconds: float = SECONDS,
+    ) -> None:
+        parts = _POST_URL.fullmatch(url)
+        if parts is None:
+            raise ValueError("a receiver is https://host/path, or http://127.0.0.1:port/path")
+        self.host, self._path = parts["host"] or "127.0.0.1", parts["path"] or "/"
+        self._port = int(parts["local"] or parts["port"] or 443)
+        self._is_tls = parts["local"] is None
+        self._leash, self._seconds, self._context = leash, seconds, context
+        self._book = AddressBook(resolver, None, public_only=False)
+
+    def post(self, body: bytes, headers: Mapping[str, str]) -> Answered:
+        """Send JSON once; what was answered, whatever it is. No redirect is followed. Raises FetchProblem."""
+        leash = self._leash(self._seconds)
+        token = running.set(leash)
+        try:
+            with self._pool(leash) as pool:
+                return self._send(pool, body, headers, leash)
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            raise self._explained(error, leash) from None
+        finally:
+            running.reset(token)
+
+    def _pool(self, leash: Leash) -> urllib3.HTTPConnectionPool:
+        if not self._is_tls:
+            return StandInPool(self.host, self._port)
+        found = self._book.addresses(self.host, min(leash.left(), STEP_SECONDS))
+        context = self._context or public_authorities()
+        context.sslsocket_class = LeashedTLS
+        routes = [(address, self._port) for address in found[:MOST]]
+        return PinnedPool(self.host, self._port, ssl_context=context, addresses=routes)
+
+    def _send(
+        self, pool: urllib3.HTTPConnectionPool, body: bytes, headers: Mapping[str, str], leash: Leash
+    ) -> Answered:
+        told = {"User-Agent": USER_AGENT, "Content-Type": "application/json", "Connection": "close", **headers}
+        answer = pool.urlopen(
+            "POST",
+            self._path,
+            body=body,
+            headers=told,
+            retries=False,
+            redirect=False,
+            preload_content=False,
+            timeout=min(leash.left(), STEP_SECONDS),
+        )
+        leash.allow_body(ANSWER_LIMIT)
+        with suppress(urllib3.exceptions.HTTPError, OSError):  # the status is known, and nothing else is wanted
+            answer.read(ANSWER_LIMIT, decode_content=False)
+        answer.close()
+        return Answered(answer.status, after_seconds(answer.headers.get("Retry-After")))
+
+    def _explained(self, error: Exception, leash: Leash) -> FetchProblem:
+        """What went wrong below HTTP, as a sentence of our own: the address may hold a secret, the host does not."""
+        if leash.closed.is_set():
+            return FetchProblem("this process is stopping", retry=True, closed=True)
+        if leash.received > leash.budget:
+            return FetchProblem(f"{self.host} sent endless headers", too_large=True)
+        if time.monotonic() < leash.ends and isinstance(error, urllib3.exceptions.NewConnectionError):
+            return FetchProblem(f"{self.host} could not be connected to", retry=True)  # to urllib3 a timeout as well
+        if time.monotonic() >= leash.ends or isinstance(error, urllib3.exceptions.TimeoutError | TimeoutError):
+            return FetchProblem(f"{self.host} took too long to answer", retry=True)
+        if isinstance(error, urllib3.exceptions.SSLError):
+            return FetchProblem(f"{self.host} has no valid certificate for its name")
+        return FetchProblem(f"the connection to {self.host} broke ({type(error).__name__})", retry=True)

@@ -1,0 +1,188 @@
+"""How a peer is treated: how many requests it gets at a time, and how long it is left alone once it asked for that."""
+
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from email.utils import parsedate_to_datetime
+
+from ingest.errors import FetchProblem
+from ingest.http.sockets import Leash
+
+AT_A_TIME = 4  # requests to one host: at 100 ms each that is 40 a second
+QUIET_SECONDS = 60.0  # a host that ran out the clock is left alone this long
+LONGEST_LIMIT = 900.0  # a RateLimit-Reset beyond this is cut: the windows of data servers are five minutes
+MOMENT = 1_000_000_000  # a RateLimit-Reset from here on is a unix time, as data servers send it, and no span
+LONGEST_AFTER = 6 * 3600.0  # a Retry-After beyond this is cut
+SLICE_SECONDS = 0.2  # longest wait for a place before looking whether the request may still wait
+HOSTS = 10_000  # hosts whose silence is remembered before what is over is forgotten
+# A look-up goes where a stranger's record leads, and one domain has any number of hosts. A domain that never answered
+# or ran out the clock within the hour is asked by few at a time: others wait a moment, then they are put off.
+UNKNOWN_AT_A_TIME, SLOW_AT_A_TIME = 2, 1
+PLACE_SECONDS = 1.0
+STALLS_AN_HOUR, HOUR_SECONDS = 6, 3_600.0  # after so many, and more than answers, a domain is left alone
+ANSWERS_A_STALL = 20  # with so many a domain is busy and not slow
+REMEMBERED = 200  # requests to a domain
+# Second labels below which a country's registry sells names, besides those of two letters.
+_SECOND = frozenset(("com", "edu", "gob", "gov", "ltd", "mil", "net", "nom", "org", "plc"))
+is_look_up: ContextVar[bool] = ContextVar("is_look_up", default=False)  # whether this thread asks for the look-ups
+
+
+def registrable_domain(host: str) -> str:
+    """The part of a host's name that somebody registered, by a simple rule: two labels, three below `co.uk` and such.
+
+    Sites that give names to everybody count as one domain: its people wait for each other, and nobody else does.
+    """
+    labels = host.partition(":")[0].lower().rstrip(".").split(".")
+    is_second = len(labels) > 2 and len(labels[-1]) == 2 and (labels[-2] in _SECOND or len(labels[-2]) == 2)
+    return ".".join(labels[-3 if is_second else -2 :])
+
+
+class _Domain:
+    """The requests to one registrable domain: how many are under way, and what the newest came to."""
+
+    def __init__(self) -> None:
+        self.under_way = 0
+        self._ends: deque[tuple[float, bool]] = deque(maxlen=REMEMBERED)
+
+    def note(self, stalled: bool) -> None:
+        """Remember how a request ended: with an answer, or by running out the clock."""
+        self._ends.append((time.monotonic(), stalled))
+
+    def has_place(self) -> bool:
+        """Return whether another look-up may ask there now."""
+        stalls, answers = self._counts()
+        if not stalls:
+            return bool(answers) or self.under_way < UNKNOWN_AT_A_TIME
+        if self.is_slow():
+            return self.under_way < SLOW_AT_A_TIME and (stalls < STALLS_AN_HOUR or stalls <= answers)
+        return True
+
+    def is_slow(self) -> bool:
+        """Return whether more than a few of its requests ran out the clock within the hour."""
+        stalls, answers = self._counts()
+        return stalls * ANSWERS_A_STALL > answers
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether nothing is under way and nothing was for an hour."""
+        return not self.under_way and not sum(self._counts())
+
+    def _counts(self) -> tuple[int, int]:
+        since = time.monotonic() - HOUR_SECONDS
+        ends = [stalled for at, stalled in self._ends if at > since]
+        return sum(ends), len(ends) - sum(ends)
+
+
+class Manners:
+    """Counts requests under way for each host and knows who is left alone. Safe to share between threads."""
+
+    def __init__(self, at_a_time: int = AT_A_TIME) -> None:
+        self._at_a_time = at_a_time
+        self._changed = threading.Condition()
+        self._under_way: dict[str, int] = {}
+        self._quiet: dict[str, float] = {}
+        self._domains: dict[str, _Domain] = {}
+
+    @contextmanager
+    def place(self, host: str, leash: Leash) -> Generator[None]:
+        """One of the host's places, waited for within the leash. Raises FetchProblem where the host is left alone."""
+        self._take(host, leash)
+        answered = False
+        try:
+            yield
+            answered = True
+        except FetchProblem as problem:
+            answered = problem.status is not None
+            raise
+        finally:
+            with self._changed:
+                self._under_way[host] -= 1
+                if not self._under_way[host]:
+                    del self._under_way[host]
+                domain = self._domain(host)
+                domain.under_way -= 1
+                if answered:
+                    domain.note(stalled=False)
+                self._changed.notify_all()
+
+    def _take(self, host: str, leash: Leash) -> None:
+        with self._changed:
+            self._refuse_while_quiet(host)
+            if is_look_up.get():
+                self._take_domain(host, leash)
+            while self._under_way.get(host, 0) >= self._at_a_time:
+                self._changed.wait(min(leash.left(), SLICE_SECONDS))
+                self._refuse_while_quiet(host)
+            self._under_way[host] = self._under_way.get(host, 0) + 1
+            self._domain(host).under_way += 1
+
+    def _take_domain(self, host: str, leash: Leash) -> None:
+        """Wait a moment for a place of the domain. Raises FetchProblem where there is none, or it stalls too often."""
+        domain, ends = self._domain(host), time.monotonic() + PLACE_SECONDS
+        while not domain.has_place():
+            rest = ends - time.monotonic()
+            if domain.is_slow() or rest <= 0:
+                name = registrable_domain(host)
+                raise FetchProblem(f"{name} is slow, and others ask it", retry=True, after=QUIET_SECONDS, busy=True)
+            self._changed.wait(min(rest, leash.left(), SLICE_SECONDS))
+
+    def _domain(self, host: str) -> _Domain:
+        name = registrable_domain(host)
+        if len(self._domains) > HOSTS and name not in self._domains:
+            self._domains = {one: kept for one, kept in self._domains.items() if not kept.is_over}
+        return self._domains.setdefault(name, _Domain())
+
+    def note_stall(self, host: str) -> None:
+        """Leave a host alone that ran out the clock, and its domain too where that happens often."""
+        self.hush(host, QUIET_SECONDS)
+        with self._changed:
+            self._domain(host).note(stalled=True)
+
+    def hush(self, host: str, seconds: float) -> None:
+        """Leave a host alone for a while, so that one slow peer cannot hold every thread in turn.
+
+        A shorter while that is asked for meanwhile ends no longer one.
+        """
+        now = time.monotonic()
+        with self._changed:
+            if len(self._quiet) > HOSTS:
+                self._quiet = {name: until for name, until in self._quiet.items() if until > now}
+            self._quiet[host] = max(self._quiet.get(host, 0.0), now + seconds)
+
+    def quiet(self) -> dict[str, float]:
+        """The hosts that are left alone just now, each with the seconds that remain."""
+        now = time.monotonic()
+        with self._changed:
+            return {host: until - now for host, until in self._quiet.items() if until > now}
+
+    def _refuse_while_quiet(self, host: str) -> None:
+        rest = self._quiet.get(host, 0.0) - time.monotonic()
+        if rest > 0:
+            name = host.partition(":")[0]
+            raise FetchProblem(f"{name} is left alone for {rest:.0f} s more", retry=True, after=rest)
+
+
+def after_seconds(text: str | None) -> float | None:
+    """Seconds that a Retry-After header asks for, between 0 and 6 hours; None where it says nothing usable."""
+    if text is None:
+        return None
+    try:
+        seconds = float(text) if text.strip().isdecimal() else parsedate_to_datetime(text).timestamp() - time.time()
+    except (ValueError, OverflowError, TypeError):
+        return None
+    return min(max(seconds, 0.0), LONGEST_AFTER)
+
+
+def limit_seconds(remaining: str | None, reset: str | None) -> float | None:
+    """Seconds until a host answers again, at most 15 minutes, where its RateLimit headers say that nothing is left.
+
+    None where something is left, or where they say nothing usable. `reset` is a unix time or a number of seconds.
+    """
+    if remaining is None or remaining.strip() != "0" or reset is None or not re.fullmatch("[0-9]{1,15}", reset.strip()):
+        return None
+    told = float(reset)
+    return min(max(told - time.time() if told >= MOMENT else told, 0.0), LONGEST_LIMIT)

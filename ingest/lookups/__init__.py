@@ -1,0 +1,1 @@
+"""Everything that is asked of the network, by one engine."""

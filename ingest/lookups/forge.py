@@ -1,0 +1,223 @@
+"""Clients of the servers around a repository: its knot (git), its spindle (CI), its authors' personal data servers."""
+
+import base64
+import hashlib
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from ingest.atproto.syntax import is_did
+from ingest.clock import parse_time
+from ingest.errors import FetchProblem
+from ingest.git.process import Remote
+from ingest.http.fetcher import Fetcher
+from ingest.http.sockets import is_host
+from ingest.records.fields import moment
+from ingest.records.push_holders import Holder
+
+HOLDERS, HOLDER_PAGES = 1_000, 10  # a repository with more collaborators is not believed, however they are listed
+PAGE_LIMIT = 2_000_000  # bytes
+COMPARE_GROWTH = 6  # a comparison says each line up to four times over, escaped and as objects
+PIPELINES = 50  # of one commit; a spindle says one
+WORKFLOWS = 50  # of one pipeline, as its lexicon allows
+
+LIST_COLLABORATORS = "sh.tangled.repo.listCollaborators"
+REF_UPDATE = "sh.tangled.git.refUpdate"
+PIPELINE_EVENTS = ("sh.tangled.pipeline.status", "sh.tangled.ci.pipeline")
+
+_CID = re.compile(r"b[a-z2-7]{20,120}")
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_NAME = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,100}")  # of a repository
+_RAW_SHA256 = b"\x01\x55\x12\x20"  # CIDv1, raw bytes, SHA-256, 32 bytes long
+
+
+class _Holder(msgspec.Struct):
+    subject: str
+    createdAt: Any = None  # noqa: N815 - the wire's spelling
+    addedBy: Any = None  # noqa: N815
+
+
+class _Holders(msgspec.Struct):
+    items: list[_Holder] = []
+    cursor: str | None = None
+
+
+class _Mail(msgspec.Struct):
+    Raw: str = ""
+
+
+class _Comparison(msgspec.Struct):
+    rev2: str = ""
+    patch: str = ""
+    format_patch: list[_Mail] | None = None
+    combined_patch_raw: str = ""
+
+
+class _Trigger(msgspec.Struct):
+    kind: str = msgspec.field(name="$type", default="")
+    pull: str | None = None
+    sourceSha: str | None = None  # noqa: N815 - the wire's spelling
+
+
+class _Workflow(msgspec.Struct):
+    name: str
+    status: str
+
+
+class _Pipeline(msgspec.Struct):
+    commit: str
+    trigger: _Trigger
+    workflows: list[_Workflow] | None = None
+    createdAt: str | None = None  # noqa: N815
+
+
+class _Pipelines(msgspec.Struct):
+    pipelines: list[_Pipeline] | None = None
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A CI run for a pull request as its spindle tells it; `pull` is the request that it was started for, if told."""
+
+    commit: str
+    pull: str | None
+    created_at: datetime | None
+    workflows: tuple[tuple[str, str], ...]  # name and status
+
+
+def is_commit(text: str) -> bool:
+    """Whether a text is a commit's full name."""
+    return _COMMIT.fullmatch(text) is not None
+
+
+def push_holders(fetcher: Fetcher, knot: str, repo_did: str) -> list[Holder]:
+    """Whom the knot lets push to a repository, without its owner, and since when. Raises FetchProblem."""
+    if not is_did(repo_did):
+        raise FetchProblem("the repository has no DID of its own that its knot could be asked about")
+    host = _host(fetcher, knot, "knot")
+    start = f"https://{host}/xrpc/{LIST_COLLABORATORS}?subject={quote(repo_did, safe='')}&limit=100"
+    holders: dict[str, Holder] = {}
+    address, cursors = start, {""}
+    for _ in range(HOLDER_PAGES):
+        page = fetcher.get_json(address, _Holders, PAGE_LIMIT)
+        for item in page.items:
+            if is_did(item.subject):
+                since = moment({"createdAt": item.createdAt}, "createdAt")
+                holders.setdefault(item.subject, Holder(item.subject, since))
+        if len(holders) > HOLDERS:
+            break
+        if not page.cursor or page.cursor in cursors or not page.items:
+            return list(holders.values())
+        cursors.add(page.cursor)
+        address = f"{start}&cursor={quote(page.cursor[:500], safe='')}"
+    raise FetchProblem(f"{host} lists over {HOLDERS} collaborators or {HOLDER_PAGES} pages, which is not believed")
+
+
+def collaborators_added_by(fetcher: Fetcher, knot: str, repo_did: str) -> list[str]:
+    """Who let others push to a repository, says its knot: its owner, most often. Raises FetchProblem."""
+    host = _host(fetcher, knot, "knot")
+    address = f"https://{host}/xrpc/{LIST_COLLABORATORS}?subject={quote(repo_did, safe='')}&limit=100"
+    page = fetcher.get_json(address, _Holders, PAGE_LIMIT)
+    told = [item.addedBy for item in page.items if isinstance(item.addedBy, str) and is_did(item.addedBy)]
+    return list(dict.fromkeys(told))
+
+
+def compare(fetcher: Fetcher, knot: str, repo_did: str, base: str, head: str, limit: int) -> bytes:
+    """The commits between two as a format-patch series, of at most `limit` bytes or so. Raises FetchProblem.
+
+    `too_large` where the answer goes beyond what a series of that size could need.
+    """
+    if not (is_did(repo_did) and is_commit(base) and is_commit(head)):
+        raise FetchProblem("a comparison needs a repository's DID and the full names of two commits")
+    host = _host(fetcher, knot, "knot")
+    address = f"https://{host}/xrpc/sh.tangled.repo.compare?repo={quote(repo_did, safe='')}&rev1={base}&rev2={head}"
+    try:
+        told = fetcher.get_json(address, _Comparison, COMPARE_GROWTH * limit + PAGE_LIMIT)
+    except FetchProblem as problem:
+        if problem.status == 400:  # how a knot says RepoNotFound and RevisionNotFound
+            raise FetchProblem(f"{host} does not have the repository or the commits", status=404) from None
+        raise
+    if is_commit(told.rev2) and told.rev2 != head:
+        raise FetchProblem(f"{host} compared another commit than it was asked for")
+    series = "\n".join(mail.Raw for mail in told.format_patch or ())
+    return (told.patch or series or told.combined_patch_raw).encode("utf-8", "replace")
+
+
+def pipelines(fetcher: Fetcher, spindle: str, repo_did: str, commit: str) -> list[Pipeline]:
+    """The CI runs for pull requests at a commit of a repository. Raises FetchProblem."""
+    if not (is_did(repo_did) and is_commit(commit)):
+        raise FetchProblem("a spindle is asked about a repository's DID and a commit's full name")
+    host = _host(fetcher, spindle, "spindle")
+    query = f"repo={quote(repo_did, safe='')}&commits={commit}&kinds=pull_request&limit={PIPELINES}"
+    told = fetcher.get_json(f"https://{host}/xrpc/sh.tangled.ci.queryPipelines?{query}", _Pipelines, PAGE_LIMIT)
+    return [
+        Pipeline(commit, one.trigger.pull, parse_time(one.createdAt or ""), _workflows(one.workflows or []))
+        for one in (told.pipelines or [])[:PIPELINES]
+        if one.commit == commit and one.trigger.kind.endswith("#pullRequest")
+        if one.trigger.sourceSha in (None, commit)
+    ]
+
+
+def _workflows(listed: list[_Workflow]) -> tuple[tuple[str, str], ...]:
+    return tuple((one.name[:100], one.status[:32]) for one in listed[:WORKFLOWS])
+
+
+def blob(fetcher: Fetcher, pds: str, did: str, cid: str, limit: int) -> bytes:
+    """A blob's bytes, proven to be what the CID names. Raises FetchProblem, also for a CID that proves nothing."""
+    digest = raw_digest(cid)
+    if digest is None or not is_did(did):
+        raise FetchProblem("the blob has no CID of raw bytes by SHA-256, so that nothing would prove what it holds")
+    host = _host(fetcher, pds.removeprefix("https://"), "data server")
+    address = f"https://{host}/xrpc/com.atproto.sync.getBlob?did={quote(did, safe='')}&cid={cid}"
+    try:
+        data = fetcher.get(address, limit)
+    except FetchProblem as problem:
+        if problem.status == 400:  # how a data server says RepoNotFound and BlobNotFound
+            raise FetchProblem(f"{host} does not have the blob", status=404) from None
+        raise
+    if hashlib.sha256(data).digest() != digest:
+        raise FetchProblem(f"{host} sent other bytes than the CID names")
+    return data
+
+
+def remotes(fetcher: Fetcher, knot: str, repo_did: str | None, owner_did: str | None, name: str | None) -> list[Remote]:
+    """The addresses under which a knot serves a repository, the likeliest first. Raises FetchProblem.
+
+    A knot of today serves /<repository's DID>, every knot /<owner's DID>/<name> (knotserver/router.go of Tangled).
+    """
+    host = _host(fetcher, knot, "knot")
+    paths = [repo_did] if repo_did and is_did(repo_did) else []
+    if owner_did and is_did(owner_did) and name and _NAME.fullmatch(name):
+        paths.append(f"{owner_did}/{name}")
+    if not paths:
+        raise FetchProblem("the repository has neither a DID of its own nor a name that may be part of an address")
+    if fetcher.stand_in is not None:
+        return [Remote(host, f"{fetcher.stand_in}/{path}", ()) for path in paths]
+    places = fetcher.places(host)
+    origin = f"https://{host}" if places[0][1] == 443 else f"https://{host}:{places[0][1]}"
+    return [Remote(host, f"{origin}/{path}", tuple(places)) for path in paths]
+
+
+def raw_digest(cid: str) -> bytes | None:
+    """The SHA-256 that a CIDv1 of raw bytes names; None for any other CID."""
+    if not _CID.fullmatch(cid):
+        return None
+    text = cid[1:].upper()
+    try:
+        data = base64.b32decode(text + "=" * (-len(text) % 8))
+    except ValueError:
+        return None
+    return data[4:] if len(data) == 36 and data.startswith(_RAW_SHA256) else None
+
+
+def _host(fetcher: Fetcher, name: str, kind: str) -> str:
+    """A server's name in lower case; a port only where a stand-in answers."""
+    host = name.lower()
+    bare, _, port = host.partition(":")
+    if is_host(host) or (fetcher.stand_in and port.isdecimal() and (is_host(bare) or bare == "localhost")):
+        return host
+    raise FetchProblem(f"the {kind} has no name that may be fetched from")

@@ -1,0 +1,413 @@
+"""One OSV record as rows: read from JSON or YAML, bounded and checked. Pure.
+
+The base score of a CVSS 3.0 or 3.1 vector, as its specification computes it. Pure.
+
+Names of packages as their registries compare them, and package URLs.
+
+OSV records from a folder or a zip file, into the store: bounded, checked, and the same when done twice.
+"""
+
+import re
+import stat
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import islice
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ingest.clock import parse_time
+from ingest.json_decoding import decode_json
+from ingest.store.database import Store
+from ingest.store.transaction import Transaction
+
+_ATTACK = {
+    "AV": {"N": 0.85, "A": 0.62, "L": 0.55, "P": 0.2},
+    "AC": {"L": 0.77, "H": 0.44},
+    "UI": {"N": 0.85, "R": 0.62},
+}
+_PRIVILEGES = {"U": {"N": 0.85, "L": 0.62, "H": 0.27}, "C": {"N": 0.85, "L": 0.68, "H": 0.5}}
+_IMPACT = {"H": 0.56, "L": 0.22, "N": 0.0}
+
+
+def base_score(vector: str) -> float | None:
+    """The base score in [0, 10]; None for a vector of another version, and for one that is broken.
+
+    Specification: https://www.first.org/cvss/v3.1/specification-document §7.1.
+    """
+    version, *pairs = vector[:200].split("/")
+    told = dict(pair.split(":", 1) for pair in pairs if ":" in pair)
+    if version not in ("CVSS:3.0", "CVSS:3.1"):
+        return None
+    try:
+        scope = told["S"]
+        exploitability = 8.22 * _PRIVILEGES[scope][told["PR"]]
+        for name, weights in _ATTACK.items():
+            exploitability *= weights[told[name]]
+        kept = 1.0
+        for name in ("C", "I", "A"):
+            kept *= 1 - _IMPACT[told[name]]
+    except KeyError:
+        return None
+    lost = 1 - kept
+    impact = 6.42 * lost if scope == "U" else 7.52 * (lost - 0.029) - 3.25 * (lost - 0.02) ** 15
+    if impact <= 0:
+        return 0.0
+    return _rounded_up(min(impact + exploitability, 10) if scope == "U" else min(1.08 * (impact + exploitability), 10))
+
+
+def _rounded_up(score: float) -> float:
+    """To one place, upwards; in whole numbers first, so that 4.02 stored as 4.0200000001 is no 4.1 too many."""
+    whole = round(score * 100_000)
+    return whole / 100_000 if whole % 10_000 == 0 else (ceil(whole / 10_000)) / 10
+
+
+_TYPES = {"PyPI": "pypi", "npm": "npm", "crates.io": "cargo", "Go": "golang", "RubyGems": "gem", "Maven": "maven"}
+ECOSYSTEMS = tuple(_TYPES)  # as OSV spells them
+_SEPARATORS = re.compile(r"[-_.]+")
+
+
+@lru_cache(maxsize=4096)
+def normalised(ecosystem: str, name: str) -> str:
+    """The name under which the registry files it: two spellings of one package give the same.
+
+    PyPI: PEP 503. crates.io takes - and _ for the same. The others keep what is written: old npm names have capitals.
+    """
+    name = name.strip()
+    if ecosystem == "PyPI":
+        return _SEPARATORS.sub("-", name).lower()
+    if ecosystem == "crates.io":
+        return name.replace("_", "-").lower()
+    return name
+
+
+def package_url(ecosystem: str, name: str, version: str | None = None) -> str:
+    """The package URL: pkg:npm/%40scope/name@1.0.0.
+
+    Raises ValueError for an ecosystem outside ECOSYSTEMS and for a name that is none.
+    """
+    from packageurl import PackageURL  # 11 ms, and needed by few callers
+
+    if ecosystem not in _TYPES:
+        raise ValueError(f"no ecosystem that package URLs are made for here: {ecosystem!r}")
+    namespace, _, last = name.rpartition(":" if ecosystem == "Maven" else "/")
+    return PackageURL(_TYPES[ecosystem], namespace or None, last, version).to_string()
+
+
+RECORD_LIMIT = 4_000_000  # bytes; of 2,661 records of PyPI the largest takes 60 kB
+PACKAGES = 2_000  # of one record
+EVENTS = 5_000  # of one record
+VERSIONS = 20_000  # of one package
+TEXT = 300  # characters of a name, a version, a summary
+ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{1,99}")
+_EVENTS = ("introduced", "fixed", "last_affected", "limit")
+_WORDS = {"critical": "critical", "high": "high", "moderate": "moderate", "medium": "moderate", "low": "low"}
+_GRADES = ((9.0, "critical"), (7.0, "high"), (4.0, "moderate"), (0.1, "low"))
+Row = dict[str, Any]
+
+
+class OsvProblem(Exception):
+    """A record that cannot be used; the message says why."""
+
+
+class _Range(msgspec.Struct):
+    type: str = ""
+    events: list[dict[str, Any]] | None = None
+
+
+class _Package(msgspec.Struct):
+    ecosystem: str = ""
+    name: str = ""
+
+
+class _Severity(msgspec.Struct):
+    type: str = ""
+    score: str = ""
+
+
+class _Affected(msgspec.Struct):
+    package: _Package | None = None
+    ranges: list[_Range] | None = None
+    versions: list[str] | None = None
+    severity: list[_Severity] | None = None
+    ecosystem_specific: dict[str, Any] | None = None
+    database_specific: dict[str, Any] | None = None
+
+
+class _Record(msgspec.Struct):
+    id: str
+    modified: str = ""
+    withdrawn: str | None = None
+    aliases: list[str] | None = None
+    summary: str = ""
+    details: str = ""
+    affected: list[_Affected] | None = None
+    severity: list[_Severity] | None = None
+    database_specific: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The rows of one advisory, by table; none at all where it was withdrawn or is about other ecosystems."""
+
+    advisory_id: str
+    withdrawn: bool
+    advisory: Row | None = None
+    aliases: tuple[Row, ...] = ()
+    ranges: tuple[Row, ...] = ()
+    versions: tuple[Row, ...] = ()
+
+
+def read_record(data: bytes, is_yaml: bool = False) -> Record:
+    """A record as rows, without `learned_clock`. Raises OsvProblem."""
+    try:
+        told = msgspec.convert(_plain_yaml(data), _Record) if is_yaml else decode_json(data, _Record)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        raise OsvProblem(f"it is not an OSV record ({str(error)[:TEXT]})") from error
+    if ID.fullmatch(told.id) is None:
+        raise OsvProblem("its id is none")
+    if told.withdrawn:
+        return Record(told.id, withdrawn=True)
+    affected = [one for one in told.affected or () if one.package and one.package.ecosystem in ECOSYSTEMS]
+    if len(affected) > PACKAGES:
+        raise OsvProblem(f"it names more than {PACKAGES} packages")
+    ranges, versions = tuple(_ranges(told.id, affected)), tuple(_versions(told.id, affected))
+    if not ranges and not versions:
+        return Record(told.id, withdrawn=False)
+    aliases = {alias for alias in (told.aliases or ())[:100] if ID.fullmatch(alias)}
+    return Record(
+        advisory_id=told.id,
+        withdrawn=False,
+        advisory={
+            "advisory_id": told.id,
+            "summary": " ".join((told.summary or told.details).split())[:TEXT],
+            "severity": _severity(told, affected),
+            "modified_at": parse_time(told.modified),
+        },
+        aliases=tuple({"advisory_id": told.id, "alias": alias} for alias in sorted(aliases)),
+        ranges=ranges,
+        versions=versions,
+    )
+
+
+def _plain_yaml(data: bytes) -> object:
+    """A YAML document whose scalars are all texts; an alias, which could unfold to gigabytes, is refused."""
+    import yaml  # 20 ms, and only records of one database are written in it
+
+    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    try:
+        if b"*" in data and any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(data, Loader=loader)):
+            raise OsvProblem("it holds a YAML alias")
+        return yaml.load(data, Loader=loader)  # noqa: S506 - BaseLoader makes nothing but texts, lists and mappings
+    except yaml.YAMLError as error:
+        raise OsvProblem("it is not YAML") from error
+
+
+def _ranges(advisory_id: str, affected: list[_Affected]) -> Iterator[Row]:
+    number = events = 0
+    for one in affected:
+        for bounds in one.ranges or ():
+            if bounds.type not in ("SEMVER", "ECOSYSTEM"):
+                continue
+            number += 1
+            for event, version in _events(bounds):
+                events += 1
+                if events > EVENTS:
+                    raise OsvProblem(f"its ranges have more than {EVENTS} events")
+                named = {"range_number": number, "event": event, "version": version}
+                yield {"advisory_id": advisory_id, **_package(one), **named}
+
+
+def _events(bounds: _Range) -> Iterator[tuple[str, str]]:
+    for told in bounds.events or ():
+        for event in _EVENTS:
+            version = told.get(event)
+            if isinstance(version, str) and 0 < len(version) <= TEXT:
+                yield event, version
+
+
+def _versions(advisory_id: str, affected: list[_Affected]) -> Iterator[Row]:
+    for one in affected:
+        if len(one.versions or ()) > VERSIONS:
+            raise OsvProblem(f"it names more than {VERSIONS} versions of a package")
+        named = [version for version in one.versions or () if 0 < len(version) <= TEXT]
+        if named:
+            yield {"advisory_id": advisory_id, **_package(one), "versions": named}
+
+
+def _package(one: _Affected) -> Row:
+    package = one.package or _Package()
+    if not 0 < len(package.name) <= TEXT:
+        raise OsvProblem("it names a package without a name, or with one too long")
+    return {"ecosystem": package.ecosystem, "name": normalised(package.ecosystem, package.name)}
+
+
+def _severity(told: _Record, affected: list[_Affected]) -> str | None:
+    """The severity in a word: as the database says it, else of the highest CVSS base score."""
+    if told.id.startswith("MAL-"):
+        return "malware"
+    notes = [told.database_specific]
+    vectors = list(told.severity or ())
+    for one in affected:
+        notes += [one.database_specific, one.ecosystem_specific]
+        vectors += one.severity or ()
+    said = [str(note.get("severity", "")).lower() for note in notes if note]
+    if word := next((_WORDS[word] for word in said if word in _WORDS), None):
+        return word
+    highest = max((score for one in vectors if (score := base_score(one.score)) is not None), default=None)
+    return None if highest is None else next((word for least, word in _GRADES if highest >= least), None)
+
+
+BATCH = 500  # records a transaction: the writer's mutex is held for some 100 ms
+FILES = 2_000_000  # of a folder or a zip file; all of OSV are some 500,000
+TOTAL = 20_000_000_000  # bytes that are unpacked
+PROBLEMS = 5  # that are told in words
+CHILDREN = ("advisory_aliases", "advisory_ranges", "advisory_versions")
+_RECORD = re.compile(r"\.(?:json|ya?ml)$", re.IGNORECASE)
+
+
+class ImportProblem(Exception):
+    """The source cannot be read as a whole; the message is one sentence that says what to do."""
+
+
+@dataclass(slots=True)
+class Imported:
+    """What became of the files that were found."""
+
+    kept: int = 0
+    withdrawn: int = 0
+    others: int = 0  # of ecosystems, or without versions, that are not looked up
+    unusable: int = 0
+    removed: int = 0  # advisories that stood here and are not among them, with `replace`
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def read(self) -> int:
+        """How many files were read."""
+        return self.kept + self.withdrawn + self.others + self.unusable
+
+    def note(self, name: str, problem: str) -> None:
+        """A file that cannot be used; the first few are told."""
+        self.unusable += 1
+        if len(self.problems) < PROBLEMS:
+            self.problems.append(f"{name[-100:]!a}: {problem}")
+
+
+def import_osv(
+    store: Store, source: Path, replace: bool = False, show: Callable[[int], None] = lambda read: None
+) -> Imported:
+    """Take the OSV records of a folder or zip file; an advisory that stands here is replaced, a withdrawn one goes.
+
+    With `replace` what the source does not name goes too. `show` is told how many were read so far. Raises
+    ImportProblem; what was taken before it stays, and doing it again goes on.
+    """
+    done, named = Imported(), set[str]()
+    records = _records(source, done)
+    while batch := list(islice(records, BATCH)):
+        with store.write() as txn:
+            write_records(txn, batch)
+        named.update(record.advisory_id for record in batch)
+        show(done.read)
+    if replace:
+        with store.write() as txn:
+            done.removed = _remove_others(txn, named)
+    return done
+
+
+def write_records(txn: Transaction, records: Iterable[Record]) -> None:
+    """Put these advisories in the place of what stands here under their ids."""
+    latest = {record.advisory_id: record for record in records}
+    kept = [record for record in latest.values() if record.advisory]
+    gone = [advisory_id for advisory_id, record in latest.items() if not record.advisory]
+    for table in CHILDREN:
+        txn.execute(f"delete from {table} where advisory_id in (select unnest(?::varchar[]))", [list(latest)])
+    txn.execute("delete from advisories where advisory_id in (select unnest(?::varchar[]))", [gone])
+    now = txn.wall()
+    txn.upsert("advisories", [{**record.advisory, "learned_clock": now} for record in kept if record.advisory])
+    txn.append("advisory_aliases", [row for record in kept for row in record.aliases])
+    txn.append("advisory_ranges", [row for record in kept for row in record.ranges])
+    txn.append("advisory_versions", [row for record in kept for row in record.versions])
+
+
+def _remove_others(txn: Transaction, named: set[str]) -> int:
+    held = {row["advisory_id"] for row in txn.rows("select advisory_id from advisories")}
+    gone = sorted(held - named)
+    for table in ("advisories", *CHILDREN):
+        txn.execute(f"delete from {table} where advisory_id in (select unnest(?::varchar[]))", [gone])
+    return len(gone)
+
+
+def _records(source: Path, done: Imported) -> Iterator[Record]:
+    """The usable records of a source, counted as they come."""
+    for name, data in _files(source):
+        if data is None:
+            done.note(name, f"it is larger than {RECORD_LIMIT} bytes, or broken")
+            continue
+        try:
+            record = read_record(data, is_yaml=not name.lower().endswith(".json"))
+        except OsvProblem as problem:
+            done.note(name, str(problem))
+            continue
+        if record.advisory:
+            done.kept += 1
+        elif record.withdrawn:
+            done.withdrawn += 1
+        else:
+            done.others += 1
+        yield record
+
+
+def _files(source: Path) -> Iterator[tuple[str, bytes | None]]:
+    """Name and content of each file that may be a record; None as content where it is too large or broken."""
+    try:
+        if source.is_dir():
+            found = (path for path in source.rglob("*") if _RECORD.search(path.name))
+            yield from _counted((path.name, _content(path)) for path in found)
+        elif zipfile.is_zipfile(source):
+            with zipfile.ZipFile(source) as archive:
+                members = (member for member in archive.infolist() if _RECORD.search(member.filename))
+                yield from _counted((member.filename, _member(archive, member)) for member in members)
+        else:
+            raise ImportProblem(f"{source} is neither a folder nor a zip file: name one with OSV records in it.")
+    except (OSError, zipfile.BadZipFile) as error:
+        raise ImportProblem(
+            f"{source} cannot be read ({error}): name a folder or a zip file of OSV records."
+        ) from error
+
+
+def _counted(files: Iterable[tuple[str, bytes | None]]) -> Iterator[tuple[str, bytes | None]]:
+    total = 0
+    for number, (name, data) in enumerate(files, 1):
+        total += len(data or b"")
+        if number > FILES or total > TOTAL:
+            raise ImportProblem(f"The source holds more than {FILES} files or {TOTAL} bytes: import it in parts.")
+        yield name, data
+
+
+def _content(path: Path) -> bytes | None:
+    """A plain file's content; a link, which may lead anywhere, and a pipe, which may never end, are none."""
+    if not stat.S_ISREG(path.lstat().st_mode):
+        return None
+    with path.open("rb") as file:
+        data = file.read(RECORD_LIMIT + 1)
+    return data if len(data) <= RECORD_LIMIT else None
+
+
+def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes | None:
+    """A member's content, unpacked no further than RECORD_LIMIT whatever its header promises."""
+    try:
+        with archive.open(member) as file:
+            data = file.read(RECORD_LIMIT + 1)
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError):
+        return None  # broken, encrypted, or packed in a way that is not known
+    return data if len(data) <= RECORD_LIMIT else None
+
+
+def told(done: Imported) -> Mapping[str, Any]:
+    """The counts as plain values."""
+    counts = ("kept", "withdrawn", "others", "unusable", "removed", "problems", "read")
+    return {name: getattr(done, name) for name in counts}

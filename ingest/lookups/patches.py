@@ -1,0 +1,245 @@
+"""The text of changes that are offered: fetched from where it lies, or read from the record, and kept."""
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ingest.clock import doubled
+from ingest.errors import FetchProblem
+from ingest.git.apply_check import GitReading, compare_with_git
+from ingest.git.history import closing
+from ingest.git.patches import Patch, PatchProblem, load_patch, read_patch, store_patch, unpack
+from ingest.git.process import Watch, program
+from ingest.http.fetcher import Fetcher
+from ingest.lookups.engine import Due, Found, Kind, Row, Wall, fetch
+from ingest.lookups.forge import blob, compare
+from ingest.store.archive import read_log
+from ingest.store.database import Store
+from ingest.store.long_texts import LongTexts, TextLost
+from ingest.store.transaction import Rows, Transaction
+
+SETTLED = 500  # of the newest merges that are young enough to be watched for what follows
+EARLIER = 20  # of one person, the newest
+COMPARE_SECONDS = 10.0  # of one turn for kept patches that git was not asked about: some 300
+UNANSWERED = 2  # of one turn: each may take the 20 s after which git is given up
+
+# Newest rounds of open pull requests in watched repositories, then of merges there that are still watched for what
+# follows, then of what people with an open one there offered earlier, anywhere.
+# The subject names the pull request too: else a stranger who cites another's blob could spoil its look-up.
+# Older records carry the patch in their own text, which the log has; the look-up is then only a reading.
+# Commits are compared on the target repository's knot, which its owner chose. A fork's knot is its author's choice, and
+# nothing would prove that what it shows is what the commits hold.
+DUE_PATCHES = """
+with offered as (
+  select pull_uri, author_id, repository_id, patch_ref, record_cid, state, state_at, merged_at, opened_at, seen_at,
+    w.repository_id is not null as watched
+  from pull_requests left join watched_repositories w using (repository_id)
+  where deleted_at is null and patch_ref is not null
+), asking as (
+  select distinct author_id from offered where watched and state = 'open'
+), wanted as (
+  select pull_uri, 0 as rank from offered where watched and state = 'open'
+  union all select pull_uri, 1 from (
+    select pull_uri, coalesce(merged_at, state_at, opened_at) as settled from offered
+    where watched and state = 'merged' and settled >= $settled_since order by settled desc, pull_uri limit $most_settled
+  )
+  union all select pull_uri, 2 from (
+    select pull_uri from offered semi join asking using (author_id)
+    qualify row_number() over (partition by author_id order by opened_at desc, pull_uri) <= $most_earlier
+  )
+)
+select p.pull_uri || ' ' || p.patch_ref as subject, p.pull_uri, p.patch_ref, c.did, c.pds, r.knot,
+  coalesce((select min(alias) from repository_aliases a where a.repository_id = r.repository_id and alias like 'did:%'),
+    r.repo_key) as repository,
+  p.patch_ref like 'inline:%' as needs_record, p.record_cid,
+  c.did as payer, w.rank, p.seen_at as since, coalesce(f.attempts, 0) as attempts
+from offered p
+join (select pull_uri, min(rank) as rank from wanted group by pull_uri) w on w.pull_uri = p.pull_uri
+join contributors c on c.contributor_id = p.author_id
+left join repositories r on r.repository_id = p.repository_id
+left join patches k on k.pull_uri = p.pull_uri and k.patch_ref = p.patch_ref
+left join fetches f on f.kind = 'patch' and f.subject = p.pull_uri || ' ' || p.patch_ref
+where (f.subject is null or f.due_clock <= $wall) and k.pull_uri is null
+  and (p.patch_ref like 'blob:%' and c.pds is not null or p.patch_ref like 'inline:%'
+    or p.patch_ref like 'compare:%' and r.knot is not null)
+"""
+
+
+RECORDS = """
+select n.uri, max_by(e.body, e.event_seq) as body
+from {events} e join (select unnest(?) as uri, unnest(?) as did, unnest(?) as cid) n on (e.did, e.cid) = (n.did, n.cid)
+where 'at://' || e.did || '/' || e.collection || '/' || e.rkey = n.uri group by n.uri
+"""
+
+
+# Kept texts that git did not answer about yet; without a file there is nothing to compare any more.
+NOT_COMPARED = """
+select k.sha256, any_value(k.state) as state, coalesce(any_value(f.attempts), 0) as attempts
+from patches k join pull_requests p using (pull_uri)
+left join fetches f on f.kind = 'git_reading' and f.subject = k.sha256
+where k.git_reading is null and k.sha256 is not null and (f.subject is null or f.due_clock <= ?)
+group by k.sha256 order by attempts, max(p.seen_at) desc, k.sha256 limit 500
+"""
+COMPARED = "update patches set git_reading = ?, git_line = ? where sha256 = ? and git_reading is null"
+
+
+def due_patches(settled_since: datetime) -> Due:
+    """The patches that are due; of merged pull requests those that were settled since then."""
+    return Due(DUE_PATCHES, {"settled_since": settled_since, "most_settled": SETTLED, "most_earlier": EARLIER})
+
+
+def add_records(rows: Rows, chunk: list[dict[str, Any]]) -> None:
+    """Give each row that `needs_record` the text of its pull request's record in the log; None to the others."""
+    wanted = [row for row in chunk if row["needs_record"]]
+    params = [[row[name] for row in wanted] for name in ("pull_uri", "did", "record_cid")]
+    found = {row["uri"]: row["body"] for row in read_log(rows, RECORDS, params)} if wanted else {}
+    for row in chunk:
+        row["record"] = found.get(row["pull_uri"]) if row["needs_record"] else None
+
+
+def logged_fields(record: str | None, texts: LongTexts) -> dict[str, Any]:
+    """The fields of a record as `add_records` gives it; none where it cannot be read any more."""
+    try:
+        return msgspec.json.decode(texts.read(record or "{}"), type=dict[str, Any])
+    except (msgspec.MsgspecError, TextLost):
+        return {}
+
+
+def _inline_patch(row: Row, texts: LongTexts) -> bytes:
+    """The patch inside a pull request's record; FetchProblem where the log no longer has it."""
+    patch = logged_fields(row["record"], texts).get("patch")
+    if not isinstance(patch, str):
+        raise FetchProblem("the record that carried the patch is not in the log any more")
+    return patch.encode(errors="replace")
+
+
+def fetch_patches(
+    store: Store, fetcher: Fetcher, folder: Path, limit: int, wall: Wall, settled_since: datetime = datetime.max
+) -> int:
+    """Fetch, or read from the record, and keep the patches that are due; returns how many were."""
+
+    def ask(row: Row) -> Row:
+        try:
+            data = _patch_bytes(fetcher, row, limit, store.long_texts)
+        except FetchProblem as problem:
+            if not problem.too_large:
+                raise
+            return _patch_row(row, Patch("", "oversized", None, 0, 0, 0), None, folder)
+        patch = read_patch(data, limit)
+        return _patch_row(row, patch, _git_reading(patch, unpack(data, limit)[0], closing(fetcher)), folder)
+
+    return fetch(store, fetcher, wall, Kind("patch", due_patches(settled_since), ask, _write_patches, fill=add_records))
+
+
+def _patch_bytes(fetcher: Fetcher, row: Row, limit: int, texts: LongTexts) -> bytes:
+    """What a round's reference names. Raises FetchProblem."""
+    kind, _, name = row["patch_ref"].partition(":")
+    if kind == "inline":
+        return _inline_patch(row, texts)
+    if kind == "compare":
+        base, _, head = name.partition("..")
+        return compare(fetcher, row["knot"], row["repository"], base, head, limit)
+    return blob(fetcher, row["pds"], row["did"], name, limit)
+
+
+def _git_reading(patch: Patch, text: bytes, watch: Watch) -> GitReading | None:
+    """How git reads the bytes as they came; a text that was cut is not compared."""
+    return GitReading("refused") if patch.state == "oversized" else compare_with_git(text, watch)
+
+
+def compare_kept(store: Store, fetcher: Fetcher, folder: Path) -> int:
+    """Compare kept patches that git did not answer about yet with its reading, the newest first; returns how many.
+
+    They were kept by an older version, or while git was not there. One without an answer is tried again later, each
+    time after twice as long, and one turn ends after two of them.
+    """
+    ends, now = time.monotonic() + COMPARE_SECONDS, store.wall()
+    with store.read() as rows:
+        waiting = rows.rows(NOT_COMPARED, [now])
+    readings: dict[str, GitReading] = {}
+    unanswered: list[Row] = []
+    for row in waiting:
+        if time.monotonic() > ends or len(unanswered) == UNANSWERED:
+            break
+        reading = _kept_reading(row, folder, closing(fetcher))
+        if reading is not None:
+            readings[row["sha256"]] = reading
+        elif fetcher.closed or not _has_git():
+            break
+        else:
+            unanswered.append(row)
+    if readings or unanswered:
+        with store.write() as txn:
+            _write_readings(txn, readings)
+            txn.upsert("fetches", [_later(row, store.wall()) for row in unanswered])
+    return len(readings)
+
+
+def _has_git() -> bool:
+    try:
+        return bool(program())
+    except FetchProblem:
+        return False
+
+
+def _write_readings(txn: Transaction, readings: Mapping[str, GitReading]) -> None:
+    for sha256, reading in readings.items():
+        txn.execute(COMPARED, [reading.state, reading.line, sha256])
+    if readings:
+        txn.execute("delete from fetches where kind = 'git_reading' and subject in (select unnest(?))", [[*readings]])
+        txn.inputs_changed()
+
+
+def _later(row: Row, now: datetime) -> dict[str, object]:
+    """The row of `fetches` that says when git is asked about this text again."""
+    attempts = row["attempts"] + 1
+    return {
+        "kind": "git_reading",
+        "subject": row["sha256"],
+        "outcome": "failed",
+        "reason": "git gave no answer about this text",
+        "attempts": attempts,
+        "due_clock": now + doubled(attempts),
+        "fetched_clock": now,
+    }
+
+
+def _kept_reading(row: Row, folder: Path, watch: Watch) -> GitReading | None:
+    """As GitReading says; of a text that was cut, or is not there any more, that git cannot read it."""
+    if row["state"] == "oversized":
+        return GitReading("refused")
+    try:
+        return compare_with_git(load_patch(folder, row["sha256"]).encode(), watch)
+    except PatchProblem:
+        return GitReading("refused")
+
+
+def _patch_row(row: Row, patch: Patch, reading: GitReading | None, folder: Path) -> dict[str, object]:
+    """Keep the text of a patch and say so as a row of `patches`."""
+    return {
+        "pull_uri": row["pull_uri"],
+        "patch_ref": row["patch_ref"],
+        "patch_id": patch.patch_id,
+        "sha256": store_patch(folder, patch.text),
+        "bytes": len(patch.text.encode()),
+        "files": patch.files,
+        "added": patch.added,
+        "removed": patch.removed,
+        "state": patch.state,
+        "proves": patch.proves,
+        "series": list(patch.series),
+        "change_ids": list(patch.change_ids),
+        "git_reading": reading.state if reading else None,
+        "git_line": reading.line if reading else None,
+    }
+
+
+def _write_patches(txn: Transaction, found: Sequence[Found[Row]]) -> None:
+    rows = [one.answer for one in found if not isinstance(one.answer, FetchProblem)]
+    txn.upsert("patches", rows)
+    if rows:
+        txn.inputs_changed()

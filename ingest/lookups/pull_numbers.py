@@ -1,0 +1,171 @@
+"""The number of a pull request on the forge's own site, which no record has: read from the site's pages, one by one.
+
+Each watched repository's pages are walked upward from the last number that was found, at most one a second. A number
+is kept for good and never guessed: a page counts only where it names a pull request that is known to belong to that
+repository. `pullId` of the oldest records is its author's claim; the walk finds that page anyway, so nothing reads it.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from html.parser import HTMLParser
+from typing import Any
+
+from ingest.clock import doubled, waiting_time
+from ingest.errors import FetchProblem
+from ingest.http.fetcher import Fetcher
+from ingest.store.database import Store
+
+PAUSE_SECONDS = 1.0  # between two pages
+PAGES_A_RUN = 30
+GAP = 3  # numbers in a row without a page after which the walk ends for now
+PAGE_LIMIT = 4_000_000  # bytes: a page shows the whole diff
+TAGS, TAG_BYTES = 100, 4_000  # of one page that are looked at
+
+DUE_WALKS = """
+with missing as (
+  select p.repository_id, max(p.seen_at) as seen_at from pull_requests p
+  anti join pull_pages using (pull_uri) where p.deleted_at is null group by p.repository_id
+)
+select r.repository_id, r.repo_key as subject, r.name, c.did, case when c.handle_verified then c.handle end as handle,
+  coalesce(w.number, 0) as number, coalesce(f.attempts, 0) as attempts
+from repositories r
+join watched_repositories using (repository_id)
+join contributors c on c.contributor_id = r.owner_id
+join missing m using (repository_id)
+left join page_walks w using (repository_id)
+left join fetches f on f.kind = 'pages' and f.subject = r.repo_key
+where r.deleted_at is null and r.name is not null
+  and (f.subject is null or f.due_clock <= $wall or f.outcome = 'found' and f.fetched_clock < m.seen_at)
+order by f.fetched_clock nulls first, r.repository_id
+"""
+_OWNER = re.compile(r"[A-Za-z0-9.:-]{1,253}")
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
+_MARK = re.compile(rb"data-aturi|at-uri-panel")
+
+
+@dataclass
+class _Walk:
+    """How far one walk came: `found` maps at-uris to numbers, `problem` says what ended it before the last page."""
+
+    number: int
+    found: dict[str, int] = field(default_factory=dict)
+    asked: int = 0
+    problem: FetchProblem | None = None
+    ended: bool = False  # no page beyond
+
+
+def read_pages(store: Store, fetcher: Fetcher, appview_url: str, pages: int = PAGES_A_RUN) -> int:
+    """Walk on in the repositories that have pull requests without a number; returns how many pages were asked for.
+
+    Takes over a second a page. Raises nothing: a site that cannot be asked is left alone as other peers are.
+    """
+    with store.read() as rows:
+        due = rows.rows(DUE_WALKS, {"wall": store.wall()})
+    asked = 0
+    for row in due:
+        if asked >= pages or fetcher.closed:
+            break
+        if not (_NAME.fullmatch(row["name"]) and _OWNER.fullmatch(row["handle"] or row["did"])):
+            continue
+        base = f"{appview_url}/{row['handle'] or row['did']}/{row['name']}/pulls/"
+        walk = _walk(fetcher, base, row["number"], pages - asked)
+        asked += walk.asked
+        _keep(store, row, base, walk)
+    return asked
+
+
+def _walk(fetcher: Fetcher, base: str, number: int, pages: int) -> _Walk:
+    """Ask for page after page until none follows, something fails or so many were asked for."""
+    walk, missing = _Walk(number), 0
+    while walk.asked < pages and not walk.ended:
+        at = walk.number + missing + 1
+        walk.asked += 1
+        try:
+            fetcher.rest(PAUSE_SECONDS)
+            uri = named_uri(fetcher.get(f"{base}{at}", PAGE_LIMIT))
+        except FetchProblem as problem:
+            if not (problem.absent or problem.too_large):
+                walk.problem = problem
+                return walk
+            if problem.absent:
+                missing += 1
+                walk.ended = missing > GAP
+                continue
+            uri = None
+        walk.number, missing = at, 0
+        if uri:
+            walk.found.setdefault(uri, at)
+    return walk
+
+
+def _keep(store: Store, row: Mapping[str, Any], base: str, walk: _Walk) -> None:
+    """Write what a walk found, how far it came and when to go on."""
+    if walk.problem and walk.problem.closed and not walk.found:
+        return
+    now: datetime = store.wall()
+    with store.write() as txn:
+        sql = "select pull_uri from pull_requests where repository_id = ? and pull_uri in (select unnest(?))"
+        known = [one["pull_uri"] for one in txn.rows(sql, [row["repository_id"], list(walk.found)])]
+        pages = [{"pull_uri": uri, "number": walk.found[uri], "url": f"{base}{walk.found[uri]}"} for uri in known]
+        txn.append_new("pull_pages", pages)
+        txn.upsert("page_walks", [{"repository_id": row["repository_id"], "number": walk.number}])
+        txn.upsert(
+            "fetches", [{"kind": "pages", "subject": row["subject"], "fetched_clock": now, **_outcome(row, walk, now)}]
+        )
+
+
+def _outcome(row: Mapping[str, Any], walk: _Walk, now: datetime) -> dict[str, object]:
+    """Go on at once where there may be more, later each time where the walk came to its end without anything new."""
+    moved = walk.number > row["number"]
+    attempts = 0 if moved else row["attempts"] + 1
+    if walk.problem:
+        wait = waiting_time(max(attempts, 1), walk.problem)
+        return {"outcome": "failed", "reason": str(walk.problem), "attempts": attempts, "due_clock": now + wait}
+    due = now + doubled(max(attempts, 1)) if walk.ended else now
+    return {"outcome": "found", "reason": None, "attempts": attempts, "due_clock": due}
+
+
+def named_uri(page: bytes) -> str | None:
+    """The at-uri that a pull request's page says it shows: the one in its own panel, else the only one on the page.
+
+    Only the tags around the two attributes are parsed, at most 100: a page may be megabytes of somebody's diff.
+    """
+    listed: list[str] = []
+    in_panel = False
+    for attributes in _tags(page):
+        in_panel = in_panel or attributes.get("id") == "at-uri-panel"
+        uri = attributes.get("data-aturi")
+        if uri and in_panel:
+            return uri[:TAG_BYTES]
+        listed += [uri] if uri else []
+    return listed[0] if len(set(listed)) == 1 else None
+
+
+def _tags(page: bytes) -> Iterator[dict[str, str | None]]:
+    """The attributes of each start tag that carries one of the marks, in order."""
+    ends = 0
+    for count, mark in enumerate(_MARK.finditer(page)):
+        if count >= TAGS:
+            return
+        start = page.rfind(b"<", max(ends, mark.start() - TAG_BYTES), mark.start())
+        end = page.find(b">", mark.end(), mark.end() + TAG_BYTES)
+        if start < 0 or end < 0:
+            continue
+        ends = end + 1
+        reader = _Reader()
+        reader.feed(page[start:ends].decode("utf-8", "replace"))
+        yield from reader.found[:1]
+
+
+class _Reader(HTMLParser):
+    """Collects the attributes of start tags."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.found: list[dict[str, str | None]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Take one start tag; of an attribute given twice the first counts, as in browsers."""
+        self.found.append(dict(reversed(attrs)))

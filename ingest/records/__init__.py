@@ -1,0 +1,1 @@
+"""Record types, and the event log turned into typed tables."""

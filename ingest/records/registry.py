@@ -1,0 +1,327 @@
+"""The one registry of record types: from NSID to the table its rows go to and the reader that makes them.
+
+To add a record type add one entry here. Records are hostile: what cannot be understood raises Unreadable with the
+reason, and the caller keeps it as a dead letter; fields and values that an entry does not name are counted
+(ingest/records/unknown.py). Shapes: facts/tangled.md §1.1 and §1.3.
+
+The building blocks of the registry (ingest/records/registry.py): what one entry is, and the families of like entries.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from ingest.atproto.syntax import NAMESPACE
+from ingest.records import columns as c
+from ingest.records import declarations
+from ingest.records.columns import Column, SmallRecord
+from ingest.records.fields import AT_URI, CID, DID, Event, Unreadable, decode, identifier, items, mapping, moment, text
+from ingest.records.fields import written_at as written_at
+from ingest.records.shapes import (
+    NO_PATCH,
+    PullRecord,
+    RepositoryRecord,
+    Round,
+    StatusRecord,
+    VouchRecord,
+    read_pull,
+    read_repository,
+    read_status,
+    read_vouch,
+)
+
+Record = RepositoryRecord | PullRecord | StatusRecord | VouchRecord | SmallRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How one collection is read.
+
+    `table` is where its rows go; `fields` and `values` are what its records are known to carry at the top level.
+    """
+
+    table: str
+    read: Callable[[Mapping[str, Any], Event], Record] = field(repr=False)
+    fields: frozenset[str]
+    values: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+def known(*names: str) -> frozenset[str]:
+    """These field names, and those that every record may carry."""
+    return frozenset({"$type", "createdAt", *(word for name in names for word in name.split())})
+
+
+def one_of(**values: str) -> Mapping[str, frozenset[str]]:
+    """The words that these fields may hold."""
+    return {name: frozenset(told.split()) for name, told in values.items()}
+
+
+def small(
+    table: str,
+    fields: str,
+    values: Mapping[str, frozenset[str]] = MappingProxyType({}),
+    dated: tuple[str, ...] = ("createdAt",),
+    **columns: Column,
+) -> Kind:
+    """A kind whose rows are its columns, with author, CID and times beside them."""
+    return Kind(table, c.reader(dated, columns), known(fields, *dated), values)
+
+
+NOTHING = c.always(None)
+
+
+def comment(form: str, fields: str, subject: Column, revision: Column = NOTHING, number: Column = NOTHING) -> Kind:
+    """The three comment records; the older two have no revision and no round."""
+    return small(
+        "comments",
+        f"body replyTo mentions references {fields}",
+        form=c.always(form),
+        subject_uri=c.needed(subject, "a comment on nothing that can be read"),
+        subject_cid=revision,
+        body=c.markdown,
+        reply_to=c.uri("replyTo"),
+        round=number,
+    )
+
+
+def collaborator(form: str, fields: str, subject: Column) -> Kind:
+    """A collaborator record, an invite or an acceptance; where it does not name the repository, nothing is guessed."""
+    return small(
+        "collaborators",
+        f"repo {fields}",
+        form=c.always(form),
+        repository=c.named_repository("repo", "repoDid"),
+        subject=c.needed(subject, "a collaboration with nobody that can be read"),
+    )
+
+
+def server(kind: str) -> Kind:
+    """A claim to run a knot or spindle, whose host is the record key."""
+    host = c.needed(c.key_matching(c.HOST), "a server whose record key is not a host name")
+    return small("servers", "", kind=c.always(kind), host=host)
+
+
+def member(kind: str, place: str) -> Kind:
+    """A member of a knot or spindle; some records name them in the key only (facts/tangled.md §1.1)."""
+    somebody = c.first(c.did("subject"), c.key_matching(DID))
+    return small(
+        "server_members",
+        f"subject {place}",
+        kind=c.always(kind),
+        host=c.matching(place, c.HOST),
+        subject=c.needed(somebody, "a membership of nobody that can be read"),
+    )
+
+
+def declaration(name: str) -> Kind:
+    """One of our own records, as its lexicon describes it."""
+    read, fields = declarations.read_declaration(name), declarations.properties(name)
+    return Kind("declarations", read, known(*fields), declarations.known_values(name))
+
+
+__all__ = [
+    "AT_URI",
+    "CID",
+    "DID",
+    "NO_PATCH",
+    "Event",
+    "PullRecord",
+    "RepositoryRecord",
+    "Round",
+    "SmallRecord",
+    "StatusRecord",
+    "Unreadable",
+    "VouchRecord",
+    "identifier",
+    "items",
+    "mapping",
+    "moment",
+    "text",
+    "written_at",
+]
+
+REPOSITORY = "sh.tangled.repo"
+PULL = "sh.tangled.repo.pull"
+STATUS = "sh.tangled.repo.pull.status"
+VOUCH = "sh.tangled.graph.vouch"
+# The domain of an NSID, reversed: at least two labels, 253 characters (atproto.com/specs/nsid), room for the name.
+AUTHORITY = re.compile(r"(?=.{3,200}$)[a-z]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)+")
+
+TANGLED: Mapping[str, Kind] = {
+    REPOSITORY: Kind(
+        "repositories",
+        read_repository,
+        known("name knot spindle description website topics source labels repoDid addedAt owner"),
+    ),
+    PULL: Kind(
+        "pull_requests",
+        read_pull,
+        known(
+            "title body rounds versions source target mentions references dependentOn blobs",
+            "patch patchBlob targetRepo targetBranch pullId sourceRepo",
+        ),
+    ),
+    STATUS: Kind("statuses", read_status, known("pull status"), one_of(status="open closed merged")),
+    VOUCH: Kind("vouches", read_vouch, known("kind reason evidences"), one_of(kind="vouch denounce")),
+    "sh.tangled.feed.comment": comment(
+        "feed",
+        "subject pullRoundIdx",
+        c.uri("subject"),
+        c.inside("subject", c.matching("cid", CID)),
+        c.number("pullRoundIdx"),
+    ),
+    "sh.tangled.repo.pull.comment": comment("pull", "pull", c.uri("pull")),
+    "sh.tangled.repo.issue.comment": comment("issue", "issue", c.uri("issue")),
+    "sh.tangled.repo.issue": small(
+        "issues",
+        "repo repoDid title body blobs mentions references issueId owner",
+        repository=c.needed(c.named_repository("repo", "repoDid"), "an issue without a readable repository"),
+        title=c.words("title", 300, ""),
+        body=c.words("body", 20_000, ""),
+    ),
+    "sh.tangled.repo.issue.state": small(
+        "issue_states",
+        "issue state",
+        one_of(state="open closed"),
+        issue_uri=c.needed(c.uri("issue"), "a state of no issue that can be read"),
+        state=c.needed(c.state("state"), "an issue's state without a readable word"),
+        back_written=c.back_written("issue"),
+    ),
+    "sh.tangled.graph.follow": small(
+        "follows", "subject", subject=c.needed(c.did("subject"), "a follow of nobody that can be read")
+    ),
+    "sh.tangled.feed.star": small(
+        "stars",
+        "subject subjectDid",
+        subject=c.needed(
+            c.first(
+                c.inside("subject", c.did("did")),
+                c.uri("subject"),
+                c.did("subject"),
+                c.did("subjectDid"),
+            ),
+            "a star for nothing that can be read",
+        ),
+    ),
+    "sh.tangled.feed.reaction": small(
+        "reactions",
+        "subject reaction",
+        one_of(reaction="👍 👎 😆 🎉 🫤 ❤️ 🚀 👀"),
+        subject_uri=c.needed(c.uri("subject"), "a reaction to nothing that can be read"),
+        reaction=c.needed(c.words("reaction", 32), "a reaction that does not say which"),
+    ),
+    "sh.tangled.label.definition": small(
+        "label_definitions",
+        "name valueType scope color multiple",
+        name=c.needed(c.words("name", 200), "a label without a name"),
+        value_type=c.value_type,
+    ),
+    "sh.tangled.label.op": small(
+        "label_operations",
+        "subject add delete",
+        dated=("performedAt", "createdAt"),
+        subject_uri=c.needed(c.uri("subject"), "labels on nothing that can be read"),
+        added=c.pairs("add", 100),
+        removed=c.pairs("delete", 100),
+    ),
+    "sh.tangled.repo.collaborator": collaborator("collaborator", "subject repoDid", c.did("subject")),
+    "sh.tangled.repo.collaboratorInvite": collaborator(
+        "invite", "subject", c.first(c.key_matching(DID), c.did("subject"))
+    ),
+    "sh.tangled.repo.collaboratorAcceptance": collaborator("acceptance", "subject invite", c.author),
+    "sh.tangled.knot": server("knot"),
+    "sh.tangled.spindle": server("spindle"),
+    "sh.tangled.knot.member": member("knot", "domain"),
+    "sh.tangled.spindle.member": member("spindle", "instance"),
+    "sh.tangled.actor.profile": small(
+        "profiles",
+        "avatar description links stats bluesky location pinnedRepositories pronouns preferredHandle",
+        description=c.words("description", 2560, ""),
+        links=c.listed("links", 5, c.WEB_LINK),
+        bluesky=c.flag("bluesky"),
+        location=c.words("location", 400),
+        pronouns=c.words("pronouns", 40),
+        preferred_handle=c.matching("preferredHandle", c.HANDLE),
+        pinned=c.listed("pinnedRepositories", 6, AT_URI),
+    ),
+    "sh.tangled.publicKey": small(
+        "public_keys",
+        "key name",
+        dated=("createdAt", "created"),
+        name=c.words("name", 300, ""),
+        key=c.needed(c.whole("key", 16_384), "a public key without a readable key"),
+    ),
+    "sh.tangled.string": small(
+        "strings",
+        "filename description contents",
+        filename=c.needed(c.words("filename", 300), "a string without a file name"),
+        description=c.words("description", 1000, ""),
+    ),
+    "sh.tangled.repo.artifact": small(
+        "artifacts",
+        "name repo repoDid tag artifact",
+        repository=c.needed(c.named_repository("repo", "repoDid"), "an artifact without a readable repository"),
+        name=c.needed(c.words("name", 300), "an artifact without a name"),
+        tag=c.inside("tag", c.words("$bytes", 64)),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Registry:
+    """Every record type by NSID, Sunstead's own under the operator's authority."""
+
+    kinds: Mapping[str, Kind]
+    own: frozenset[str]
+
+    def is_ours(self, collection: str) -> bool:
+        """Whether the author of such a record is a contributor here."""
+        return collection.startswith(NAMESPACE) or collection in self.own
+
+    def people_named(self, did: str, collection: str, rkey: str) -> tuple[str, ...]:
+        """The people a record makes known: its author and, for a vouch, the subject."""
+        if not self.is_ours(collection):
+            return ()
+        return (did, rkey) if collection == VOUCH and identifier(DID, rkey) else (did,)
+
+    def wanted_collections(self) -> list[str]:
+        """What a stream or a backfill is asked for."""
+        return [f"{NAMESPACE}*", *sorted(self.own)]
+
+    def known_fields(self, collection: str) -> frozenset[str] | None:
+        """The fields that such a record is known to carry at its top level; None for an unknown collection."""
+        kind = self.kinds.get(collection)
+        return kind.fields if kind else None
+
+    def read(self, event: Event) -> Record:
+        """What a created or updated record of a registered collection says; raises Unreadable with the reason."""
+        return self.kinds[event.collection or ""].read(decode(event.body, "a record"), event)
+
+
+def build_registry(authority: str) -> Registry:
+    """The registry with Sunstead's own records under `authority`; ValueError where that is no name of one's own."""
+    if not AUTHORITY.fullmatch(authority) or f"{authority}.".startswith(NAMESPACE):
+        raise ValueError(f"{authority!r} is not a domain of yours, reversed, such as com.example")
+    own = {f"{authority}.{name}": declaration(name) for name in declarations.KINDS}
+    return Registry(MappingProxyType({**TANGLED, **own}), frozenset(own))
+
+
+DEFAULT_AUTHORITY = declarations.PLACEHOLDER
+REGISTRY = build_registry(DEFAULT_AUTHORITY)  # where no operator chose: tests, demo and recordings
+
+
+def wanted_collections(authority: str) -> list[str]:
+    """What a stream is asked for where our own records stand under this authority."""
+    return build_registry(authority).wanted_collections()
+
+
+def known_fields(collection: str, registry: Registry = REGISTRY) -> frozenset[str] | None:
+    """As Registry.known_fields."""
+    return registry.known_fields(collection)
+
+
+def read(event: Event, registry: Registry = REGISTRY) -> Record:
+    """As Registry.read."""
+    return registry.read(event)

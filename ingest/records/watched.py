@@ -1,0 +1,174 @@
+"""Which repositories are watched and who maintains them."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from ingest.records.fields import AT_URI, DID
+from ingest.records.registry import REPOSITORY
+from ingest.records.repositories import Repositories, logged_record, standing_records
+from ingest.store.database import Store
+from ingest.store.transaction import Rows, Transaction
+
+REVIEWS = ("off", "deterministic", "claude")  # who reads changes besides: nobody, the scanners' verdict, Claude
+
+
+class UnknownRepository(ValueError):
+    """No repository of that name is known; the message says what to do."""
+
+
+def watch_everything(store: Store, now: datetime) -> int:
+    """Watch every repository whose record was seen, as a recording is all ours; returns how many are new."""
+    with store.write() as txn:
+        added = txn.rows(
+            "insert into watched_repositories select repository_id, 'deterministic', coalesce(seen_at, ?) "
+            "from repositories anti join watched_repositories using (repository_id) where owner_id is not null "
+            "returning repository_id",
+            [now],
+        )
+        if added:
+            txn.inputs_changed()
+    return len(added)
+
+
+def find_repository(rows: Rows, name: str) -> int | None:
+    """Number of the repository with this DID, at-uri of its record, or OWNER/NAME (OWNER a DID or verified handle)."""
+    if DID.fullmatch(name) or AT_URI.fullmatch(name):
+        return rows.value("select repository_id from repository_aliases where alias = ?", [name])
+    owner, _, short = name.partition("/")
+    return rows.value(
+        "select r.repository_id from repositories r join contributors c on c.contributor_id = r.owner_id "
+        "where (c.did = ? or (c.handle = ? and c.handle_verified)) and r.name = ? and r.deleted_at is null",
+        [owner, owner, short],
+    )
+
+
+def is_known(rows: Rows, name: str) -> bool:
+    """Whether a repository of this name is here and, unless it is named by its DID alone, its owner's record too."""
+    number = find_repository(rows, name)
+    if number is None or DID.fullmatch(name):
+        return number is not None
+    return rows.value("select owner_id from repositories where repository_id = ?", [number]) is not None
+
+
+def add_maintainer(store: Store, did: str, repositories: Sequence[str], now: datetime) -> list[str]:
+    """Make a person maintainer of these repositories (of the site where none is named) and watch them.
+
+    Whoever is named as the owner, by OWNER/NAME or by the at-uri of a record, becomes the owner of the DID that their
+    record names, even if somebody else claimed it before; of two who are named so for one DID, the one named last.
+    Returns the repositories' keys; raises UnknownRepository, with nothing changed, where one is not known.
+    """
+    with store.write() as txn:
+        for name in repositories:
+            _heed(txn, name)
+        numbers = [_known(txn, name) for name in repositories] or [0]
+        person = txn.person_ids([did])[did]
+        for number in numbers:
+            txn.upsert("maintainers", [{"contributor_id": person, "repository_id": number}])
+            if number:
+                _watch(txn, number, now)
+        txn.inputs_changed()
+        sql = "select repo_key from repositories where repository_id in (select unnest(?)) order by repo_key"
+        return [row["repo_key"] for row in txn.rows(sql, [numbers])]
+
+
+def watch_repository(store: Store, name: str, now: datetime) -> None:
+    """Watch a repository on the operator's word, as `add_maintainer` does; again is harmless.
+
+    Raises UnknownRepository, with nothing changed, where it is not known.
+    """
+    with store.write() as txn:
+        number = _known(txn, name)
+        _heed(txn, name)
+        if _watch(txn, number, now):
+            txn.inputs_changed()
+
+
+def records_of(store: Store, keys: Sequence[str]) -> list[str]:
+    """The at-uris of the records that describe the repositories with these keys and an owner."""
+    with store.read() as rows:
+        numbers = [_known(rows, key) for key in keys]
+        return [uri for number in numbers if (uri := _record_uri(rows, number))]
+
+
+def set_review(store: Store, repositories: Sequence[str], review: str) -> list[str]:
+    """From now on changes of these watched repositories are read so; returns the repositories' keys.
+
+    `review` is one of REVIEWS. Raises UnknownRepository, with nothing changed, where one is not known or not watched.
+    """
+    if review not in REVIEWS:
+        raise ValueError(f"review is one of {', '.join(REVIEWS)}, not {review!r}")
+    with store.write() as txn:
+        numbers = [_known(txn, name) for name in repositories]
+        changed = txn.rows(
+            "update watched_repositories set review = ? where repository_id in (select unnest(?)) "
+            "returning repository_id",
+            [review, numbers],
+        )
+        missing = set(numbers) - {row["repository_id"] for row in changed}
+        if missing:
+            name = next(name for name, number in zip(repositories, numbers, strict=True) if number in missing)
+            raise UnknownRepository(f"{name[:200]} is not watched: add_maintainer with --repo has it watched.")
+        txn.inputs_changed()
+        sql = "select repo_key from repositories where repository_id in (select unnest(?)) order by repo_key"
+        return [row["repo_key"] for row in txn.rows(sql, [numbers])]
+
+
+def set_maintainer(store: Store, did: str, repo_key: str, is_maintainer: bool) -> None:
+    """Make a person a maintainer of one repository, or of the site (""), or no maintainer; again is harmless.
+
+    Raises UnknownRepository, with nothing changed, where the repository is not known.
+    """
+    with store.write() as txn:
+        number = _known(txn, repo_key) if repo_key else 0
+        if is_maintainer:
+            row = {"contributor_id": txn.person_ids([did])[did], "repository_id": number}
+            changed = txn.append_new("maintainers", [row])
+        else:
+            changed = txn.value(
+                "delete from maintainers where repository_id = ? and contributor_id in "
+                "(select contributor_id from contributors where did = ?)",
+                [number, did],
+            )
+        if changed:
+            txn.inputs_changed()
+
+
+def _watch(txn: Transaction, number: int, now: datetime) -> bool:
+    """Watch it from now on unless it is watched; whether it is new."""
+    if txn.value("select count(*) from watched_repositories where repository_id = ?", [number]):
+        return False
+    txn.append("watched_repositories", [{"repository_id": number, "review": "deterministic", "watched_at": now}])
+    return True
+
+
+def _heed(txn: Transaction, name: str) -> None:
+    """Take the operator's word that the repository's owner is who this name says; a bare DID says nothing of it."""
+    number = _known(txn, name)
+    if DID.fullmatch(name):
+        return
+    uri = name if AT_URI.fullmatch(name) else _record_uri(txn, number)
+    found = logged_record(txn, standing_records(txn, [uri]).get(uri))
+    if found and found[1].repo_did:
+        event, record = found
+        repositories = Repositories(txn, [uri, record.repo_did or ""])
+        repositories.outrank(event, record, txn.person_ids([event.did])[event.did])
+        repositories.write()
+
+
+def _record_uri(rows: Rows, number: int) -> str:
+    """The at-uri of the record that describes a repository with an owner."""
+    sql = (
+        "select 'at://' || did || ? || rkey from repositories "
+        "join contributors on contributor_id = owner_id where repository_id = ?"
+    )
+    return rows.value(sql, [f"/{REPOSITORY}/", number])
+
+
+def _known(rows: Rows, name: str) -> int:
+    number = find_repository(rows, name)
+    if number is None:
+        raise UnknownRepository(
+            f"{name[:200]} is not known yet: name it as OWNER/NAME or by the at-uri of its record, "
+            "and let the worker run until that record has arrived."
+        )
+    return number

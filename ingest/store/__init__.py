@@ -1,0 +1,1 @@
+"""The one DuckDB file: transactions, contributor numbers, tombstones, snapshots."""

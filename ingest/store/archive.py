@@ -1,0 +1,325 @@
+"""The older part of the event log: Parquet files below STAGING_DIR, each noted in `event_segments`.
+
+A row lies in the table or in one noted file, never in both and never in neither: the file is written whole, made
+durable and renamed first, then one transaction notes it and deletes its rows. A kill in between leaves a file that is
+not noted, which the next run removes. Segments are ordered by collection and DID, so that a look-up reads few rows.
+
+Archived rows of a snapshot whose file is gone, since a later state wrote them into another: found and written again.
+
+A file of the archive is replaced when it is filled up or when a person is erased from it. So a later file holds the
+same rows under the same numbers, without what was erased since.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from ingest.atproto.syntax import IS_TID
+from ingest.clock import from_microseconds, to_microseconds
+from ingest.files import sync
+from ingest.store.database import Store
+from ingest.store.long_texts import IS_REFERENCE
+from ingest.store.transaction import Params, Rows, Transaction
+
+COLUMNS = (
+    "event_id, event_seq, source, kind, did, collection, rkey, operation, rev, cid, seen_at, late, body, loaded_clock"
+)
+SEGMENT_ROWS = 100_000  # at 700 bytes each 70 MB to sort
+GROUP_ROWS = 8192
+RETENTION = timedelta(days=30)  # how long the body of a deleted or replaced record is kept (DESIGN.md §3)
+COUNT = "select (select count(*) from events) + (select coalesce(sum(rows), 0)::bigint from event_segments)"
+RETENTION_EVERY = timedelta(hours=6)
+# Numbers never start again, wherever the rows went.
+LAST = """
+select greatest(max(event_seq), (select max(position_seq) from hops where name = 'derive'),
+  (select max(last_seq) from event_segments)) from events
+"""
+SUMMARY = f"""
+select count(*) as rows, min(event_seq) as first_seq, max(event_seq) as last_seq,
+  min(rev) filter ({IS_TID}) as low_rev, max(rev) filter ({IS_TID}) as high_rev,
+  count(*) filter (rev is null or not {IS_TID}) as unordered, min(seen_at) as low_seen_at, max(seen_at) as high_seen_at
+from {{rows}}
+"""
+# Derived rows that are too old, or beyond the number that stays in the table.
+DUE = """
+event_seq <= (select max(position_seq) from hops where name = 'derive') and (seen_at < ? or event_seq <= (
+  select coalesce(max(event_seq), 0) from (select event_seq from events order by event_seq desc offset ?)))
+"""
+# Bodies of records that a later event replaced or deleted; only what came to be of age since the last look is asked.
+REPLACED = f"""
+with log as (
+  select kind, did, collection, rkey, event_seq, seen_at, body is not null as has_body,
+    row(case when {IS_TID} then rev else '' end, event_seq) as place
+  from {{events}}
+), later as (
+  select did, collection, rkey, max(place) as place from log
+  where kind = 'commit' and seen_at <= $until and (seen_at > $since or event_seq > $seq) group by all
+)
+select event_seq from log join later using (did, collection, rkey) where has_body and log.place < later.place
+"""
+
+
+def archive(store: Store, folder: Path, days: float, rows: int, now: datetime) -> int:
+    """Move derived rows seen over `days` ago, and the oldest beyond `rows` rows, to files; returns how many.
+
+    The files lie in `events` below `folder` (STAGING_DIR). Bodies that were replaced 30 days ago are dropped.
+    """
+    with store.files:
+        adopt(store, folder)
+        moved = 0
+        while count := _move(store, folder / "events", now - timedelta(days=days), rows):
+            moved += count
+        if _drop_replaced(store, now - RETENTION):
+            sweep_texts(store)
+    return moved
+
+
+def adopt(store: Store, folder: Path) -> None:
+    """Find the files again where the folder was moved, and remove what a kill left there."""
+    place = folder / "events"
+    place.mkdir(parents=True, exist_ok=True)
+    with store.write() as txn:
+        for path in map(Path, _paths(txn)):
+            if path.parent != place and (place / path.name).exists():
+                txn.execute("update event_segments set path = ? where path = ?", [str(place / path.name), str(path)])
+        noted = set(_paths(txn))
+    for path in place.iterdir():
+        if str(path) not in noted and path.suffix in (".parquet", ".partial"):
+            path.unlink()
+
+
+def rewrite(store: Store, predicate: str, params: Sequence[object] = (), redact: bool = False) -> int:
+    """Drop the archived rows that fit a SQL predicate, or only their bodies; returns how many rows.
+
+    One transaction a file, repeatable after a kill; the old files are gone when it returns. For rows in the table the
+    caller sees to it. The predicate is code, never data: what it compares with comes as `params`.
+    """
+    with store.read() as rows:
+        paths = _paths(rows)
+    return sum(_rewrite_one(store, Path(path), predicate, params, redact) for path in paths)
+
+
+def recount(store: Store) -> None:
+    """Note how many rows each file has, where an erasure took some out of it."""
+    with store.write() as txn:
+        for path in filter(os.path.isfile, _paths(txn)):
+            rows = txn.value(f"select count(*) from read_parquet({_quoted(path)})")
+            txn.execute("update event_segments set rows = ? where path = ?", [rows, path])
+
+
+def _rewrite_one(store: Store, path: Path, predicate: str, params: Sequence[object], redact: bool) -> int:
+    file = f"read_parquet({_quoted(str(path))})"
+    with store.write() as txn:
+        hits = txn.value(f"select count(*) from {file} where {predicate}", params)
+        if not hits:
+            return 0
+        kept = f"from {file} where ({predicate}) is not true"
+        if redact:
+            kept = f"select * replace (case when {predicate} then null else body end as body) from {file}"
+        _write_segment(txn, path.parent, kept, params)
+        txn.execute("delete from event_segments where path = ?", [str(path)])
+    path.unlink()
+    return hits
+
+
+def _move(store: Store, place: Path, before: datetime, rows: int) -> int:
+    """Move at most one file's worth; the newest file is filled up first, so that small ones do not add up."""
+    with store.write() as txn:
+        sql = f"select max(event_seq) as top, count(*) as n from (select event_seq from events where {DUE} {{limit}})"
+        unfilled = txn.row("select path, rows from event_segments where rows < ? limit 1", [SEGMENT_ROWS])
+        room = SEGMENT_ROWS - (unfilled["rows"] if unfilled else 0)
+        due = txn.row(sql.format(limit=f"order by event_seq limit {room}"), [before, rows])
+        if due is None or not due["n"]:
+            return 0
+        chosen = f"from events where {DUE} and event_seq <= {int(due['top'])}"
+        both = f" union all select {COLUMNS} from read_parquet({_quoted(unfilled['path'])})" if unfilled else ""
+        _write_segment(txn, place, f"select {COLUMNS} {chosen}{both}", [before, rows])
+        _keep_revisions(txn, chosen, [before, rows])
+        txn.execute(f"delete {chosen}", [before, rows])
+        if unfilled:
+            txn.execute("delete from event_segments where path = ?", [unfilled["path"]])
+    if unfilled:
+        Path(unfilled["path"]).unlink()
+    return due["n"]
+
+
+def _keep_revisions(txn: Transaction, chosen: str, params: Sequence[object]) -> None:
+    """Note how far repositories had come in rows that leave the table, from which it is read at the next start."""
+    collections = [row["collection"] for row in txn.rows(f"select distinct collection {chosen}", params)]
+    ours = [name for name in collections if name and txn.registry.is_ours(name)]
+    txn.execute(
+        "update contributors set archived_rev = greatest(archived_rev, gone.rev) from ("
+        f"select did, max(rev) as rev {chosen} and {IS_TID} and collection in (select unnest(?::varchar[]))"
+        " group by did) gone where gone.did = contributors.did",
+        [*params, ours],
+    )
+
+
+def _write_segment(txn: Transaction, place: Path, query: str, params: Sequence[object]) -> None:
+    """Write the rows of a query to a file of their own and note it; nothing for no rows."""
+    summary = txn.row(SUMMARY.replace("{rows}", f"({query})"), params)
+    if summary is None or not summary["rows"]:
+        return
+    path = free_path(place, f"{summary['first_seq']}-{summary['last_seq']}")
+    partial = path.with_suffix(".partial")
+    txn.execute(
+        f"copy (select {COLUMNS} from ({query}) order by collection nulls first, did, event_seq) "
+        f"to {_quoted(str(partial))} (format parquet, compression zstd, row_group_size {GROUP_ROWS})",
+        params,
+    )
+    sync(partial)
+    partial.rename(path)
+    sync(place)
+    txn.append("event_segments", [{"path": str(path), **summary}])
+
+
+def free_path(place: Path, name: str) -> Path:
+    """A name that no file has: DuckDB knows files by their path, and the old one is read until the commit."""
+    path, turn = place / f"{name}.parquet", 1
+    while path.exists():
+        turn += 1
+        path = place / f"{name}.{turn}.parquet"
+    return path
+
+
+def sweep_texts(store: Store) -> int:
+    """Remove the files of long texts that no row names any more; returns how many."""
+    with store.write() as txn:  # no text is written meanwhile whose row is not committed yet
+        if store.long_texts.is_empty():
+            return 0
+        log, is_long = events_at_hand(txn), IS_REFERENCE.format(column="body")
+        sql = f"select body from {log} where {is_long} union select body from dead_letters where {is_long}"
+        return store.long_texts.sweep(row["body"] for row in txn.rows(sql))
+
+
+def _drop_replaced(store: Store, until: datetime) -> int:
+    """Drop the bodies that were replaced or deleted up to then, four times a day; returns how many."""
+    with store.read() as rows:
+        looked = {row["name"]: row["position_seq"] for row in rows.rows("select name, position_seq from hops")}
+        since, seq = looked.get("retention_us", 0), looked.get("retention", 0)
+        if until < from_microseconds(since) + RETENTION_EVERY:  # it reads the keys of the whole log
+            return 0
+        last = rows.value(LAST) or 0
+        params = {"until": until, "since": from_microseconds(since), "seq": seq}
+        going = [row["event_seq"] for row in read_log(rows, REPLACED, params)]
+    if going:
+        rewrite(store, "event_seq in (select unnest(?::bigint[]))", [going], redact=True)
+    with store.write() as txn:
+        txn.execute("update events set body = null where event_seq in (select unnest(?::bigint[]))", [going])
+        positions = {"retention_us": max(since, to_microseconds(until)), "retention": last}
+        txn.upsert("hops", [{"name": n, "position_seq": p, "ran_clock": txn.wall()} for n, p in positions.items()])
+    return len(going)
+
+
+def all_events(rows: Rows, segments: str = "true", params: Sequence[object] = ()) -> str:
+    """A SQL table expression for the log's rows, in the table and in those files whose `event_segments` row fits.
+
+    Good for as long as nothing is archived: within a transaction, on a snapshot, or by way of `read_log`.
+    """
+    return _expression(_paths(rows, segments, params))
+
+
+def events_at_hand(rows: Rows) -> str:
+    """As `all_events`, without files that are missing: an erasure goes on where a drive lost some."""
+    return _expression([path for path in _paths(rows) if Path(path).is_file()])
+
+
+def _expression(paths: Sequence[str]) -> str:
+    if not paths:
+        return "events"
+    quoted = ", ".join(_quoted(path) for path in paths)
+    return f"(select {COLUMNS} from events union all select {COLUMNS} from read_parquet([{quoted}]))"
+
+
+def read_log(
+    rows: Rows, sql: str, params: Params = (), segments: str = "true", which: Sequence[object] = ()
+) -> list[dict[str, Any]]:
+    """Rows of a query over `{events}`; asked again where rows were moved to a file meanwhile."""
+    while True:
+        paths = _paths(rows, segments, which)
+        try:
+            found = rows.rows(sql.replace("{events}", all_events(rows, segments, which)), params)
+        except duckdb.IOException:
+            if _paths(rows, segments, which) == paths:
+                raise
+            continue
+        if _paths(rows, segments, which) == paths:
+            return found
+
+
+def _paths(rows: Rows, segments: str = "true", params: Sequence[object] = ()) -> list[str]:
+    sql = f"select path from event_segments where {segments} order by first_seq, path"
+    return [row["path"] for row in rows.rows(sql, params)]
+
+
+def _quoted(path: str) -> str:
+    escaped = path.replace("'", "''")
+    return f"'{escaped}'"
+
+
+FOUND = f"""
+select {COLUMNS} from read_parquet($files) where event_seq between $first and $last
+  and event_seq not in (select event_seq from events)
+qualify row_number() over (partition by event_seq) = 1 order by collection nulls first, did, event_seq
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A file that the snapshot names and that is gone, its rows, and how many of them were found elsewhere."""
+
+    name: str
+    rows: int
+    found: int
+
+
+def mend_segments(connection: duckdb.DuckDBPyConnection, folder: Path) -> list[Lost]:
+    """Have the store note its archive as it lies in `folder`; which files were gone. Raises OSError, duckdb.Error.
+
+    No file is changed or removed: the rows of one that is gone are written anew under its name.
+    """
+    noted = connection.execute("select path, first_seq, last_seq, rows from event_segments order by 2, 1").fetchall()
+    present = {path for path, *_ in noted if (folder / Path(path).name).is_file()}
+    others = [
+        str(path) for path in sorted(folder.glob("*.parquet")) if path.name not in {Path(p).name for p in present}
+    ]
+    lost: list[Lost] = []
+    for path, first, last, rows in noted:
+        place = folder / Path(path).name
+        if path in present:
+            connection.execute("update event_segments set path = ? where path = ?", [str(place), path])
+            continue
+        found = _write_again(connection, place, others, first, last)
+        lost.append(Lost(place.name, rows, found))
+        if found:
+            connection.execute("update event_segments set path = ?, rows = ? where path = ?", [str(place), found, path])
+        else:
+            connection.execute("delete from event_segments where path = ?", [path])
+    return lost
+
+
+def _write_again(
+    connection: duckdb.DuckDBPyConnection, place: Path, others: Sequence[str], first: int, last: int
+) -> int:
+    """Write the rows between two numbers that lie in other files to `place`; returns how many."""
+    given = {"files": [*others], "first": first, "last": last}
+    if not others:
+        return 0
+    connection.execute(f"create or replace temp table found_again as {FOUND}", given)
+    (rows,) = connection.execute("select count(*) from found_again").fetchone() or (0,)
+    if rows:
+        partial = place.with_suffix(".partial")
+        target = str(partial).replace("'", "''")
+        connection.execute(
+            f"copy found_again to '{target}' (format parquet, compression zstd, row_group_size {GROUP_ROWS})"
+        )
+        sync(partial)
+        partial.rename(place)
+        sync(place.parent)
+    connection.execute("drop table found_again")
+    return rows

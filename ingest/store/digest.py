@@ -1,0 +1,66 @@
+"""Equality of two stores, table by table: people by DID, no wall-clock times, durations or serial numbers.
+
+`scores` and `audit_draws` are left out: which intermediate judgements were made depends on how the stream was cut into
+batches; the current ones (`current_scores`, `current_decisions`) are compared entirely. `hops` and `fetches` are left
+out too, which only count work.
+"""
+
+import hashlib
+from datetime import datetime
+
+from ingest.atproto.syntax import IS_TID
+from ingest.store.archive import all_events
+from ingest.store.tombstones import NOBODY, PEOPLE
+from ingest.store.transaction import Rows
+
+LEFT_OUT = frozenset({"scores", "audit_draws", "hops", "fetches", "event_segments", "mirrors"})
+# Wherever the rows lie, and without the bodies of replaced records, which go after a month (ingest/store/archive.py).
+EVENTS = f"""
+select * replace (case when kind <> 'commit' or row_number() over (
+  partition by did, collection, rkey order by case when {IS_TID} then rev else '' end desc, event_seq desc
+) = 1 then body end as body) from {{events}}
+"""
+DIGITS = 9  # sums of floats differ in the last places with the order of the terms
+
+
+def digest(rows: Rows) -> dict[str, str]:
+    """A hash for each table, by name."""
+    people = dict(rows.cursor.execute("select contributor_id, did from contributors").fetchall())
+    repositories = dict(rows.cursor.execute("select repository_id, repo_key from repositories").fetchall())
+    sql = "select table_name from duckdb_tables() where database_name = current_database()"
+    tables = sorted(row["table_name"] for row in rows.rows(sql))
+    return {table: _hash(rows, table, people, repositories) for table in tables if table not in LEFT_OUT}
+
+
+def _hash(rows: Rows, table: str, people: dict[int, str], repositories: dict[int, str]) -> str:
+    cursor = rows.cursor.execute(EVENTS.replace("{events}", all_events(rows)) if table == "events" else f"from {table}")
+    names = [column[0] for column in cursor.description or ()]
+    kept = [(place, name) for place, name in enumerate(names) if _is_compared(table, name)]
+    lines = sorted(
+        "\x1f".join(_text(name, row[place], people, repositories) for place, name in kept) for row in cursor.fetchall()
+    )
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def _is_compared(table: str, column: str) -> bool:
+    if table == "contributors" and column == "contributor_id":
+        return False
+    if table == "repositories" and column == "repository_id":
+        return False
+    if column == "archived_rev":  # which says only where rows lie
+        return False
+    return not column.endswith(("_clock", "_seq"))
+
+
+def _text(name: str, value: object, people: dict[int, str], repositories: dict[int, str]) -> str:
+    if name in PEOPLE and isinstance(value, int):
+        return people[value] if value > NOBODY else "nobody"
+    if name == "path" and isinstance(value, list):
+        return ">".join(people[person] for person in value)
+    if name == "repository_id" and isinstance(value, int):
+        return repositories.get(value, "gone") if value else "site"
+    if isinstance(value, float):
+        return f"{value:.{DIGITS}f}"
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return repr(value)

@@ -1,0 +1,1 @@
+"""Jetstream: the socket process, batches, the cursor, gaps and the event log."""

@@ -1,0 +1,131 @@
+"""Frames dated ahead: of this machine's clock, which are read again once their time has come, or of their neighbours.
+
+Without this one frame dated 2099 would move the cursor there for good: after a reconnect the server is asked for what
+comes after 2099 and answers with the live tail. A frame dated a minute ahead would do the same for a minute, and a v1
+server sends live frames among those that it still replays. So a server is asked to go on from a time that several
+frames in a row have reached. Recordings have no such frames, since their clock is their own.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import takewhile
+
+import msgspec
+import numpy as np
+
+from ingest.stream.batch import Batch
+from ingest.stream.frames import LATEST_US, Frame, as_commit, time_of
+
+AHEAD = timedelta(minutes=5)
+# Bounds on the frames of a source that wait as dead letters. Those that are due first stay: the farther ahead a frame
+# is dated, the less it can be believed.
+MOST_WAITING, MOST_WAITING_BYTES = 500, 32_000_000
+# So many early frames in a row, with none on time between, are put down to this machine's clock and not to the frames.
+IN_A_ROW = 10
+# A server is asked again for what came after the newest time that so many frames in a row have reached: fewer that are
+# dated ahead skip nothing.
+AGREEING = 5
+# A server is asked again for so much before the place to go on at (v1 reorders where replay turns live), which may thus
+# be this far ahead of the frames that agree.
+REWIND_US = 5_000_000
+# A clock that is further behind lets no TLS certificate pass (they are valid for 90 days), so frames are at fault.
+SLOWEST_CLOCK = timedelta(days=90)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class ClockProblem(Exception):
+    """So many frames in a row are early that this machine's clock must be slow; the message says so in one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Early:
+    """A frame whose time has not come; reading `text` gives the same frame again."""
+
+    text: str
+    time_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """A batch without its early frames, those that are to be kept, and whether the connection is to end here.
+
+    At such an end the frames behind the last one on time are in neither: they come again, as no cursor passed them.
+    After it a server may be asked to go on at `until_us` at the latest.
+    """
+
+    batch: Batch
+    early: Sequence[Early] = ()
+    ends: bool = False
+    until_us: int = LATEST_US
+
+
+class EarlyFrames:
+    """Finds the early frames of one connection and judges whether this machine's clock is to blame for them."""
+
+    def __init__(self) -> None:
+        self._in_a_row = 0
+        self._newest: list[int] = []  # times of the frames that arrived last, fewer than AGREEING
+        self.agreed_us = 0  # the newest time that AGREEING frames in a row have reached
+        self.behind_us = 0  # how far ahead the newest frame is, where the clock is to blame; else 0
+
+    def divide(self, batch: Batch, now_us: int) -> Divided:
+        """Take the early frames out of a batch that arrived at `now_us`."""
+        times = times_of(batch)
+        latest = now_us + AHEAD // _MICROSECOND
+        self._agree([time_us for time_us in times if 0 < time_us <= latest])
+        until_us = min(self.agreed_us + REWIND_US, now_us)
+        if max(times, default=0) <= latest:
+            self._in_a_row, self.behind_us = 0 if any(times) else self._in_a_row, 0
+            return Divided(batch, until_us=until_us)
+        places = [place for place, time_us in enumerate(times) if time_us > latest]
+        row = self._count(times, latest, now_us)
+        self.behind_us = max(times[place] for place in row) - now_us if self._in_a_row >= IN_A_ROW and row else 0
+        ends = self._in_a_row > MOST_WAITING
+        left = set(row) if ends else set()
+        early = [_early(batch, place, times[place]) for place in places if place not in left]
+        return Divided(_without(batch, set(places)), early, ends, until_us)
+
+    def _agree(self, times: Sequence[int]) -> None:
+        """Move `agreed_us` to the newest time that AGREEING frames in a row have reached."""
+        row = [*self._newest, *times]
+        if len(row) >= AGREEING:
+            oldest = np.lib.stride_tricks.sliding_window_view(np.array(row), AGREEING).min(axis=1)
+            self.agreed_us = max(self.agreed_us, int(oldest.max()))
+        self._newest = row[1 - AGREEING :]
+
+    def _count(self, times: Sequence[int], latest: int, now_us: int) -> list[int]:
+        """The places of the early frames behind the last one on time; counts them on from the batch before."""
+        furthest = now_us + SLOWEST_CLOCK // _MICROSECOND
+        places = [place for place, time_us in enumerate(times) if 0 < time_us <= furthest]
+        row = list(takewhile(lambda place: times[place] > latest, reversed(places)))
+        self._in_a_row = len(row) + (self._in_a_row if len(row) == len(places) else 0)
+        return row
+
+
+def times_of(batch: Batch) -> Sequence[int]:
+    """time_us of each frame in order, 0 of one that does not say or says what no stream can."""
+    return batch.commits.times_us if batch.commits is not None else [time_of(raw) for raw in batch.raws]
+
+
+def _without(batch: Batch, places: set[int]) -> Batch:
+    if batch.commits is not None:
+        rest = batch.commits.without(places)
+        return Batch((), rest) if len(rest) else Batch(())
+    return Batch([raw for place, raw in enumerate(batch.raws) if place not in places])
+
+
+def _early(batch: Batch, place: int, time_us: int) -> Early:
+    if batch.commits is not None:
+        return Early(as_text(batch.commits.frame(place)), time_us)
+    raw = batch.raws[place]
+    return Early((raw if isinstance(raw, str) else raw.decode(errors="replace")), time_us)
+
+
+def as_text(frame: Frame) -> str:
+    """A commit as the v1 frame that says the same."""
+    commit = as_commit(frame)
+    told = {name: getattr(commit, name) for name in ("operation", "collection", "rkey", "rev", "cid")}
+    if bytes(commit.record):
+        told["record"] = commit.record
+    return msgspec.json.encode({"did": frame.did, "time_us": frame.time_us, "kind": "commit", "commit": told}).decode()

@@ -1,0 +1,299 @@
+"""Frames and listings into the event log: the rows and the cursor in one transaction, each event once.
+
+An event is its (did, collection, record key, rev or cid, operation), never its time: a stream is at least once, every
+reconnect rewinds it, and another server gives the same event another time. Revs are TIDs that only grow within a
+repository, so an event with a higher one than was logged of its DID is surely new; only others are looked up
+(ingest/stream/event_log.py). What cannot be read becomes a dead letter.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import accumulate
+
+import msgspec
+
+from ingest.clock import from_microseconds, to_microseconds
+from ingest.records.dead_letters import add_letters, count_dropped, letter
+from ingest.records.registry import VOUCH
+from ingest.store.database import Store
+from ingest.store.intake import Hour, sentence
+from ingest.store.long_texts import BYTES
+from ingest.store.tombstones import Tombstones
+from ingest.store.transaction import Transaction
+from ingest.stream.batch import Batch, Events, events_of, read_batch
+from ingest.stream.early import MOST_WAITING, MOST_WAITING_BYTES, Early
+from ingest.stream.event_log import Appended, Arriving, append_events
+from ingest.stream.frames import LATEST_US, Commit, Frame, Unread, as_commit, check, check_account, read_frames, unread
+
+LISTING = "backfill"  # the source of what a listing showed
+EARLY = "its time is over 5 minutes ahead of this machine's clock: it is read again automatically at that time"
+INTAKE = "intake"  # the source of letters about records that were not kept: there is nothing to read again
+# Of the early frames of a source, those beyond the bounds, the ones that are due last.
+TOO_MANY_EARLY = f"""
+delete from dead_letters where letter_id in (
+  select letter_id from dead_letters where source = ? and due_clock is not null
+  window waiting as (order by due_clock, letter_seq rows between unbounded preceding and current row)
+  qualify row_number() over waiting > ? or sum({BYTES.format(column="body")}) over waiting > ?
+) returning letter_id
+"""
+Key = tuple[int, str, str, str, int]  # a commit's place, DID, collection, record key and time_us
+_decode_json = msgspec.json.Decoder(msgspec.Raw).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a batch came to: what was new of it."""
+
+    events: int
+    letters: int
+    cursor_us: int
+    resume_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A record as a listing shows it: there, as a `create` with its CID and body, or gone since, as a `delete`."""
+
+    did: str
+    collection: str
+    rkey: str
+    operation: str
+    cid: str | None  # None for a delete
+    rev: str  # the repository's when it was listed
+    seen_at: datetime  # naive UTC
+    body: bytes  # JSON; empty for a delete
+
+
+@dataclass(slots=True)
+class Admitted:
+    """Frames that will be logged, in order, and what became of the others."""
+
+    frames: list[Frame] = field(default_factory=list)
+    unread: list[Unread] = field(default_factory=list)
+    strangers: int = 0  # identity and account events of people who never wrote here
+    first_seen: dict[str, datetime] = field(default_factory=dict)  # everyone whom the records make known
+
+
+def load(store: Store, source: str, raws: Sequence[bytes | str]) -> Loaded:
+    """Read a batch of frames and store it as `store_batch` does."""
+    return store_batch(store, source, read_batch(raws))
+
+
+def store_batch(
+    store: Store,
+    source: str,
+    batch: Batch,
+    early: Sequence[Early] = (),
+    until_us: int = LATEST_US,
+    moves_cursor: bool = True,
+) -> Loaded:
+    """Store a batch of frames and move the source's cursor, all or nothing; early frames wait as dead letters.
+
+    A server is asked to go on at the cursor or at `until_us`, whichever is earlier, and never further back than before.
+    The cursor stays for frames that come from no connection: what a connection has yet to bring may be older.
+    """
+    commits = batch.commits
+    read = read_frames(batch.raws) if commits is None else []
+    with store.write() as txn:
+        cursor = txn.value("select cursor_us from ingest_state where source = ?", [source])
+        waiting = _add_early(txn, source, early)
+        if commits is not None and not _name_erased(txn.tombstones, commits):
+            newest = max(cursor, max(commits.times_us)) if moves_cursor else cursor
+            resume = _move(txn, source, newest, until_us, 0)
+            appended = _append_commits(txn, store, Arriving(source, commits))
+            return Loaded(appended.events, waiting + _add_full(txn, appended.full), newest, resume)
+        read = read if commits is None else commits.frames()
+        newest = max([cursor, *(item.time_us for item in read)]) if moves_cursor else cursor
+        admitted = _admit(store, batch.raws or [b""] * len(read), read, cursor)
+        resume = _move(txn, source, newest, until_us, admitted.strangers)
+        letters = waiting + _add_unread(txn, source, admitted.unread)
+        appended = _append(txn, source, admitted)
+        return Loaded(appended.events, letters + _add_full(txn, appended.full), newest, resume)
+
+
+def start_at(store: Store, source: str, time_us: int) -> None:
+    """Have a stream of which nothing was handled begin at this moment, not at the oldest that its server keeps."""
+    with store.write() as txn:
+        sql = "update ingest_state set cursor_us = ? where source = ? and cursor_us = 0"
+        txn.execute(sql, [time_us, source])
+
+
+def _move(txn: Transaction, source: str, cursor_us: int, until_us: int, strangers: int) -> int:
+    """Move the cursor; returns where a server is asked to go on."""
+    before = txn.value("select coalesce(resume_us, cursor_us) from ingest_state where source = ?", [source])
+    resume_us = max(before, min(cursor_us, until_us))
+    txn.execute(
+        "update ingest_state set cursor_us = $cursor, resume_us = nullif($resume, $cursor), "
+        "dropped_strangers = dropped_strangers + $strangers, "
+        "moved_clock = case when $cursor > cursor_us then $wall else moved_clock end where source = $source",
+        {"cursor": cursor_us, "resume": resume_us, "strangers": strangers, "wall": txn.wall(), "source": source},
+    )
+    return resume_us
+
+
+def load_listing(store: Store, listed: Sequence[Listed]) -> int:
+    """Log what a listing showed and the log does not say yet; returns how many events that were. No cursor moves.
+
+    A record is logged unless its newest event in the log (highest rev, then the last to arrive) left it with the same
+    CID; a record that is gone, unless its newest event deleted it. What cannot be read becomes a dead letter.
+    """
+    admitted = Admitted()
+    for one in listed:
+        try:
+            admitted.frames.append(_as_frame(one))
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            admitted.unread.append(_unread_listed(one, error))
+    with store.write() as txn:
+        named = _first_named(store, map(_key, enumerate(admitted.frames)))
+        admitted.first_seen = {did: seen_at for did, (_, seen_at) in named.items()}
+        appended = _append(txn, LISTING, admitted)
+        _add_unread(txn, LISTING, admitted.unread)
+        _add_full(txn, appended.full)
+    return appended.events
+
+
+def _append_commits(txn: Transaction, store: Store, arriving: Arriving) -> Appended:
+    events = arriving.events
+    seen, people = store.people.seen_since, zip(events.dids, events.collections, strict=True)
+    telling = [place for place, (did, name) in enumerate(people) if name == VOUCH or did not in seen]
+    keys = ((n, events.dids[n], events.collections[n], events.rkeys[n], events.times_us[n]) for n in telling)
+    named = _first_named(store, keys)
+    return append_events(txn, arriving, {did: seen_at for did, (_, seen_at) in named.items()})
+
+
+def _name_erased(tombstones: Tombstones, events: Events) -> bool:
+    """Whether any of these is by, about or speaks of somebody who was ever erased."""
+    return not tombstones.empty and (
+        any(tombstones.erased_at(did) for did in set(events.dids))
+        or tombstones.are_named("\n".join(events.rkeys))
+        or any(tombstones.are_named(text) for text in events.bodies())
+    )
+
+
+def _append(txn: Transaction, source: str, admitted: Admitted) -> Appended:
+    """Append what is new, but for what was seen of erased accounts before they were."""
+    living = events_of(_living(txn.tombstones, admitted.frames))
+    people = txn.tombstones.without_erased_people(admitted.first_seen)
+    first_seen = {did: seen_at for did, seen_at in people.items() if seen_at is not None}
+    return append_events(txn, Arriving(source, living, listed=source == LISTING), first_seen)
+
+
+def _living(tombstones: Tombstones, frames: Sequence[Frame]) -> Sequence[Frame]:
+    """The frames without those of erased accounts; other people's lose what they say of the erased."""
+    if tombstones.empty:
+        return frames
+    rows = [
+        {
+            "did": frame.did,
+            "rkey": as_commit(frame).rkey,
+            "seen_at": from_microseconds(frame.time_us),
+            "body": bytes(as_commit(frame).record).decode(),
+            "frame": frame,
+        }
+        for frame in frames
+    ]
+    return [_with_body(row["frame"], row["body"]) for row in tombstones.without_erased(rows)]
+
+
+def _with_body(frame: Frame, body: str | None) -> Frame:
+    raw = msgspec.Raw((body or "").encode())
+    if frame.commit is not None:
+        return msgspec.structs.replace(frame, commit=msgspec.structs.replace(frame.commit, record=raw))
+    return msgspec.structs.replace(frame, **{frame.kind: raw})
+
+
+def _add_unread(txn: Transaction, source: str, unread: Iterable[Unread]) -> int:
+    return add_letters(txn, txn.tombstones.without_erased_letters(_letters(source, unread)), txn.wall())
+
+
+def _add_early(txn: Transaction, source: str, early: Sequence[Early]) -> int:
+    if not early:
+        return 0
+    rows = [letter(source, EARLY, one.text) | {"body": one.text, "due_clock": _due(one)} for one in early]
+    added = add_letters(txn, txn.tombstones.without_erased_letters(rows), txn.wall())
+    gone = txn.rows(TOO_MANY_EARLY, [source, MOST_WAITING, MOST_WAITING_BYTES])
+    if gone:
+        count_dropped(txn, len(gone))
+    return added - len(gone)
+
+
+def _due(one: Early) -> datetime:
+    return from_microseconds(one.time_us)
+
+
+def _add_full(txn: Transaction, full: Iterable[Hour]) -> int:
+    """One dead letter for each account and hour of which records were left out; returns how many are new."""
+    return add_letters(txn, [letter(INTAKE, sentence(hour), hour[0]) for hour in sorted(full)], txn.wall())
+
+
+def _as_frame(one: Listed) -> Frame:
+    """The frame that would have brought a listed record; raises where the stream would not have carried it."""
+    if one.operation not in ("create", "delete"):
+        raise ValueError(f"its operation {one.operation[:40]!r} is unknown")
+    body = _decode_json(one.body) if one.operation == "create" else msgspec.Raw(b"")
+    bytes(body).decode()
+    commit = Commit(one.operation, one.collection, one.rkey, one.rev, one.cid, body)
+    frame = Frame(one.did, to_microseconds(one.seen_at), "commit", commit)
+    check(frame, len(one.body))
+    return frame
+
+
+def _unread_listed(one: Listed, error: Exception) -> Unread:
+    text = f"at://{one.did}/{one.collection}/{one.rkey} {one.body.decode(errors='replace')}"
+    return Unread(f"a listed record that cannot be read: {str(error)[:200]}", text, 0)
+
+
+def _admit(store: Store, raws: Sequence[bytes | str], read: Sequence[Frame | Unread], cursor: int) -> Admitted:
+    """Sort what was read; a stranger is counted unless that was done before the stream was rewound."""
+    commits = [(place, item) for place, item in enumerate(read) if isinstance(item, Frame) and item.kind == "commit"]
+    named = _first_named(store, map(_key, commits))
+    admitted = Admitted(first_seen={did: seen_at for did, (_, seen_at) in named.items()})
+    before = accumulate((item.time_us for item in read), max, initial=cursor)
+    for place, (raw, item, newest_us) in enumerate(zip(raws, read, before, strict=False)):
+        if isinstance(item, Unread):
+            admitted.unread.append(item)
+        elif item.kind == "commit":
+            admitted.frames.append(item)
+        elif not _is_known(store, named, place, item):
+            admitted.strangers += item.time_us > newest_us
+        elif problem := check_account(item):
+            admitted.unread.append(unread(raw, problem))
+        else:
+            admitted.frames.append(item)
+    return admitted
+
+
+def _is_known(store: Store, named: Mapping[str, tuple[int, datetime]], place: int, frame: Frame) -> bool:
+    """Whether somebody's record came before this frame.
+
+    By the stream's time, not by what is stored: a rewind brings again what was dropped when they still were a stranger.
+    """
+    seen_at = store.seen_since(frame.did)
+    if seen_at is None and frame.did in named and named[frame.did][0] < place:
+        seen_at = named[frame.did][1]
+    return seen_at is not None and seen_at < from_microseconds(frame.time_us)
+
+
+def _first_named(store: Store, commits: Iterable[Key]) -> dict[str, tuple[int, datetime]]:
+    """Everyone new whom these records make known: the place and time of the first that does."""
+    seen = store.people.seen_since
+    named: dict[str, tuple[int, datetime]] = {}
+    for place, did, collection, rkey, time_us in commits:
+        # Only a vouch names somebody else than its author, by its key.
+        if did in seen and (collection != VOUCH or rkey in seen):
+            continue
+        for person in store.registry.people_named(did, collection, rkey):
+            if person not in seen and person not in named:
+                named[person] = place, from_microseconds(time_us)
+    return named
+
+
+def _key(placed: tuple[int, Frame]) -> Key:
+    place, frame = placed
+    commit = as_commit(frame)
+    return place, frame.did, commit.collection, commit.rkey, frame.time_us
+
+
+def _letters(source: str, items: Iterable[Unread]) -> list[dict[str, object]]:
+    return [letter(source, item.reason, item.text) for item in items]

@@ -1,0 +1,173 @@
+"""Dead letters, read again with today's registry: what now says something is applied, the rest keeps a reason.
+
+Early frames are read again by themselves when their time has come (ingest/stream/early.py), and by nobody before.
+Events whose letter was let go (ingest/records/dead_letters.py) are read again from the log, and stay without one.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import msgspec
+
+from ingest.records.dead_letters import LETTER_LIMIT, letter
+from ingest.records.derive import DeriveBatch, derive
+from ingest.records.fields import Event
+from ingest.store.archive import all_events
+from ingest.store.database import Store
+from ingest.store.long_texts import BYTES
+from ingest.store.transaction import Transaction
+from ingest.stream.batch import read_batch
+from ingest.stream.load import load, store_batch
+
+CHUNK = 50  # letters at once: the text of each may have 64 kB
+
+LETTERS_OF_EVENTS = """
+with chunk as (
+  select event_id, max(letter_seq) as letter_seq, arg_max(body, letter_seq) as letter_body,
+    arg_max(found_clock, letter_seq) as found_clock
+  from dead_letters where event_id is not null
+  group by event_id having max(letter_seq) > ? and max(letter_seq) <= ? order by letter_seq limit ?
+)
+select chunk.*, event_seq as seq, source, kind, did, collection, rkey, operation, cid, seen_at, body, rev, true as late
+from chunk left join {events} using (event_id) order by letter_seq
+"""
+UNREAD = """
+select event_seq as seq, event_id, source, kind, did, collection, rkey, operation, cid, seen_at, body, rev, true as late
+from {events} where event_seq in (select unnest(?::bigint[])) order by seq
+"""
+OF_THE_LETTER = frozenset({"letter_seq", "letter_body", "found_clock"})
+# A text that was cut cannot be read again, nor what no stream brought.
+FRAMES = f"""
+from dead_letters d semi join ingest_state i on i.source = d.source
+where event_id is null and due_clock is null and {BYTES.format(column="body")} < ? and letter_seq <= ?
+"""
+DUE = """
+select letter_id, source, body from dead_letters where due_clock <= ? and source in (select source from ingest_state)
+order by source, due_clock, letter_seq limit ?
+"""
+RETRIED = "retried "  # marks a letter whose frame is being read again; it stays a letter until that is done
+
+
+class Retried(msgspec.Struct, frozen=True):
+    """How many letters were read again, how many of these say something now, how many letters there are left."""
+
+    read: int
+    applied: int
+    left: int
+
+
+def retry_dead_letters(store: Store) -> Retried:
+    """Read every letter again and apply what can be read; a crash repeats a chunk and loses none."""
+    with store.read() as rows:
+        last = rows.value("select coalesce(max(letter_seq), 0) from dead_letters")
+    frames, frames_left = _retry_frames(store, last)
+    events, events_left = _retry_events(store, last)
+    unread, unread_left = _retry_unread(store)
+    while derive(store):
+        pass
+    with store.read() as rows:
+        left = rows.value("select (select count(*) from dead_letters) + (select count(*) from unread_events)")
+    read = frames + events + unread
+    return Retried(read, read - frames_left - events_left - unread_left, left)
+
+
+def read_due_frames(store: Store) -> int:
+    """Load the early frames whose time has come; how many. A crash repeats some and loses none, and no cursor moves."""
+    read = 0
+    while True:
+        with store.read() as found:
+            rows = found.rows(DUE, [store.wall(), CHUNK])
+        if not rows:
+            return read
+        for source, group in groupby(rows, lambda row: row["source"]):
+            store_batch(store, source, read_batch([_text(store, row["body"]) for row in group]), moves_cursor=False)
+        with store.write() as txn:
+            gone = [row["letter_id"] for row in rows]
+            txn.execute("delete from dead_letters where letter_id in (select unnest(?))", [gone])
+        read += len(rows)
+
+
+def _retry_events(store: Store, last: int) -> tuple[int, int]:
+    """Letters of events that are in the log, applied as late ones; how many were read and how many stay."""
+    done, read, stay = 0, 0, 0
+    while True:
+        with store.write() as txn:
+            rows = txn.rows(LETTERS_OF_EVENTS.format(events=all_events(txn)), [done, last, CHUNK])
+            if not rows:
+                return read, stay
+            found = {row["event_id"]: row for row in rows if _is_held(row)}
+            batch = DeriveBatch(txn, [_event(row) for row in found.values()], store.registry)
+            batch.write()
+            _replace(txn, found, batch.unreadable)
+            txn.inputs_changed()
+        done, read, stay = rows[-1]["letter_seq"], read + len(found), stay + len(batch.unreadable)
+
+
+def _is_held(row: Mapping[str, Any]) -> bool:
+    """Whether the log still holds what the event said: a replaced record loses its body after a month."""
+    return row["body"] is not None or row["operation"] == "delete"
+
+
+def _event(row: Mapping[str, Any]) -> Event:
+    return Event(**{name: value for name, value in row.items() if name not in OF_THE_LETTER})
+
+
+def _replace(txn: Transaction, found: Mapping[str, Mapping[str, Any]], unreadable: Sequence[tuple[Event, str]]) -> None:
+    """Remove the letters of these events and put those that still say nothing back into their places."""
+    txn.execute("delete from dead_letters where event_id in (select unnest(?))", [list(found)])
+    kept = [
+        letter(event.source, reason, told["letter_body"], event.event_id, event.seq)
+        | {"letter_seq": told["letter_seq"], "found_clock": told["found_clock"]}
+        for event, reason in unreadable
+        for told in [found[event.event_id]]
+    ]
+    txn.append("dead_letters", kept)
+
+
+def _retry_unread(store: Store) -> tuple[int, int]:
+    """Events whose letter was let go, applied as late ones; how many were read and how many stay."""
+    read, stay = 0, 0
+    with store.read() as rows:
+        marked = [row["event_seq"] for row in rows.rows("from unread_events order by event_seq")]
+    for start in range(0, len(marked), CHUNK):
+        chunk = marked[start : start + CHUNK]
+        with store.write() as txn:
+            log = all_events(txn, "first_seq <= ? and last_seq >= ?", [chunk[-1], chunk[0]])
+            rows = txn.rows(UNREAD.format(events=log), [chunk])
+            batch = DeriveBatch(txn, [Event(**row) for row in rows if _is_held(row)], store.registry)
+            batch.write()
+            left = {event.seq for event, _ in batch.unreadable} | {row["seq"] for row in rows if not _is_held(row)}
+            applied = [seq for seq in chunk if seq not in left]
+            txn.execute("delete from unread_events where event_seq in (select unnest(?::bigint[]))", [applied])
+            txn.inputs_changed()
+        read, stay = read + len(chunk), stay + len(left)
+    return read, stay
+
+
+def _retry_frames(store: Store, last: int) -> tuple[int, int]:
+    """Frames that no event came of, loaded again as the stream's; how many were read and how many stay.
+
+    One that still cannot be read becomes a letter anew, with today's reason, before the old one goes.
+    """
+    read, stay = 0, 0
+    while True:
+        with store.write() as txn:
+            rows = txn.rows(f"select d.* {FRAMES} order by d.source, letter_seq limit ?", [LETTER_LIMIT, last, CHUNK])
+            ids = [row["letter_id"] for row in rows]
+            marked = [row | {"letter_id": RETRIED + row["letter_id"].removeprefix(RETRIED)} for row in rows]
+            txn.execute("delete from dead_letters where letter_id in (select unnest(?))", [ids])
+            txn.upsert("dead_letters", marked)
+        if not rows:
+            return read, stay
+        for source, group in groupby(rows, lambda row: row["source"]):
+            stay += load(store, source, [_text(store, row["body"]) for row in group]).letters
+        with store.write() as txn:
+            gone = [row["letter_id"] for row in marked]
+            txn.execute("delete from dead_letters where letter_id in (select unnest(?))", [gone])
+        read += len(rows)
+
+
+def _text(store: Store, body: str) -> str:
+    """The text of a letter; what a lost file leaves is its reference, which no frame is, so that it stays a letter."""
+    return store.long_texts.shown(body) or body

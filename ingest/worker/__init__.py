@@ -1,0 +1,1 @@
+"""The runtime, the queue, jobs and the heartbeat."""

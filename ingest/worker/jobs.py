@@ -1,0 +1,156 @@
+"""What a command hands to the owner of the store, by name: plain values in, plain values out."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ingest import backfill
+from ingest.backfill.owners import OwnerProblem, find_owned
+from ingest.backfill.runs import begin
+from ingest.backup.manifest import copy_state
+from ingest.erasure import erase
+from ingest.history_import import pulls
+from ingest.history_import.files import PastProblem
+from ingest.lookups import osv
+from ingest.records import watched
+from ingest.store.snapshots import PublishProblem, publish
+from ingest.stream.reread_letters import retry_dead_letters
+from ingest.worker.runtime import Runtime
+
+Told = Mapping[str, Any]
+Job = Callable[[Runtime, Told, Callable[[Told], None]], Told]  # its third argument shows progress
+
+
+class JobProblem(Exception):
+    """A job that could not be done; the message is one sentence that says what to do."""
+
+
+def _add_maintainer(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
+    """`did` and `repositories`: record a maintainer and watch what they judge for.
+
+    The repositories' `keys`, and `records`, the at-uris of the records that describe them.
+    """
+    store, clock = runtime.store, runtime.clock
+    try:
+        names = backfill.make_known(store, runtime.backfill, wanted["repositories"], lambda step: show({"step": step}))
+        keys = watched.add_maintainer(store, wanted["did"], names, clock.now())
+        return {"keys": keys, "records": watched.records_of(store, keys)}
+    except watched.UnknownRepository as problem:
+        raise JobProblem(str(problem)) from problem
+
+
+def _find_owned(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
+    """`who`, a handle or DID: what `ingest.backfill.owners.Owner` says of its repositories, as JSON values."""
+    try:
+        found = find_owned(runtime.store, runtime.backfill, wanted["who"], lambda step: show({"step": step}))
+    except OwnerProblem as problem:
+        raise JobProblem(str(problem)) from problem
+    return msgspec.to_builtins(asdict(found))
+
+
+def _begin_backfill(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
+    """`dids` and `collections`: enter a backfill by hand, which the backfill's own thread works off; its `run`."""
+    return {"run": begin(runtime.store, "by_hand", wanted["dids"], wanted["collections"])}
+
+
+def _erase(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
+    """`did`: erase somebody to the last byte; how many `rows`, `files` and `others` (of queue and accounts) went.
+
+    `kept` are sentences about what stays, and why.
+    """
+    store, folders = runtime.store, runtime.folders
+    try:
+        show({"step": "Files and tables are searched."})
+        done = erase.erase(store, wanted["did"], "by_request", runtime.clock.now(), folders)
+        show({"step": "The store is written anew; older snapshots go."})
+        erase.finish(store, folders)
+    except PublishProblem as problem:
+        raise JobProblem(f"{problem}. Run this again: it goes on from here.") from problem
+    return {"rows": done.rows, "files": done.files, "others": done.others, "kept": list(done.kept)}
+
+
+def _retry_dead_letters(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
+    """Read every dead letter again; how many were `read`, `applied`, and are `left`."""
+    return msgspec.structs.asdict(retry_dead_letters(runtime.store))
+
+
+def _import_osv(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
+    """`source`, a folder or zip file of OSV records, and `replace`: the counts of ingest/lookups/osv.py."""
+
+    def tell(read: int) -> None:
+        show({"step": f"{read} records read."})
+
+    try:
+        return osv.told(osv.import_osv(runtime.store, Path(wanted["source"]), wanted["replace"], tell))
+    except osv.ImportProblem as problem:
+        raise JobProblem(str(problem)) from problem
+
+
+def _import_history(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
+    """`path`, `identities` (or None) and `source`: the counts of ingest/history_import/pulls.py."""
+    identities = Path(wanted["identities"]) if wanted["identities"] else None
+
+    def tell(read: int) -> None:
+        show({"step": f"{read} rows read."})
+
+    try:
+        done = pulls.import_past(runtime.store, Path(wanted["path"]), identities, wanted["source"], tell)
+    except PastProblem as problem:
+        raise JobProblem(str(problem)) from problem
+    return pulls.told(done)
+
+
+def _remove_history(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
+    """`source`: let go of an imported history; how many pull requests were `removed`."""
+    try:
+        return {"removed": pulls.remove_past(runtime.store, wanted["source"])}
+    except PastProblem as problem:
+        raise JobProblem(str(problem)) from problem
+
+
+def _set_review(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
+    """`repositories` and `review`: how changes of these are read from now on; the repositories' `keys`."""
+    try:
+        return {"keys": watched.set_review(runtime.store, wanted["repositories"], wanted["review"])}
+    except watched.UnknownRepository as problem:
+        raise JobProblem(str(problem)) from problem
+
+
+def _copy_state(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
+    """`accounts` (a SQLite file) and `folder`: what ingest/backup/manifest.py says of the copy that it made there."""
+    return copy_state(
+        runtime.store, Path(wanted["accounts"]), Path(wanted["folder"]), lambda step: show({"step": step})
+    )
+
+
+def _compact(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
+    """Write the store anew, compared row by row, and publish it; its bytes `before` and `after`."""
+    store = runtime.store
+    try:
+        with store.publishing:
+            store.checkpoint()
+            before = store.path.stat().st_size
+            show({"step": "The store is written anew and compared."})
+            store.compact(checked=True)
+            publish(store, runtime.folders.snapshots)
+    except PublishProblem as problem:
+        raise JobProblem(f"The store is compact, but not published yet: {problem}.") from problem
+    return {"before": before, "after": store.path.stat().st_size}
+
+
+JOBS: Mapping[str, Job] = {
+    "add_maintainer": _add_maintainer,
+    "begin_backfill": _begin_backfill,
+    "compact": _compact,
+    "copy_state": _copy_state,
+    "erase": _erase,
+    "find_owned": _find_owned,
+    "import_history": _import_history,
+    "import_osv": _import_osv,
+    "remove_history": _remove_history,
+    "retry_dead_letters": _retry_dead_letters,
+    "set_review": _set_review,
+}

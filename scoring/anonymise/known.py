@@ -1,0 +1,174 @@
+"""The strings by which a pull request's people are known, found wherever they stand.
+
+A string is replaced everywhere (in any case, width or accent, also with invisible characters in it) if it is a DID, an
+address, a handle, a name of two words or more, or a single word of four letters or more that is neither code nor plain
+English. Shorter and commoner ones are left to the places that name people anyway: trailers, mentions, addresses, paths.
+Names made of nothing but words of code are left too: a name must not take code out of the reviewer's sight.
+
+A text as a reader sees it: without accents, invisible characters and widths, and where each piece came from.
+"""
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+
+import re2
+
+from scoring.anonymise.common_words import CODE_WORDS, is_common
+from scoring.anonymise.placeholders import Placeholders
+from scoring.scanners.submission import Account
+
+_FOREIGN = re.compile(r"[^\x00-\x7f]+")
+_DROPPED = {"Cf", "Mn", "Me"}
+
+
+class Skeleton:
+    """`text` in small letters without accents and invisible characters; `origin` leads back into the original."""
+
+    def __init__(self, original: str) -> None:
+        self._length = len(original)
+        self._begins, self._origins = [0], [0]  # where both run side by side again
+        pieces, begin, length = [], 0, 0
+        for run in _FOREIGN.finditer(original):
+            length += self._keep(pieces, original[begin : run.start()].lower())
+            for place in range(run.start(), run.end()):
+                self._begins.append(length)
+                self._origins.append(place)
+                length += self._keep(pieces, folded(original[place]))
+            begin = run.end()
+            self._begins.append(length)
+            self._origins.append(begin)
+        self._keep(pieces, original[begin:].lower())
+        self.text = "".join(pieces)
+
+    @staticmethod
+    def _keep(pieces: list[str], piece: str) -> int:
+        pieces.append(piece)
+        return len(piece)
+
+    def origin(self, place: int) -> int:
+        """The place in the original of a place in the text; of its end, the end."""
+        if place >= len(self.text):
+            return self._length
+        run = bisect_right(self._begins, place) - 1
+        return self._origins[run] + place - self._begins[run]
+
+
+def folded(text: str) -> str:
+    """A text in small letters, compatible forms as one, without accents and invisible characters."""
+    if text.isascii():
+        return text.lower()
+    text = text.encode("utf-8", "replace").decode()  # RE2 takes no lone surrogate
+    plain = unicodedata.normalize("NFKD", text).casefold()
+    return "".join(mark for mark in plain if unicodedata.category(mark) not in _DROPPED)
+
+
+_WORD = re.compile(r"[^\W_]+")
+_NAME_WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
+_JOINT = r"[ \t._,-]{0,2}"  # between the words of a name: Jane Doe, jane.doe, JaneDoe
+_BLANK = r",?[ \t]{1,3}"
+_KNOWN_LIMIT = 3_000  # different strings, about five a person: a series has at most 500 mails
+_LONGEST = 100  # characters of one
+_MOST_WORDS = 8  # of one name
+
+
+class KnownPeople:
+    """Finds known strings in texts; where nothing is known it finds nothing."""
+
+    def __init__(self, accounts: Iterable[Account], others: Iterable[str] = ()) -> None:
+        strings = [string for account in accounts for string in _strings(account)]
+        strings += [string for other in others for string in _guessed(other)]
+        told = dict.fromkeys((kind, " ".join(text.split())) for kind, text in strings if _letters(text))
+        known = list(told)[:_KNOWN_LIMIT]
+        longest = sorted(known, key=lambda string: (-len(string[1]), string))
+        self._strings = {_letters(text): (kind, text) for kind, text in reversed(longest)}
+        patterns = "|".join(_pattern(kind, text) for kind, text in longest)
+        # RE2, since names that strangers choose must not decide how long this takes.
+        self._pattern = re2.compile(rf"(?:^|[^\pL\pN])({patterns})(?:[^\pL\pN]|$)") if longest else None
+
+    def scrub(self, text: str, places: Placeholders) -> str:
+        """The text, line by line, with every known string replaced."""
+        if self._pattern is None:
+            return text
+        return "\n".join(self._line(line, places) for line in text.split("\n"))
+
+    def _line(self, line: str, places: Placeholders) -> str:
+        skeleton = Skeleton(line)
+        data = skeleton.text.encode()  # each search would encode the rest of the line again
+        pieces, begin, place, last = [], 0, 0, 0
+        while self._pattern is not None and (match := self._pattern.search(data, place)):
+            first = last + len(data[place : match.start(1)].decode())
+            last = first + len(match[1].decode())
+            place = match.end(1)
+            start, end = skeleton.origin(first), skeleton.origin(last - 1) + 1
+            pieces += [line[begin:start], places.put(*self._strings[_letters(match[1].decode())])]
+            begin = end
+        return "".join([*pieces, line[begin:]])
+
+
+def _strings(account: Account) -> Iterator[tuple[str, str]]:
+    """(kind, folded text) of everything by which an account is known."""
+    yield "did", folded(account.did)[:_LONGEST]
+    yield from _of_handle(account.handle or "")
+    for email in account.emails:
+        yield from _of_email(email)
+    for name in account.names:
+        yield from _of_name(name)
+
+
+def _guessed(text: str) -> Iterator[tuple[str, str]]:
+    """The same of a single string of a person; its form tells what it is."""
+    text = text.strip()
+    if text.startswith("did:"):
+        yield "did", folded(text)[:_LONGEST]
+    elif "@" in text.lstrip("@"):
+        yield from _of_email(text)
+    elif "." in text and " " not in text:
+        yield from _of_handle(text)
+    else:
+        yield from _of_name(text)
+
+
+def _of_handle(handle: str) -> Iterator[tuple[str, str]]:
+    text = folded(handle).strip("@ ")[:_LONGEST]
+    labels = text.split(".")
+    if len(labels) > 1 and not CODE_WORDS.issuperset(labels[:-1]):
+        yield "handle", text
+    yield from _of_word("handle", labels[0])
+
+
+def _of_email(email: str) -> Iterator[tuple[str, str]]:
+    text = folded(email).strip()[:_LONGEST]
+    if "@" in text:
+        yield "email", text
+        for piece in text.partition("@")[0].split("+"):  # 12345+name@users.noreply.…
+            yield from _of_word("handle", piece)
+
+
+def _of_name(name: str) -> Iterator[tuple[str, str]]:
+    words = _NAME_WORD.findall(folded(name)[:_LONGEST])[:_MOST_WORDS]
+    if len(words) > 1 and not CODE_WORDS.issuperset(words):
+        yield "name", " ".join(words)
+        yield "name", " ".join([*words[1:], words[0]])
+    for word in words:
+        yield from _of_word("name", word)
+
+
+def _of_word(kind: str, word: str) -> Iterator[tuple[str, str]]:
+    parts = _WORD.findall(word)
+    if parts and not (is_common(word) or CODE_WORDS.issuperset(parts)):
+        yield kind, word
+
+
+def _pattern(kind: str, text: str) -> str:
+    words = text.split(" ")
+    if kind != "name":
+        return re2.escape(text)
+    # "Requests Get" must not hide requests.get, nor "An Li" an.li.
+    joint = _BLANK if CODE_WORDS.intersection(words) or all(map(is_common, words)) else _JOINT
+    return joint.join("['\u2019]?".join(map(re2.escape, re.split("['\u2019]", word))) for word in words)
+
+
+def _letters(text: str) -> str:
+    return "".join(_WORD.findall(text))

@@ -1,0 +1,1 @@
+"""Settled scored cases in; a threshold with its proof out."""

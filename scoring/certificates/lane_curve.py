@@ -1,0 +1,245 @@
+"""Counts what the fast lane would have let through on past pull requests, and derives the offer to open it.
+
+The past is the site's own, or that of the projects behind the starter model (`starter_curve.json`, beside this file).
+Thresholds are whole hundredths, so that an offer stays the same from one pass to the next while little is settled.
+"""
+
+import logging
+from dataclasses import asdict, replace
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+import numpy as np
+
+from ingest.store.transaction import Rows
+from scoring.certificates.lane_counts import Floats, Judged
+from scoring.certificates.lane_offer import STEP, Group, LaneCurve, LanePoint, Offer, Source
+from scoring.certificates.threshold import DEFAULT, upper_bound
+from scoring.certificates.threshold_queries import KeptGroup, QuestionProblem, Table, read_table, table_of
+from scoring.config.policy import Policy
+from scoring.dataset.labels import WINDOW_DAYS
+from scoring.models.serving import LABEL
+from scoring.models.storage import ModelProblem, serving_name
+
+FILE = Path(__file__).with_name("starter_curve.json")
+FEWEST_SETTLED = 30  # settled pull requests from which on the site's own past is used
+# Past and coming year are both samples, and the past chose its threshold. With the plain interval 25 % of the years
+# that followed on recorded history lay above its upper end; with twice the variance 10 %, and 2 % on other projects.
+VARIANCE = 2.0
+WORST_BAD_HIGH = 0.3  # no offer has an interval that ends above it: a bet against it would hardly ever shut the lane
+TAIL = 0.025  # on either side of a 95 % interval
+UNREADABLE = "(unreadable)"
+GRID = np.arange(STEP + 1) / STEP
+logger = logging.getLogger(__name__)
+
+# Pull requests that settled within a year, each with its author's record as it was known at the opening. What an open
+# lane let through without an answer of the audit does not count; an answer counts for 1 / odds of them
+# (`scoring.dataset.audit_weights`).
+OWN = f"""
+with answers as (
+  select pull_uri, arg_min(odds, known_from) as odds, arg_min(would_merge, known_from) as clean,
+    min(known_from) as known_from
+  from audits where known_from <= $now group by pull_uri
+), settled as (
+  select p.pull_uri, p.author_id, p.seen_at, coalesce(a.clean, l.clean) as clean, coalesce(1 / a.odds, 1.0) as weight,
+    o.contributor_id is not null as may_push
+  from pull_requests p
+  left join (from labels where known_from <= $now) l using (pull_uri)
+  left join answers a using (pull_uri)
+  left join own_people o on o.repository_id = p.repository_id and o.contributor_id = p.author_id
+  where coalesce(a.known_from, l.known_from) > $now - interval 1 year
+    and (a.pull_uri is not null or p.pull_uri not in (select pull_uri from waved_through where as_of <= $now))
+), imported as (
+  select author_id, merged_at is not null and bad_at is null as clean,
+    coalesce(bad_at, merged_at + to_days({WINDOW_DAYS})) as known_from
+  from (
+    select *, merged_at + to_days({WINDOW_DAYS}) as quiet_at,
+      least(case when reverted_at <= quiet_at then reverted_at end,
+        case when patched_at <= quiet_at then patched_at end, case when merged_at is null then refused_at end) as bad_at
+    from imported_pulls where author_id > 0 and usable and not push_holder and not is_bot
+  ) where coalesce(bad_at, quiet_at) <= observed_until
+), record as (
+  select author_id, clean, known_from from labels union all from imported
+)
+select s.author_id, s.seen_at, any_value(not s.clean)::double as bad, any_value(s.weight) as weight,
+  any_value(s.may_push) as may_push,
+  count(*) filter (r.clean)::double as clean, count(*) filter (not r.clean)::double as not_clean
+from settled s left join record r on r.author_id = s.author_id and r.known_from <= s.seen_at
+group by s.pull_uri, s.author_id, s.seen_at order by s.seen_at, s.pull_uri
+"""
+BEGUN = """
+select least((select min(seen_at) from pull_requests), (select min(opened_at) from imported_pulls where usable))
+"""
+
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Amount = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class KeptPoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A `LanePoint` as a file holds it."""
+
+    threshold: Share
+    let_through: Amount
+    bad: Amount
+    authors: Annotated[int, msgspec.Meta(ge=0)]
+    bad_low: Share
+    bad_high: Share
+
+
+class KeptCurve(msgspec.Struct, frozen=True):
+    """The starter's curve as its file holds it, without its origin."""
+
+    format: Literal[1]
+    cases: Amount
+    days: Amount
+    points: Annotated[tuple[KeptPoint, ...], msgspec.Meta(min_length=1, max_length=STEP + 1)]
+    newcomers: KeptGroup
+    everybody: KeptGroup
+
+
+def read_curve(rows: Rows, models: Path | None, prior: float, strength: float, now: datetime) -> LaneCurve | None:
+    """Return the curve of the pull requests that settled in the site's last year; None where none can be counted.
+
+    A serving model gives its table of thresholds; else the shrunk rate as of each opening counts, with this prior.
+    """
+    days = _days(rows, now)
+    if models is not None and is_served(models):
+        return _served_curve(models, days)
+    found = rows.columns(OWN, {"now": now})
+    columns = {name: np.asarray(column) for name, column in found.items()}
+    outside = ~columns["may_push"].astype(bool)
+    given = given_rate(columns["clean"], columns["not_clean"], prior, strength)
+    told = (given, columns["bad"], columns["author_id"], columns["seen_at"], columns["weight"])
+    counted = outside & np.isfinite(given)
+    curve = curve_of(
+        table_of(Judged.of(*(column[counted] for column in told))), "own", float(columns["weight"][outside].sum()), days
+    )
+    first = outside & (columns["clean"] + columns["not_clean"] == 0)
+    return curve and replace(
+        curve,
+        newcomers=group_of(given[first], columns["bad"][first], columns["weight"][first]),
+        everybody=group_of(given, columns["bad"], columns["weight"]),
+    )
+
+
+def given_rate(clean: Floats, not_clean: Floats, prior: float, strength: float) -> Floats:
+    """Return the shrunk rate of each record as the gate computes it; NaN without a settled pull request."""
+    cases = clean + not_clean
+    return np.where(cases > 0, prior + (clean - prior * cases) / (strength + cases), np.nan)
+
+
+def curve_of(table: Table, source: Source, cases: float, days: float) -> LaneCurve | None:
+    """Return the curve of a table at whole hundredths; None without any case.
+
+    `cases` counts settled pull requests with and without a score. Intervals are those of half as many independent cases
+    (docs/method.md). A lane without a bad one does not show how alike one author's pull requests are, so each author
+    counts once there.
+    """
+    if not len(table) or cases <= 0:
+        return None
+    grid = np.arange(STEP, -1, -1) / STEP
+    ends = np.searchsorted(-table.thresholds, -(grid - 1e-9), side="right") - 1
+    at, first = np.unique(ends[ends >= 0], return_index=True)
+    thresholds = grid[ends >= 0][first]
+    sizes, bad, authors = table.sizes[at], table.bad[at], table.authors[at]
+    effective = np.where(bad > 0, table.effective[at], np.minimum(table.effective[at], authors)) / VARIANCE
+    low, high = interval_of(bad / sizes * effective, effective)
+    columns = (thresholds, sizes, bad, authors.astype(int), low, high)
+    points = zip(*(column.tolist() for column in columns), strict=True)
+    return LaneCurve(source, cases, days, tuple(LanePoint(*point) for point in points))
+
+
+def group_of(given: Floats, bad: Floats, weights: Floats) -> Group:
+    """Return the lane of one group at each hundredth; without a score (NaN) nobody goes through."""
+    ends = np.searchsorted(np.round(GRID, 9), np.round(given, 9), side="right")  # thresholds that the score reaches
+    ends = np.where(np.isfinite(given), ends, 0)
+    let_through, spoiled = (
+        np.bincount(ends, weights=counted, minlength=STEP + 2)[::-1].cumsum()[::-1][1:]
+        for counted in (weights, weights * bad)
+    )
+    return Group(float(weights.sum()), tuple(let_through.round(6).tolist()), tuple(spoiled.round(6).tolist()))
+
+
+def interval_of(bad: Floats, sizes: Floats) -> tuple[Floats, Floats]:
+    """Return the two-sided 95 % Clopper-Pearson interval of shares; counts need not be whole."""
+    return 1 - upper_bound(sizes - bad, sizes, TAIL), upper_bound(bad, sizes, TAIL)
+
+
+def starter_curve() -> LaneCurve | None:
+    """Return the curve of the starter's projects; None, with a log line, where its file is absent or damaged."""
+    return _starter_curve(FILE)
+
+
+@cache
+def _starter_curve(path: Path) -> LaneCurve | None:
+    try:
+        kept = msgspec.json.decode(path.read_bytes(), type=KeptCurve)
+    except (OSError, msgspec.DecodeError) as problem:
+        logger.warning("The starter's curve cannot be read: %s.", problem)
+        return None
+    points = tuple(LanePoint(**msgspec.structs.asdict(one)) for one in kept.points)
+    newcomers, everybody = (Group(**msgspec.structs.asdict(one)) for one in (kept.newcomers, kept.everybody))
+    return LaneCurve("starter", kept.cases, kept.days, points, newcomers, everybody)
+
+
+def offer_of(curve: LaneCurve, budget: float) -> Offer | None:
+    """Return the loosest lane whose share of bad ones was within `budget`; None where there is nothing to offer."""
+    within = [one for one in curve.points if one.bad <= budget * one.let_through and 0 < one.bad_high <= WORST_BAD_HIGH]
+    if not within:
+        return None
+    best = max(within, key=lambda one: one.let_through)
+    counted = {name: value for name, value in asdict(best).items() if name != "authors"}
+    return Offer(source=curve.source, cases=curve.cases, model=curve.model, **counted)
+
+
+def speaking(own: LaneCurve | None, starter: LaneCurve | None) -> LaneCurve | None:
+    """Return the curve that an offer rests on: the site's own where enough is settled, else the starter's."""
+    return own if own is not None and own.cases >= FEWEST_SETTLED else starter
+
+
+def present_offer(rows: Rows, policy: Policy, budget: float, now: datetime) -> Offer | None:
+    """Return the lane that may be opened now on an estimate under this budget; None where nothing can be offered."""
+    own = read_curve(rows, policy.models, policy.prior, policy.strength, now)
+    curve = speaking(own, lent_curve(policy.models))
+    return offer_of(curve, budget) if curve else None
+
+
+def lent_curve(models: Path | None) -> LaneCurve | None:
+    """Return the starter's curve; None where a model serves, since its scores are others."""
+    return None if is_served(models) else starter_curve()
+
+
+def is_served(models: Path | None) -> bool:
+    """Return whether a model in this folder is meant to serve, even if it cannot be read."""
+    return bool(served_model(models))
+
+
+def served_model(models: Path | None) -> str:
+    """Return the name of the model that is meant to serve, "" without one; UNREADABLE where its pointer is damaged."""
+    try:
+        return (models is not None and serving_name(models, LABEL)) or ""
+    except ModelProblem:
+        return UNREADABLE
+
+
+def _served_curve(models: Path, days: float) -> LaneCurve | None:
+    """Return the curve of the serving model's table of thresholds; None where it is empty or cannot be read."""
+    try:
+        name = serving_name(models, LABEL) or ""
+        kept = read_table(models, name)
+    except (ModelProblem, QuestionProblem) as problem:
+        logger.warning("No curve of the fast lane: %s", problem)
+        return None
+    table = Table(*(np.array(getattr(kept, name), dtype=np.float64) for name in Table.__dataclass_fields__))
+    curve = curve_of(table, "own", kept.sizes[-1], days) if len(table) else None
+    groups = [one and Group(**msgspec.structs.asdict(one)) for one in (kept.newcomers, kept.everybody)]
+    return curve and replace(curve, newcomers=groups[0], everybody=groups[1], model=name)
+
+
+def _days(rows: Rows, now: datetime) -> float:
+    """Return the days since the first pull request was seen: at least one, at most a year."""
+    begun = rows.value(BEGUN)
+    return min(max((now - begun).total_seconds() / 86_400, 1.0), float(DEFAULT.window_days)) if begun else 1.0

@@ -1,0 +1,105 @@
+"""How many settled pull requests a budget of false approvals asks for, and when they will be there. Pure."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scoring.formatting import percent_in_full, things
+from scoring.thresholds import items_needed
+
+
+def outcomes_needed(rate: float, budget: float, delta: float, power: float = 0.5) -> float:
+    """Independent outcomes that every certificate takes on average: kl(power | delta) / kl(rate | budget).
+
+    It holds for a lane whose share of bad ones is `rate`, and for every method that certifies a lane at `budget` with a
+    chance of at most `delta` and this one with a chance of at least `power` (docs/method.md has the proof). inf where
+    the rate is not below the budget, 0 for a power that chance alone has. Raises ValueError for shares outside [0, 1].
+    """
+    if not (0 <= rate <= 1 and 0 < budget < 1 and 0 < delta < 1 and 0 <= power <= 1):
+        raise ValueError("rate and power must lie in [0, 1], budget and delta strictly between")
+    if power <= delta:
+        return 0.0
+    return math.inf if rate >= budget else _divergence(power, delta) / _divergence(rate, budget)
+
+
+def _divergence(one: float, other: float) -> float:
+    """Return the Kullback-Leibler divergence of a coin of chance `one` from one of chance `other`, in nats."""
+    parts = ((one, other), (1 - one, 1 - other))
+    return sum(part * math.log(part / against) for part, against in parts if part > 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What is missing for a threshold: `needed` settled pull requests scored `threshold` or higher, `have` so far.
+
+    `threshold` None: at no threshold was the share of bad ones within the budget, and `needed` is what the fewest
+    would be, all of them clean. `weeks` is how long the rest takes at the pace of the window, None where it never comes
+    at that pace: cases leave the window before enough have come, or there are none. Of `authors` both are people: those
+    so far count for fewer where one of them sends most.
+    """
+
+    needed: int
+    have: int
+    threshold: float | None = None
+    weeks: int | None = None
+    authors: bool = False
+
+
+def soonest(
+    needed: Sequence[float], have: Sequence[float], thresholds: Sequence[float], weeks: float, longest: float
+) -> Need | None:
+    """The need of the threshold that is reached first at the pace of a window of `weeks`; None where none ever is.
+
+    What no window of `longest` weeks holds at that pace is named without a time, and only where nothing else is.
+    """
+    best, first = None, (True, math.inf)
+    for many, so_far, threshold in zip(needed, have, thresholds, strict=True):
+        missing = many - math.floor(so_far)
+        if missing <= 0 or not math.isfinite(many):
+            continue
+        pace = so_far / weeks
+        comes = pace > 0 and many <= pace * longest
+        place = (not comes, missing / pace if pace > 0 else math.inf)
+        if best is None or place < first:
+            when = max(math.ceil(missing / pace), 1) if comes else None
+            best, first = Need(int(many), math.floor(so_far), float(threshold), when), place
+    return best
+
+
+def earliest(
+    lanes: Sequence[tuple[float, float, float]], weeks: float, longest: float, budget: float, delta: float, starts: int
+) -> Need | None:
+    """Return the need of the lane that could be certified first if it stays as good as it was; None where none could.
+
+    Each lane is (threshold, let through, bad) in the last `weeks`; its rate is taken half a case worse than it was. It
+    needs what every method needs, and at least the fewest that `starts` sequences of tests ask for.
+    """
+    fewest = items_needed(budget, delta / starts)
+    rates = [(bad + 0.5) / (size + 1) for _, size, bad in lanes]
+    needed = [max(outcomes_needed(rate, budget, delta), fewest) for rate in rates]
+    whole = [math.ceil(one) if math.isfinite(one) else one for one in needed]
+    return soonest(whole, [size for _, size, _ in lanes], [threshold for threshold, _, _ in lanes], weeks, longest)
+
+
+def say_need(need: Need) -> str:
+    """The need as the rest of a sentence: '128 settled pull requests at 93 % or above are needed, 31 so far, …'."""
+    if need.threshold is None:
+        return (
+            f"{need.needed:,} settled pull requests are needed, all of them clean, {need.have:,} so far, and at no "
+            "score was the share of bad ones within the budget"
+        )
+    where = f"at {percent_in_full(need.threshold)} or above are needed"
+    if need.authors:
+        return f"{need.needed} different authors {where}; those so far count for {need.have}"
+    pace = f"about {things(need.weeks, 'week')}" if need.weeks is not None else "at this pace it will not be reached"
+    return f"{need.needed:,} settled pull requests {where}, {need.have:,} so far, {pace}"
+
+
+def say_low_need(need: Need) -> str:
+    """The need of T_LOW as the rest of a sentence: '59 settled clean pull requests … are needed, 31 so far, …'."""
+    if need.authors:
+        return f"clean pull requests of {need.needed} people with a record are needed; those so far are of {need.have}"
+    pace = f"about {things(need.weeks, 'week')}" if need.weeks is not None else "at this pace it will not be reached"
+    return (
+        f"{need.needed:,} settled clean pull requests of people with a record are needed, {need.have:,} so far, {pace}"
+    )

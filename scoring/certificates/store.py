@@ -1,0 +1,89 @@
+"""What a store says of the cases of a certificate, as it was known when the certificate was made."""
+
+from datetime import datetime
+
+import numpy as np
+
+from ingest.store.transaction import Rows
+from scoring.certificates.certificate import Certificate, Later, case_name, to_seconds
+from scoring.certificates.issue import bad_shares
+from scoring.certificates.verify import differences_to_store, later_differences
+from scoring.dataset.cases import Cases, LabelName
+from scoring.dataset.dataset import build_cases, read_cases, read_lane
+from scoring.dataset.labels import outcomes
+
+Fact = tuple[bool | None, int, bool]  # (bad or None where nobody knows, author, push_holder)
+Outcome = tuple[int, float, float]  # (seconds when it became known, 1 for bad or 0, odds)
+# Whom a low P(clean) alone, or beside other reasons, sent to a person; the push-holders' own are in no count.
+FLAGGED = """
+select distinct s.pull_uri from scores s join pull_requests p using (pull_uri)
+anti join own_people o on o.repository_id = p.repository_id and o.contributor_id = p.author_id
+where s.as_of <= $now and s.lane = 'needs_human' and contains(s.reasons, '{"code":"low_probability"')
+"""
+
+
+def compare_with_store(rows: Rows, told: Certificate, window_days: int, now: datetime) -> tuple[list[str], int]:
+    """In what a certificate differs from the store as of `now`, and how many of its cases the store has.
+
+    Outcomes are those of the label that the certificate counts by, from nothing but what was known when it was made.
+    """
+    build_cases(rows, told.made_at, window_days)
+    found, compared = differences_to_store(told, _facts(rows, read_cases(rows), told))
+    return [
+        *found,
+        *(later_differences(told, later_outcomes(rows, told, window_days, now)) if told.later else ()),
+    ], compared
+
+
+def later_outcomes(rows: Rows, told: Certificate, window_days: int, now: datetime) -> dict[str, Outcome]:
+    """What became known after a certificate was made, until `now`, by address.
+
+    Of the fast lane only what was audited: that nobody said anything of the others does not make them clean. Of T_LOW
+    all that a low P(clean) sent to a person, since people look at each of them.
+    """
+    found = _audited(rows, now) if told.side == "high" else _flagged(rows, told.definition, window_days, now)
+    return {key: one for key, one in found.items() if one[0] >= to_seconds(told.made_at)}
+
+
+def new_outcomes(rows: Rows, told: Certificate, window_days: int, now: datetime) -> list[Later]:
+    """The later outcomes that a certificate does not have yet, as its successor adds them.
+
+    One that was late in coming stands after those that a successor has already: they have to follow each other.
+    """
+    held, last = {one.name for one in told.later}, max((one.known for one in told.later), default=0)
+    named = {case_name(told.made_at, key): one for key, one in later_outcomes(rows, told, window_days, now).items()}
+    added = [Later(name, *one) for name, one in named.items() if name not in held and one[0] >= last]
+    return sorted(added, key=lambda one: (one.known, one.name))
+
+
+def _audited(rows: Rows, now: datetime) -> dict[str, Outcome]:
+    audited = read_lane(rows, now).audited
+    return {key: (to_seconds(one.known_from), float(one.bad), one.odds) for key, one in audited.items()}
+
+
+def _flagged(rows: Rows, definition: LabelName, window_days: int, now: datetime) -> dict[str, Outcome]:
+    flagged = {row["pull_uri"] for row in rows.rows(FLAGGED, {"now": now})}
+    if not flagged:  # nothing has to be derived
+        return {}
+    build_cases(rows, now, window_days)
+    cases = read_cases(rows)
+    came = outcomes(cases, definition, window_days)
+    seconds = came.known_from.astype("datetime64[s]").astype(np.int64)
+    return {
+        str(key): (int(seconds[at]), float(came.clean[at] == 0), 1.0)
+        for at, key in enumerate(cases.keys)
+        if key in flagged and came.clean[at] >= 0
+    }
+
+
+def _facts(rows: Rows, cases: Cases, told: Certificate) -> dict[str, Fact]:
+    audited = read_lane(rows, told.made_at).audited
+    bad = bad_shares(cases, told.definition, told.label, audited, told.made_at)
+    return {
+        str(key): (
+            bool(bad[at]) if bad[at] in (0.0, 1.0) else None,
+            int(cases.authors[at]),
+            bool(cases.push_holder[at]),
+        )
+        for at, key in enumerate(cases.keys)
+    }

@@ -1,0 +1,1 @@
+"""Values that an operator and a repository may set, checked and frozen."""

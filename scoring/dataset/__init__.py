@@ -1,0 +1,1 @@
+"""Cases, features as of the opening, labels and track records."""

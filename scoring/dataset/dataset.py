@@ -1,0 +1,229 @@
+"""The pull requests that models learn from, read from a store or snapshot: the table `cases` and its columns.
+
+What bears on a few people, and nothing else: the rest of a store is hidden from one cursor while it asks about them.
+
+Features of one person rest on their own pull requests everywhere and on everybody's in their repository. Of a store of
+100,000 pull requests that is a few thousand, so that one need not wait for the history of all.
+
+What a model is made of: cases with their features, which columns speak of whom, and a name for exactly this data.
+
+The material of a history file alone, read in a store of its own that goes away.
+"""
+
+import hashlib
+import tempfile
+from collections.abc import Collection, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ingest.history_import.checks import TITLE_SAYS
+from ingest.history_import.pulls import import_past
+from ingest.store.database import Store
+from ingest.store.transaction import Rows
+from scoring.config.policy import Policy
+from scoring.dataset.audit_weights import Audited, Waved
+from scoring.dataset.cases import Cases, Directions, Times
+from scoring.dataset.catalogue import FEATURES
+from scoring.dataset.features import add_features
+from scoring.dataset.past_trust import build_slices
+from scoring.dataset.track_record import RECORD
+from scoring.derived import STATEMENTS
+from scoring.types import Pair
+
+QUIET_DAYS = 180  # without a new round: as good as refused
+CASES = Path(__file__).with_name("cases.sql").read_text()
+TIMES = (
+    "opened_at",
+    "observed_until",
+    "merged_at",
+    "refused_at",
+    "reverted_at",
+    "patched_at",
+    "patched_fix_at",
+    "failed_at",
+)
+COLUMNS = f"select key, author_id, repository_id, push_holder, as_sent, {', '.join(TIMES)} from cases"
+READ = f"{COLUMNS} where not is_bot order by opened_at, key"
+
+# The first answer was given before lane and score were shown.
+AUDITED = """
+select pull_uri, arg_min(odds, known_from) as odds, arg_min(not would_merge, known_from) as bad,
+  min(known_from) as known_from
+from audits where known_from <= ? group by pull_uri
+"""
+WAVED = "select distinct pull_uri from waved_through where as_of <= ?"
+
+
+def build_cases(rows: Rows, now: datetime, window_days: int) -> None:
+    """Make the temporary table `cases` of this cursor, in the order of opening, as of `now`.
+
+    Its columns: `key`, `author_id` and `repository_id` (negative for who is only known by an imported history), the
+    times of `Cases`, `push_holder`, `checks_known`, `as_sent`, and of the change as opened `additions`, `deletions`,
+    `files_touched`, `binary_files`, `touches_tests`, `docs_only`, `touches_sensitive`, `title_length`, `title_says`;
+    `is_bot` and `state`. What follows the times is null where it is unknown. The tables `outcomes` and `counting` stay
+    beside it.
+    """
+    values = {"now": now, "window": window_days, "quiet": QUIET_DAYS}
+    rows.rows(TITLE_SAYS)
+    for statement in (STATEMENTS["outcomes"], STATEMENTS["counting"], CASES):
+        rows.rows(statement, {name: value for name, value in values.items() if f"${name}" in statement})
+
+
+def read_cases(rows: Rows) -> Cases:
+    """Everybody's pull requests but bots', in the order of opening and without features; after `build_cases`."""
+    found = rows.columns(READ)
+    return Cases(
+        keys=np.asarray(found["key"], dtype=np.object_),
+        authors=np.asarray(found["author_id"], dtype=np.int64),
+        repositories=np.asarray(found["repository_id"], dtype=np.int64),
+        push_holder=np.asarray(found["push_holder"], dtype=np.bool_),
+        as_sent=np.asarray(found["as_sent"], dtype=np.int8),
+        features={},
+        **{name: _times(found, name) for name in TIMES},
+    )
+
+
+def _times(found: Mapping[str, Any], name: str) -> Times:
+    """A column of times with NaT where it is null."""
+    column = found[name]
+    if np.ma.isMaskedArray(column):
+        column = column.filled(np.datetime64("NaT"))
+    return np.asarray(column, dtype="datetime64[us]")
+
+
+def read_lane(rows: Rows, now: datetime) -> Waved:
+    """What the lane let through until now."""
+    audited = {row.pop("pull_uri"): Audited(**row) for row in rows.rows(AUDITED, [now])}
+    return Waved(audited, {row["pull_uri"] for row in rows.rows(WAVED, [now])})
+
+
+# Of what is kept for each pull request or person, in the order of hiding: the later ones read the first.
+KEPT = {
+    "pull_requests": "author_id in (select unnest($authors)) or repository_id in (select unnest($repositories))",
+    # Three columns tell which: the other thirty are read of those alone.
+    "imported_pulls": """rowid in (
+      select rowid from imported_pulls
+      where author_id in (select unnest($authors)) or repository_id in (select unnest($repositories))
+        or repository in (
+          select alias from repository_aliases where repository_id in (select unnest($repositories))))""",
+    "statuses": "pull_uri in (select pull_uri from pull_requests)",
+    "landings": "pull_uri in (select pull_uri from pull_requests)",
+    "pull_rounds": "pull_uri in (select pull_uri from pull_requests)",
+    "ci_runs": "pull_uri in (select pull_uri from pull_requests)",
+    # Which repositories count rests on the trust in their owners.
+    "trust": """contributor_id in (select unnest($authors))
+      or repository_id = 0 and contributor_id in (select owner_id from repositories)""",
+    "signals": "subject in (select did from contributors where contributor_id in (select unnest($authors)))",
+}
+
+
+@contextmanager
+def only_around(rows: Rows, people: Collection[Pair]) -> Generator[None]:
+    """Within, this cursor sees only what features of these people (contributor_id, repository_id) can rest on.
+
+    `build_cases`, `take_standing` and `ask` give of them, and of their changes in those repositories, what they give of
+    a whole store: temporary tables of the same names hide those of the store.
+    """
+    authors, repositories = ([*{pair[side] for pair in people}] for side in (0, 1))
+    told = {"authors": authors, "repositories": repositories}
+    made: list[str] = []
+    try:
+        for table, condition in KEPT.items():
+            given = {name: numbers for name, numbers in told.items() if f"${name}" in condition}
+            rows.rows(f"create temp table {table} as from {table} where {condition}", given)
+            made.append(table)
+        yield
+    finally:
+        for table in made:
+            rows.rows(f"drop table temp.{table}")
+
+
+MATERIAL_COLUMNS = (*FEATURES, *RECORD)
+NOTHING = Waved()
+REPOSITORIES = """
+select distinct c.repository_id, coalesce(r.name, i.repository, 'repository ' || c.repository_id) as name
+from cases c left join repositories r on r.repository_id = c.repository_id
+left join (select distinct repository_id, repository from imported_pulls) i on i.repository_id = c.repository_id
+"""
+RISKS = "select pull_uri, arg_max(content_risk, begun_clock) as risk from content_reviews group by pull_uri"
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """`person` are the columns of the person alone, `change` also the change's own; both name their directions.
+
+    Of the record `change` has only the counts: the rest lowered the AUC of trees for merges by .004.
+
+    `alone` are columns that a person moves alone (DESIGN.md §1.9). `repositories` names them by number. `lane` is what
+    the fast lane let through. `risk` is the content risk by key of case, where the content was read.
+    """
+
+    cases: Cases
+    person: Directions
+    change: Directions
+    alone: tuple[str, ...]
+    repositories: Mapping[int, str]
+    lane: Waved = NOTHING
+    risk: Mapping[str, float] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.cases)
+
+
+def material_of(cases: Cases, repositories: Mapping[int, str], lane: Waved = NOTHING) -> Material:
+    """The material of cases that carry the catalogued features."""
+    return Material(
+        cases,
+        {feature.name: feature.direction for feature in MATERIAL_COLUMNS if feature.of == "person"},
+        {feature.name: feature.direction for feature in (*FEATURES, *RECORD[:2])},
+        tuple(feature.name for feature in MATERIAL_COLUMNS if feature.of == "person" and feature.moved_by == "self"),
+        repositories,
+        lane,
+    )
+
+
+def read_material(rows: Rows, now: datetime, policy: Policy) -> Material:
+    """Everything that a store or snapshot knows as of now, own and imported."""
+    build_cases(rows, now, policy.window_days)
+    build_slices(rows, now, policy)
+    cases = add_features(rows, read_cases(rows))
+    names = {row["repository_id"]: row["name"] for row in rows.rows(REPOSITORIES)}
+    risk = {row["pull_uri"]: row["risk"] for row in rows.rows(RISKS)}
+    return replace(material_of(cases, names, read_lane(rows, now)), risk=risk)
+
+
+def data_version(cases: Cases) -> str:
+    """16 hexadecimal digits: the same for the same cases with the same features, whatever the machine."""
+    seen = hashlib.sha256()
+    for one in fields(cases):
+        if one.name in ("keys", "features"):
+            continue
+        seen.update(np.ascontiguousarray(getattr(cases, one.name)).tobytes())
+    for key in cases.keys:
+        seen.update(str(key).encode() + b"\0")
+    for name in sorted(cases.features):
+        # Twelve digits: sums in another order differ in the last ones.
+        column = np.char.mod("%.12g", cases.features[name])
+        seen.update(name.encode() + b"\0" + "\0".join(column.tolist()).encode())
+    return seen.hexdigest()[:16]
+
+
+def material_of_file(path: Path, folder: Path, now: datetime, policy: Policy) -> Material:
+    """What a file of past pull requests (docs/history.md) gives to learn from. Raises PastProblem in one sentence.
+
+    `folder` is where the store lies meanwhile.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="backtest-", dir=folder) as scratch:
+        store = Store.open(Path(scratch) / "past.duckdb", wall=lambda: now)
+        try:
+            import_past(store, path, None, "file")
+            with store.read() as rows:
+                return read_material(rows, now, policy)
+        finally:
+            store.close()

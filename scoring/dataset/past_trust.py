@@ -1,0 +1,97 @@
+"""Trust as it was: slices of the vouch graph at chosen moments, as temporary tables that features.sql joins by time."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import numpy as np
+import pyarrow as pa
+
+from ingest.store.transaction import Rows
+from scoring.config.policy import Policy
+from scoring.trust.eigentrust import eigentrust
+from scoring.trust.table import Graph, passage_columns, read_graph, trust_columns
+
+TABLES = (
+    "create temp table if not exists slice_dates (repository_id integer, as_of timestamp)",
+    """create temp table if not exists trust_slices (
+      repository_id integer, contributor_id integer, as_of timestamp, structural_trust double, eigentrust double,
+      distance integer, trusted_denouncers integer)""",
+)
+EMPTY = ("delete from slice_dates", "delete from trust_slices")
+SEEDS = "select repository_id, list(contributor_id order by contributor_id) as seeds from seeds group by 1 order by 1"
+FIRST_VOUCH = "select min(seen_at) from vouches"
+ADD_DATE = "insert into slice_dates select unnest($repositories), $as_of::timestamp"
+ADD = """
+insert into trust_slices
+select $repository, unnest($contributors), $as_of::timestamp, unnest($trust), unnest($share), unnest($distance),
+  unnest($denouncers)
+"""
+STANDING = (
+    "insert into slice_dates select distinct repository_id, $as_of::timestamp from seeds",
+    """insert into trust_slices by name
+    select repository_id, contributor_id, $as_of::timestamp as as_of, structural_trust, eigentrust, distance,
+      trusted_denouncers
+    from trust""",
+)
+
+
+def prepare_slices(rows: Rows) -> None:
+    """Make sure that the temporary tables `slice_dates` and `trust_slices` of this cursor exist."""
+    for statement in TABLES:
+        rows.rows(statement)
+
+
+def months(first: datetime, until: datetime) -> list[datetime]:
+    """The first moment of every month after `first` and not after `until`, and `until`."""
+    found, month = [], first.year * 12 + first.month
+    while (moment := datetime(month // 12, month % 12 + 1, 1)) <= until:
+        found.append(moment)
+        month += 1
+    return [*found, until] if first <= until and until not in found else found
+
+
+def build_slices(rows: Rows, now: datetime, policy: Policy) -> int:
+    """Fill both tables with trust at the beginning of every month since the first vouch, and now; how many slices.
+
+    A slice holds what was seen before its moment. Only the seed sets are those of today: who maintained a repository
+    earlier is not recorded.
+    """
+    prepare_slices(rows)
+    for statement in EMPTY:
+        rows.rows(statement)
+    first, seeds = rows.value(FIRST_VOUCH), {row["repository_id"]: row["seeds"] for row in rows.rows(SEEDS)}
+    moments = months(first, now) if first is not None and seeds else []
+    for moment in moments:
+        _add_slice(rows, moment, seeds, policy)
+    return len(moments)
+
+
+def take_standing(rows: Rows) -> None:
+    """Fill both tables with one slice for all times: trust as the last pass left it, for what is judged now."""
+    prepare_slices(rows)
+    for statement in EMPTY:
+        rows.rows(statement)
+    for statement in STANDING:
+        rows.rows(statement, {"as_of": datetime(1, 1, 1)})
+
+
+def _add_slice(rows: Rows, moment: datetime, seeds: Mapping[int, Sequence[int]], policy: Policy) -> None:
+    graph = read_graph(rows, moment, policy)
+    rows.rows(ADD_DATE, {"repositories": list(seeds), "as_of": moment})
+    for repository, its in seeds.items():
+        table = _trust(graph, repository, its, policy)
+        columns = {
+            "contributors": table["contributor_id"],
+            "trust": table["structural_trust"],
+            "share": table["eigentrust"],
+            "distance": table["distance"],
+            "denouncers": table["trusted_denouncers"],
+        }
+        values = {name: column.to_pylist() for name, column in columns.items()}
+        rows.rows(ADD, {"repository": repository, "as_of": moment, **values})
+
+
+def _trust(graph: Graph, repository: int, seeds: Sequence[int], policy: Policy) -> pa.Table:
+    """Rows of `trust` for one seed set, as the scoring pass writes them."""
+    share = eigentrust(graph.edges, graph.places(seeds), len(graph.contributor_ids))
+    return trust_columns(graph, repository, seeds, passage_columns(graph, seeds, policy), np.asarray(share), policy)

@@ -1,0 +1,216 @@
+"""One file's part of a patch while it is read: its header lines, then its hunks, line by line."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from ingest.git.header_names import common_name, plain_name, plain_names, prefixed_name
+from scoring.diff.change import FileChange, Hunk, Kind, Line, Mark
+
+HUNK_HEADER = re.compile(r"@@ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+([0-9]{1,9})(?:,([0-9]{1,9}))? @@")
+_MODE = re.compile(r"[0-7]{5,6}")
+_INDEX = re.compile(r"([0-9a-f]+)\.\.([0-9a-f]+)(?: ([0-7]{6}))?\s*")
+_EMPTY = ("e69de29", "473a0f4")  # how the names of the empty file begin: SHA-1, SHA-256
+_PAYLOAD = re.compile(r"[A-Za-z]\S{5,65}|(?:literal|delta) [0-9]+|")
+_MARKS: dict[str, Mark] = {"+": "+", "-": "-", " ": " ", "": " "}  # mail programs strip a lone blank
+
+
+class OpenHunk:
+    """A hunk whose lines are still coming: `old_left` and `new_left` are those that its header still promises."""
+
+    def __init__(self, header: re.Match[str]) -> None:
+        self._start = int(header[1]), int(header[3])
+        self._section = header.string[header.end() :].removeprefix(" ")
+        self._lines: list[Line] = []
+        self._old, self._new = max(self._start[0], 1), max(self._start[1], 1)
+        self.changes = 0  # lines that are no context
+        self._ended: set[Mark] = set()  # marks of lines that would continue one without an end
+        self.old_left, self.new_left = (1 if count is None else int(count) for count in (header[2], header[4]))
+
+    @property
+    def full(self) -> bool:
+        """Whether every promised line has come."""
+        return not (self.old_left or self.new_left)
+
+    def take(self, line: str) -> Line | None:
+        """The next line with its numbers; None where it cannot be one of this hunk."""
+        mark = _MARKS.get(line[:1])
+        old, new = mark != "+", mark != "-"
+        if mark is None or (old and not self.old_left) or (new and not self.new_left):
+            return None
+        taken = Line(mark, self._old if old else None, self._new if new else None, line[1:])
+        self._old += old
+        self._new += new
+        self.changes += mark != " "
+        self.old_left -= old
+        self.new_left -= new
+        self._lines.append(taken)
+        return taken
+
+    def end_file(self) -> None:
+        """Take the note that the last line has no line end."""
+        if self._lines:
+            self._lines[-1] = replace(self._lines[-1], ends_file=True)
+            self._ended |= {" ", self._lines[-1].mark} if self._lines[-1].mark != " " else {" ", "+", "-"}
+
+    def joins(self, line: str) -> bool:
+        """Tell whether git would join this line to one that has no end."""
+        return _MARKS.get(line[:1]) in self._ended
+
+    def close(self) -> Hunk:
+        """What came of it."""
+        return Hunk(*self._start, self._section, tuple(self._lines), self.full)
+
+
+class FilePart:
+    """A file's part from its first header line on. `sound` is false where its header contradicts itself."""
+
+    def __init__(self, name: str | None) -> None:
+        self._name = name  # where no other header names the file
+        self._names: dict[str, str | None] = {}
+        self._modes: dict[str, str] = {}
+        self._kind: Kind = "modified"
+        self._objects: tuple[str, ...] = ()
+        self._similarity = "100%"
+        self.sound = True
+        self.cut_name = False  # whether git ends a name of its header before the header does
+        self.binary = False
+        self.headers = 0
+        self.hunks: list[Hunk] = []
+
+    @classmethod
+    def of_git(cls, names: str) -> "FilePart":
+        """One that begins with `diff --git`; `names` is the rest of that line."""
+        return cls(common_name(names))
+
+    @classmethod
+    def of_lines(cls, old: str, new: str, header: re.Match[str]) -> "FilePart":
+        """One that begins with `---` and `+++` lines (given without these), as other tools than git write it."""
+        part = cls(None)
+        before, after = plain_names(old, new)
+        part._names = {"old": before, "new": after}
+        empty = header[1] == "0" and header[2] == "0"
+        part._kind = "added" if before is None or empty else "deleted" if after is None else "modified"
+        part.headers = 2
+        return part
+
+    @property
+    def path(self) -> str | None:
+        """The name to show: the new one, the old one of a deleted file; None where no header tells."""
+        old, new = (self._names.get(side, self._name) for side in ("old", "new"))
+        return old if self._kind == "deleted" else new if new is not None else old
+
+    @property
+    def cut(self) -> bool:
+        """Whether the header promises content that does not follow."""
+        if self.hunks or self.binary:
+            return False
+        if self._kind in ("added", "deleted"):
+            return not any(name.startswith(_EMPTY) for name in self._objects)
+        return self._similarity != "100%"
+
+    def header(self, line: str) -> bool:
+        """Take a line between the first line and the first hunk; False if it is no header."""
+        if self.hunks:
+            return False
+        if self.binary and _PAYLOAD.fullmatch(line):
+            return True
+        for prefix, take in _HEADERS.items():
+            if line.startswith(prefix):
+                take(self, line.removeprefix(prefix))
+                self.headers += 1
+                return True
+        return False
+
+    def end_file(self) -> None:
+        """Take the same note where it follows the last line of a hunk; once, since each copies the hunk's lines."""
+        lines = self.hunks[-1].lines if self.hunks else ()
+        if lines and not lines[-1].ends_file:
+            self.hunks[-1] = replace(self.hunks[-1], lines=(*lines[:-1], replace(lines[-1], ends_file=True)))
+
+    def close(self) -> FileChange | None:
+        """The file's change; None where git would find nothing to do or no name to do it to."""
+        path, old = self.path, self._names.get("old", self._name)
+        if path is None or not (self.hunks or self.binary or self._changes_without_lines()):
+            return None
+        modes = {self._modes.get("old"), self._modes.get("new")}
+        return FileChange(
+            path=path,
+            old_path=path if old is None or self._kind == "added" else old,
+            kind="mode" if self._kind == "modified" and not self.hunks and not self.binary else self._kind,
+            hunks=tuple(self.hunks),
+            old_mode=None if self._kind == "added" else self._modes.get("old"),
+            new_mode=None if self._kind == "deleted" else self._modes.get("new"),
+            binary=self.binary,
+            submodule="160000" in modes,
+            symlink="120000" in modes,
+        )
+
+    def _changes_without_lines(self) -> bool:
+        return self._kind != "modified" or self._modes.get("old") != self._modes.get("new")
+
+    def _old_name(self, text: str) -> None:
+        self._side("old", prefixed_name(text), without="added")
+
+    def _new_name(self, text: str) -> None:
+        self._side("new", prefixed_name(text), without="deleted")
+
+    def _side(self, side: str, name: str | None, without: Kind) -> None:
+        """Take a side's name; /dev/null says that the side has no file."""
+        if name is None:
+            self._become(without)
+        elif self._kind == without:
+            self.sound = False
+        else:
+            self._claim(side, name)
+
+    def _claim(self, side: str, name: str) -> None:
+        """Take a side's name; told again it must be the same."""
+        self.sound = self._names.setdefault(side, name) == name and self.sound
+
+    def _become(self, kind: Kind) -> None:
+        self.sound = self.sound and self._kind in ("modified", kind)
+        self._kind = kind
+
+    def _moved(self, text: str, kind: Kind, side: str) -> None:
+        self._become(kind)
+        self._claim(side, plain_name(text))
+
+    def _mode(self, text: str, side: str, kind: Kind = "modified") -> None:
+        mode = text.strip()
+        self.sound = self.sound and _MODE.fullmatch(mode) is not None
+        self._modes[side] = mode[:6]
+        if kind != "modified":
+            self._become(kind)
+
+    def _index(self, text: str) -> None:
+        found = _INDEX.fullmatch(text)
+        if found:
+            self._objects = found.group(1, 2)
+            self._modes = (dict.fromkeys(("old", "new"), found[3]) if found[3] else {}) | self._modes
+
+    def _similar(self, text: str) -> None:
+        self._similarity = text.strip()
+
+    def _opaque(self, _text: str) -> None:
+        self.binary = True
+
+
+_HEADERS: dict[str, Callable[[FilePart, str], None]] = {
+    "--- ": FilePart._old_name,
+    "+++ ": FilePart._new_name,
+    "old mode ": lambda part, text: part._mode(text, "old"),
+    "new mode ": lambda part, text: part._mode(text, "new"),
+    "new file mode ": lambda part, text: part._mode(text, "new", kind="added"),
+    "deleted file mode ": lambda part, text: part._mode(text, "old", kind="deleted"),
+    "rename from ": lambda part, text: part._moved(text, "renamed", "old"),
+    "rename to ": lambda part, text: part._moved(text, "renamed", "new"),
+    "copy from ": lambda part, text: part._moved(text, "copied", "old"),
+    "copy to ": lambda part, text: part._moved(text, "copied", "new"),
+    "similarity index ": FilePart._similar,
+    "dissimilarity index ": lambda _part, _text: None,
+    "index ": FilePart._index,
+    "GIT binary patch": FilePart._opaque,
+    "Binary files ": FilePart._opaque,
+    "Files ": FilePart._opaque,
+}

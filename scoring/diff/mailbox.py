@@ -1,0 +1,137 @@
+"""Approved patches as mails for `git am`: the changes as they were read, the words around them made harmless. Pure.
+
+git finds mails, headers and patches in a text by its own rules, and a stranger wrote the text. So nothing is passed on
+as it came: headers are written anew, lines of a message that git would take for a mail, a header, a cut or a patch are
+marked, and of the patch only lines that belong to a file's part are kept. The result is read once more and must be the
+approved change.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.header import Header
+from email.utils import format_datetime, parsedate_to_datetime
+
+from ingest.git.patch import change_lines, is_from_line, split_mails
+from ingest.git.patches import patch_id
+from scoring.diff.change import Mail
+from scoring.diff.mails import encoding_header, ends_message, read_mail
+
+NAME_LENGTH, SUBJECT_LENGTH = 60, 300
+MESSAGE_LINES = 2_000
+MARK = "| "
+_FROM = "From " + "0" * 40 + " Mon Sep 17 00:00:00 2001"  # the date by which git knows its own mails
+_INNER = re.compile(
+    r"(?:>?from |\[patch|(?:from|subject|date):)", re.IGNORECASE
+)  # what may open a message as one more header
+_SCISSORS = re.compile("8<|>8|8%|%8|%<|>%|\N{BLACK SCISSORS}|\N{WHITE SCISSORS}")
+_ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,100}@[A-Za-z0-9.-]{1,100}")
+
+
+class MailboxProblem(Exception):
+    """A patch cannot be handed on as mails, in one sentence that says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a mail is made from where the patch itself does not say: who sent it, when, under which title."""
+
+    did: str
+    name: str
+    title: str
+    opened_at: datetime  # naive UTC
+
+
+def mailbox(text: str, approved: str, source: Source) -> str:
+    """One mailbox of exactly the change `approved` (a patch-id) from the kept text of its patch.
+
+    Raises MailboxProblem where the text is not that change, or git would read another one from it.
+    """
+    if patch_id(text) != approved:
+        raise MailboxProblem("the kept text is not UTF-8 or not the approved patch: merge it on the forge instead")
+    mails = [mail for mail in split_mails(text) if _has_diff(mail)]
+    if any(_begins_mail(mail[0]) and encoding_header(mail) is not None for mail in mails):
+        raise MailboxProblem("a mail of it is encoded, so git would read another patch: merge it on the forge instead")
+    written = "".join(_mail(mail, place, len(mails), source) for place, mail in enumerate(mails, 1))
+    if patch_id(written) != approved or len(split_mails(written)) != len(mails):
+        raise MailboxProblem("it cannot be written as mails that git reads alike: merge it on the forge instead")
+    return written
+
+
+def _begins_mail(line: str) -> bool:
+    return is_from_line(line.encode("utf-8", "replace"))
+
+
+def _has_diff(lines: Sequence[str]) -> bool:
+    return next(iter(_changes(lines)), None) is not None
+
+
+def _mail(lines: Sequence[str], place: int, count: int, source: Source) -> str:
+    said = _said(lines, source)
+    number = f"PATCH {place}/{count}" if count > 1 else "PATCH"
+    subject = " ".join(_plain(said.subject).split())[:SUBJECT_LENGTH] or "(no subject)"
+    head = [
+        _FROM,
+        f"From: {_author(said, source)}",
+        f"Date: {_date(said.date, source.opened_at)}",
+        f"Subject: {_encoded(f'[{number}] {subject}', 'Subject: ')}",
+        "MIME-Version: 1.0",
+        "Content-Type: text/plain; charset=UTF-8",
+        "Content-Transfer-Encoding: 8bit",
+    ]
+    return "\n".join([*head, "", *_message(said.message), "---", "", *_changes(lines), "-- ", "sunstead", "", ""])
+
+
+def _said(lines: Sequence[str], source: Source) -> Mail:
+    """Who, when and about what, as a mail says it; a plain diff says nothing."""
+    if not _begins_mail(lines[0]):
+        return Mail("", "", "", source.title, "")
+    end = next((place for place, line in enumerate(lines) if place and ends_message(line)), len(lines))
+    return read_mail(list(lines[:end]))
+
+
+def _changes(lines: Sequence[str]) -> Iterator[str]:
+    """The lines that belong to files' parts."""
+    return (lines[number - 1] for number, _ in change_lines(line.encode("utf-8", "replace") for line in lines))
+
+
+def _message(text: str) -> Iterator[str]:
+    """The lines of a message, those marked that git would not take for words."""
+    lines = [_plain(line).rstrip() for line in text.split("\n")[:MESSAGE_LINES]]
+    first = next((place for place, line in enumerate(lines) if line), None)
+    for place, line in enumerate(lines):
+        cut = _SCISSORS.sub("(cut)", line)
+        is_header = place == first and _INNER.match(cut.lstrip()) is not None
+        is_end = ends_message(cut) or cut.lstrip().lower().startswith(
+            ("from ", ">from ", "diff ", "index: ", "---", "@@")
+        )
+        yield f"{MARK}{cut}" if is_header or is_end else cut
+
+
+def _author(said: Mail, source: Source) -> str:
+    name = " ".join(re.sub(r'[<>"@,;:\\()\[\]]', " ", _plain(said.author)).split())[:NAME_LENGTH]
+    if name and _ADDRESS.fullmatch(said.email):
+        return f"{_encoded(name, 'From: ')} <{said.email}>"
+    own = re.sub(r"[^A-Za-z0-9.-]", ".", source.did)[:100]
+    shown = " ".join(re.sub(r"[^\w.-]", " ", source.name).split())[:NAME_LENGTH] or own
+    return f"{_encoded(shown, 'From: ')} <{own}@did.invalid>"
+
+
+def _date(told: str, otherwise: datetime) -> str:
+    """The date of the mail where it is one, else when the pull request was opened."""
+    try:
+        moment = parsedate_to_datetime(told)
+    except (ValueError, IndexError, OverflowError):
+        moment = otherwise.replace(tzinfo=UTC)
+    return format_datetime(moment if 1970 <= moment.year < 2100 else otherwise.replace(tzinfo=UTC))
+
+
+def _encoded(text: str, name: str) -> str:
+    """A header's value on lines that are folded as they must be, in ASCII."""
+    charset = "us-ascii" if text.isascii() else "utf-8"
+    return Header(text, charset, header_name=name.rstrip(": "), maxlinelen=500).encode(linesep="\n")
+
+
+def _plain(text: str) -> str:
+    return "".join(character if character.isprintable() or character == "\t" else " " for character in text)

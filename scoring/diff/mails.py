@@ -1,0 +1,145 @@
+"""The head of a mail of a format-patch series: who, when, about what; what `git mailinfo` prints."""
+
+import re
+from email.errors import HeaderParseError
+from email.header import decode_header
+
+from scoring.diff.change import Mail
+
+HEADER_LENGTH = 2_000  # characters of one header that are read: decoding takes time in its square
+_INNER = ("from", "subject", "date")  # what a message may say once more at its beginning
+_INNER_HEADER = re.compile(r"(from|subject|date):\s(.*)", re.IGNORECASE | re.DOTALL)
+_FIELD = re.compile(r"[!-9;-~]*:")  # git allows an empty name
+_SEPARATOR = ("From ", ">From ")  # headers for git, though no other reader of mails takes the second for one
+_BLANK = " \t\r\n"  # what git's isspace() takes
+_IDENTITY = re.compile(r"|7-?bit|8-?bit|binary", re.IGNORECASE)
+# Text in which ASCII means itself. A boundary would part even text/plain, and format=flowed would join its lines.
+_PLAIN = re.compile(
+    r'|text/plain(?:\s*;\s*charset\s*=\s*"?(?:us-ascii|utf-?8|iso-8859-[0-9]{1,2}|windows-125[0-9]|koi8-[ru])"?)?\s*;?',
+    re.IGNORECASE,
+)
+_QUOTING = re.compile(r'\\(.)|"')
+_NAME_LENGTH = 60  # a longer name is none for git, nor is one with @, < or >
+
+
+def read_mail(lines: list[str]) -> Mail:
+    """One mail from its lines before the patch, the "From" line among them. Never raises."""
+    headers, body = _headers(lines)
+    inner, message = _inner_headers(body)
+    told = {name: value for name, value, _ in headers} | inner
+    author, email = _author(_decoded(told.get("from", "")))
+    date = _unfolded(told.get("date", ""))
+    return Mail(author, email, date, _subject(_decoded(told.get("subject", ""))), "\n".join(message).strip("\r\n"))
+
+
+def encoding_header(lines: list[str]) -> int | None:
+    """The place of the first header that may make git decode the mail before it reads the patch, None without one.
+
+    git takes the last header of a name, so each of them counts.
+    """
+    for name, value, place in _headers(lines)[0]:
+        if name == "content-transfer-encoding" and not _IDENTITY.fullmatch(value.strip()):
+            return place
+        if name == "content-type" and not _PLAIN.fullmatch(value.strip()):
+            return place
+    return None
+
+
+def is_header(line: str) -> bool:
+    """Tell whether git takes a line for a mail's header."""
+    return line.startswith(_SEPARATOR) or _FIELD.match(line) is not None
+
+
+def ends_message(line: str) -> bool:
+    """Whether git takes a line of a message for the beginning of the patch."""
+    named = line.startswith("--- ") and not line[4:5].isspace()
+    return line.startswith(("diff -", "Index: ")) or (named and len(line) > 4) or line.rstrip() == "---"
+
+
+def _headers(lines: list[str]) -> tuple[list[tuple[str, str, int]], list[str]]:
+    """Headers as (name in small letters, unfolded value, place), by the rules of mailinfo.c, and the body."""
+    found: list[tuple[str, str, int]] = []
+    for place, line in enumerate(lines):
+        if found and line.startswith((" ", "\t")):
+            name, value, first = found[-1]
+            found[-1] = (name, f"{value} {line[1:].rstrip(_BLANK)}", first)
+        elif is_header(line):
+            name, _, value = line.rstrip(_BLANK).partition(":")
+            found.append((name.lower(), value, place))
+        else:
+            return found, lines[place + (not line.strip(_BLANK)) :]
+    return found, []
+
+
+def _inner_headers(body: list[str]) -> tuple[dict[str, str], list[str]]:
+    """What the message itself says of author, date and subject before its first words, and the rest of it."""
+    found: dict[str, str] = {}
+    last = ""
+    for place, line in enumerate(body):
+        header = _INNER_HEADER.match(line)
+        if header and header[1].lower() not in found:
+            last = header[1].lower()
+            found[last] = header[2]
+        elif last and line.startswith((" ", "\t")):
+            found[last] += line
+        elif line.strip() or found:
+            return found, body[place:]
+    return found, []
+
+
+def _unfolded(value: str) -> str:
+    return " ".join(value[:HEADER_LENGTH].split())
+
+
+def _decoded(value: str) -> str:
+    """A header as people read it: lines joined, encoded words (RFC 2047) decoded."""
+    value = re.sub(r"\r?\n[ \t]", " ", value)[:HEADER_LENGTH]
+    try:
+        pieces = decode_header(value)
+    except HeaderParseError:
+        return value
+    return "".join(_as_text(piece, charset) for piece, charset in pieces)
+
+
+def _as_text(piece: str | bytes, charset: str | None) -> str:
+    if isinstance(piece, str):
+        return piece
+    try:
+        return piece.decode(charset or "raw-unicode-escape", "replace")
+    except (LookupError, ValueError):  # no such charset
+        return piece.decode("utf-8", "replace")
+
+
+def _author(value: str) -> tuple[str, str]:
+    """(name, address) of a From header: the word around the first @, and what is left."""
+    at = value.find("@")
+    if at < 0:
+        name, _, rest = value.partition("<")
+        return _cleaned(name), rest.partition(">")[0].strip()
+    begin = max((place for place in range(at) if value[place] in " \t<"), default=-1) + 1
+    address = re.split(r"[\s>]", value[begin:], maxsplit=1)[0]
+    before, after = value[:begin].removesuffix("<"), value[begin + len(address) :].removeprefix(">")
+    name = _cleaned(before + " " + after)
+    if name.startswith("(") and name.endswith(")"):
+        name = name[1:-1].strip()
+    sane = 0 < len(name) <= _NAME_LENGTH and not set(name) & set("@<>")
+    return name if sane else address, address
+
+
+def _cleaned(name: str) -> str:
+    return " ".join(_QUOTING.sub(r"\1", name).split())
+
+
+def _subject(value: str) -> str:
+    """A subject without "Re:" and bracketed prefixes such as [PATCH 2/3]."""
+    place = 0
+    while place < len(value):
+        if value[place] in " \t:":
+            place += 1
+        elif value[place : place + 3].lower() == "re:":
+            place += 3
+        elif value[place] == "[" and "]" in value[place:]:
+            place = value.index("]", place) + 1
+        else:
+            break
+    return " ".join(value[place:].split())

@@ -1,0 +1,1 @@
+"""Reason codes in; sentences out."""

@@ -1,0 +1,248 @@
+"""The decisive clause of a judgement: the cause of its place in the queue, in at most LONGEST characters. Pure.
+
+The clause names no person and no threshold, since readers of the feed are told it too.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from scoring.explain.content import FLAG_NAMES
+from scoring.explain.findings import finding_name
+from scoring.formatting import count_of, number_of, percent, risk_percent, visible
+from scoring.gate.conditions import SHUT_LANE
+from scoring.thresholds import LARGE
+from scoring.types import Evidence, Param, ShownFinding, Verdict
+
+Params = Mapping[str, Param]
+
+LONGEST = 42  # characters: what a row of the queue shows whole
+LONGEST_REASON = 140  # of the whole sentence
+MANY_FILES = 10  # from which their number says more than the lines
+CLEAN = 0.9  # share of settled pull requests that stayed clean, from which a record is called clean
+TOUCHED: Mapping[str, str] = {
+    "ci": "CI",
+    "release": "releases",
+    "install_hook": "install hooks",
+    "build": "the build",
+    "dependencies": "dependencies",
+    "binary": "a binary file",
+    "submodule": "a submodule",
+    "symlink": "a symbolic link",
+    "executable": "file modes",
+}
+_LINE = re.compile(r":\d+( \(removed\))?$")
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeOutline:
+    """What a clause may name of a change besides its reasons; `findings` strongest first."""
+
+    findings: Sequence[ShownFinding] = ()
+    files: int = 0
+    lines: int = 0
+    tests_fail: bool = False
+
+
+NOTHING_KNOWN = ChangeOutline()
+
+
+def decided(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHING_KNOWN) -> str:
+    """Return what decided the place of a judgement, in at most LONGEST characters and without a full stop."""
+    if found := causes(verdict, change):
+        return found[0]
+    if not evidence.settled_here:
+        touched = next((reason.params for reason in verdict.reasons if reason.code == "never_fast_path"), None)
+        return fit(_of_newcomer(evidence, "tests fail" if change.tests_fail else _touched(touched) if touched else ""))
+    if change.tests_fail:
+        return fit(f"Tests fail; {evidence.merged_here} of {evidence.settled_here} merged here")
+    return next(iter(_clauses(verdict, OF_LANE)), fit(record_words(evidence)))
+
+
+def causes(verdict: Verdict, change: ChangeOutline = NOTHING_KNOWN) -> list[str]:
+    """Return a clause for each reason that is about what was sent or done, the strongest first."""
+    reasons = {reason.code: reason.params for reason in reversed(verdict.reasons)}
+    found = (_of_change(code, reasons, change) for code in OF_CHANGE if code in reasons)
+    return [fit(words) for words in dict.fromkeys(found) if words]
+
+
+def basis(verdict: Verdict) -> list[str]:
+    """Return what the fast lane of a judgement rests on instead of a certificate."""
+    return _clauses(verdict, ("threshold_not_certified", "threshold_estimated"))
+
+
+def told_last(verdict: Verdict) -> list[str]:
+    """Return the clauses that follow the record and the trust path in a whole sentence."""
+    return _clauses(verdict, TOLD_LAST)
+
+
+def _clauses(verdict: Verdict, codes: Sequence[str]) -> list[str]:
+    reasons = {reason.code: reason.params for reason in reversed(verdict.reasons)}
+    return [fit(CLAUSES[code](reasons[code])) for code in codes if code in reasons]
+
+
+def joined(clauses: Iterable[str]) -> str:
+    """Return the clauses as one sentence without a full stop; what does not fit into LONGEST_REASON is left out."""
+    line = ""
+    for words in filter(None, clauses):
+        longer = f"{line}; {words if words[1:2].isupper() else words[:1].lower() + words[1:]}" if line else words
+        if words.lower() not in line.lower() and len(longer) <= LONGEST_REASON:
+            line = longer
+    return line
+
+
+def record_words(evidence: Evidence) -> str:
+    """Return the record in one repository in a clause: merged ones, and how many of them needed a fix."""
+    merged, settled = evidence.merged_here, evidence.settled_here
+    cases = evidence.clean + evidence.not_clean
+    if not settled:
+        return f"{evidence.clean} of {cases} clean elsewhere" if cases else "No settled pull request yet"
+    if evidence.clean >= CLEAN * cases and merged >= CLEAN * settled:
+        return f"Clean record: {merged} of {settled} merged"
+    fixed = merged - evidence.clean if cases == settled else 0
+    return f"{merged} of {settled} merged here" + (f", {fixed} needed a fix" if fixed > 0 else "")
+
+
+def place_words(place: str, longest: int) -> str:
+    """Return a place in at most `longest` characters: its folders go first, then the middle of the file's name.
+
+    The line number stays; "" where no name fits beside it.
+    """
+    line = found[0] if (found := _LINE.search(place)) else ""
+    path = place.removesuffix(line)
+    if len(place) <= longest:
+        return place
+    name, room = path.rpartition("/")[2], longest - len(line)
+    if len(name) <= room:
+        return name + line
+    end = (room - 1) // 2
+    return f"{name[: room - 1 - end]}…{name[-end:]}{line}" if end > 2 else ""
+
+
+def fit(words: str) -> str:
+    """Cut a clause that is too long in its middle, so that both ends stay."""
+    if len(words) <= LONGEST:
+        return words
+    end = (LONGEST - 1) // 2
+    return f"{words[: LONGEST - 1 - end].rstrip()}…{words[-end:].lstrip()}"
+
+
+def found_words(name: str, place: str, places: int = 1) -> str:
+    """Return "Prompt injection in resolve_form.py:14"; of several places their number, and the file where it fits."""
+    end = f", {places:,} places" if places > 1 else ""
+    short = place_words(place, LONGEST - len(f"{name} in {end}")) if place else ""
+    return f"{name} in {short}{end}" if short and not ("…" in short and end) else name + end
+
+
+def _of_change(code: str, reasons: Mapping[str, Params], change: ChangeOutline) -> str:
+    """Name the strongest finding where the reason is one of content, the size where that is all there is."""
+    if code not in OF_CONTENT:
+        return CLAUSES[code](reasons[code])
+    if finding := next((one for one in change.findings if one.severity != "low"), None):
+        name = finding_name(finding.scanner, finding.rule, finding.type)
+        same = [one for one in change.findings if finding_name(one.scanner, one.rule, one.type) == name]
+        if len(same) == 1:
+            return found_words(name, _place(finding.file, finding.line))
+        in_one_file = all(one.file == finding.file for one in same)
+        return found_words(name, _place(finding.file, None) if in_one_file else "", len(same))
+    if code == "review_recommended" and change.lines > LARGE:
+        return f"Large: {change.files:,} files" if change.files >= MANY_FILES else f"Large: {change.lines:,} lines"
+    if code == "review_recommended" and "content_risk_above" not in reasons:
+        return ""  # it is asked for because something was not read, which other reasons say
+    if code == "content_risk_above" and (count := len(change.findings)) > 1:
+        return f"{count:,} low findings"
+    return CLAUSES[code](reasons[code])
+
+
+def _place(file: str | None, line: int | None) -> str:
+    return "" if file is None else visible(file) + ("" if line is None else f":{line}")
+
+
+def _of_newcomer(evidence: Evidence, besides: str) -> str:
+    """Say that nothing of the author is settled here yet, and what else there is to say."""
+    cases = evidence.clean + evidence.not_clean
+    if not besides and cases and not evidence.waiting:
+        besides = f"{evidence.clean} of {cases} clean elsewhere"
+    first = f"{evidence.waiting} merged, none counted yet" if evidence.waiting else "First change here"
+    return f"{first}, {besides}" if besides else first
+
+
+def _ratio(params: Params) -> str:
+    return f"{count_of(params['merged_here'])} of {count_of(params['settled_here'])}"
+
+
+def _flagged(params: Params) -> str:
+    name = FLAG_NAMES.get(str(params.get("type")), FLAG_NAMES["other"])
+    place = str(params.get("place") or "")
+    return found_words(name, visible(place) if _LINE.search(place) or "/" in place else "")
+
+
+def _touched(params: Params) -> str:
+    return f"touches {TOUCHED.get(str(params['kind']), 'guarded files')}"
+
+
+# Reasons that are about what was sent or done; they decide before anything that is known of the author.
+CHANGE_CLAUSES: Mapping[str, Callable[[Params], str]] = {
+    "high_flag": _flagged,
+    "denounced_by_seed": lambda params: "Someone you trust warns about them",
+    "objection_open": lambda params: (
+        "A maintainer objects for the author" if params.get("by") == "maintainer" else "The author objects"
+    ),
+    "content_risk_high": lambda params: f"Content risk {risk_percent(number_of(params['risk']))}",
+    "low_probability": lambda params: f"Low chance to stay clean: {percent(number_of(params['probability']))}",
+    "attestation_missing": lambda params: "No attestation of jurisdiction",
+    "attestation_expired": lambda params: "Attestation of jurisdiction expired",
+    "attestation_revoked": lambda params: "Attestation of jurisdiction revoked",
+    "attestation_unverifiable": lambda params: "Attestation could not be verified",
+    "audit_drawn": lambda params: "Random audit",
+    "approved_before": lambda params: "Changed after it was approved",
+    "review_recommended": _flagged,
+    "content_risk_above": lambda params: f"Content risk {risk_percent(number_of(params['risk']))}",
+    "account_changed": lambda params: (
+        "The author's account changed lately" if params["who"] == "author" else "A voucher's account changed lately"
+    ),
+}
+# Reasons that keep a change out of the fast lane; of a known author with passing tests they decide.
+LANE_CLAUSES: Mapping[str, Callable[[Params], str]] = {
+    "never_fast_path": lambda params: f"T{_touched(params)[1:]}",
+    "lane_closed": lambda params: "Fast lane closed for it",
+    "newer_round": lambda params: f"Round {count_of(params['newest']) + 1} not scanned yet",
+    "no_content_verdict": lambda params: "Content not reviewed to the end",
+    "content_partly_read": lambda params: f"Only {percent(number_of(params['coverage']))} could be scanned",
+    "back_from_silence": lambda params: "Back after a long time away",
+    "trusted_denouncers": lambda params: (
+        "1 trusted person warns about them"
+        if count_of(params["count"]) == 1
+        else f"{count_of(params['count']):,} trusted people warn about them"
+    ),
+}
+# The rest holds back every change alike or says what is known; the record decides before it.
+OTHER_CLAUSES: Mapping[str, Callable[[Params], str]] = {
+    "not_enough_evidence": lambda params: "No score yet",
+    "content_not_reviewed": lambda params: "Content not reviewed yet",
+    "below_fast_lane": lambda params: "Chance below the fast lane",
+    "no_trust_path": lambda params: "Nobody you trust vouches for them yet",
+    "trust_too_low": lambda params: "Little trust so far",
+    "one_account_path": lambda params: "All trust runs through one account",
+    "never_seen_before": lambda params: "Never seen before",
+    "round_unknown": lambda params: "Latest round not known yet",
+    "account_unknown": lambda params: "Account still being looked up",
+    "paths_unknown": lambda params: "Files not known yet",
+    "closures_unknown": lambda params: "Lane not known yet",
+    "people_unknown": lambda params: "Objections not known yet",
+    "enrichment_pending": lambda params: "Look-ups under way",
+    "enrichment_unknown": lambda params: "Look-ups under way",
+    "audit_not_drawn": lambda params: "Audit not drawn yet",
+    **dict.fromkeys(SHUT_LANE, lambda params: "The fast lane is shut"),
+    "certificate_required": lambda params: "The fast lane needs a certificate",
+    "threshold_not_certified": lambda params: "Fast lane not certified",
+    "threshold_estimated": lambda params: "Fast lane estimated, not certified",
+    "is_seed": lambda params: "Trusted as a seed here",
+    "trust_path": lambda params: "Vouched for",
+    "trust_reaches": lambda params: "Trust reaches them",
+    "track_record": lambda params: f"{_ratio(params)} merged here",
+}
+CLAUSES: Mapping[str, Callable[[Params], str]] = {**CHANGE_CLAUSES, **LANE_CLAUSES, **OTHER_CLAUSES}
+OF_CHANGE, OF_LANE = tuple(CHANGE_CLAUSES), tuple(LANE_CLAUSES)
+TOLD_LAST = (*OF_LANE, "not_enough_evidence", "content_not_reviewed", "enrichment_pending")
+OF_CONTENT = frozenset({"high_flag", "content_risk_high", "content_risk_above", "review_recommended"})

@@ -1,0 +1,1 @@
+"""Evidence, content, circumstances and thresholds in; lane and reasons out. Pure."""

@@ -1,0 +1,1 @@
+"""Messages from the web's outbox, written into the worker's store."""

@@ -1,0 +1,158 @@
+"""What maintainers decided on the pages, taken into the store: each action once, an approval only of what stands."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from ingest.store.database import Store
+from ingest.store.transaction import Transaction
+from ingest.worker.runtime import Runtime
+from scoring.pipeline.approvals import IN_FORCE, NEWEST, OWN, RELEASED, VOIDED
+
+log = logging.getLogger(__name__)
+KINDS = (
+    "approve",
+    "pull_for_review",
+    "release",
+    "outcome",
+    "note",
+    "comment",
+    "request_changes",
+    "close",
+    "dismiss_finding",
+    "restore_finding",
+)
+OUTCOMES = ("clean", "needed_fix", "reverted")
+NOTE_LENGTH = 2_000
+# Messages may arrive in another order than they were made: a release ends what was approved before it, and that alone.
+RELEASE = """
+update approvals set state = ?, state_at = ? where pull_uri = ? and state = ? and action_key in (
+  select action_key from maintainer_actions where made_at <= ?)
+"""
+RELEASED_SINCE = """
+select count(*) from maintainer_actions where kind = 'release' and pull_uri = ? and made_at > ?
+"""
+TAKEN_BACK = {"state": RELEASED, "reason": None}
+OWN_WORK = {"state": VOIDED, "reason": OWN}
+
+
+@dataclass(frozen=True, slots=True)
+class ToldAction:
+    """One action as the outbox carries it; `made_at` is naive UTC. Raises ValueError or KeyError for what is none."""
+
+    kind: str
+    outcome: str | None
+    note: str
+    pull_uri: str
+    person: str
+    record_cid: str | None
+    round: int
+    patch_id: str | None
+    batch: str | None
+    made_at: datetime
+    decision: str | None = None  # score_id of the decision that was seen; None in messages of older versions
+
+    @classmethod
+    def read(cls, payload: Mapping[str, Any]) -> "ToldAction":
+        """The action of a payload that `triage.services.actions` wrote."""
+        kind, outcome = payload["kind"], payload["outcome"] or None
+        if kind not in KINDS or (outcome is not None) != (kind == "outcome") or outcome not in (None, *OUTCOMES):
+            raise ValueError(f"no action is called {kind!r} with the outcome {outcome!r}")
+        return cls(
+            kind,
+            outcome,
+            str(payload["note"])[:NOTE_LENGTH],
+            payload["pull_uri"],
+            payload["person"],
+            payload["record_cid"],
+            int(payload["round"]),
+            payload["patch_id"],
+            payload["batch"] or None,
+            datetime.fromisoformat(payload["made_at"]).astimezone(UTC).replace(tzinfo=None),
+            payload.get("decision") or None,
+        )
+
+
+def take_action(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
+    """A delivery for `triage.services.deliveries`: take one action into the running worker's store.
+
+    Raises ValueError where the pull request is not here yet, as in a store that is made anew from the log.
+    """
+    told = ToldAction.read(payload)
+    if not take(runtime.store, key, told, runtime.clock.now()) and _is_to_come(runtime.store, told.pull_uri):
+        raise ValueError("the pull request that it is about is not here yet")
+
+
+def take(store: Store, key: str, told: ToldAction, now: datetime) -> bool:
+    """Write an action with what follows from it, in one transaction; False where its key was taken before.
+
+    An approval that names another round than the newest, or a pull request that is not open, is kept and voided at
+    once. An action on a pull request that was erased meanwhile leaves nothing.
+    """
+    with store.write() as txn:
+        if txn.value("select count(*) from maintainer_actions where action_key = ?", [key]):
+            return False
+        newest = txn.row(NEWEST + "where p.pull_uri = ?", [told.pull_uri])
+        if newest is None:
+            log.warning("the action %s is about a pull request that is not here any more, so it leaves nothing", key)
+            return False
+        txn.append("maintainer_actions", [_row(txn, key, told, newest["repository_id"], now)])
+        if told.kind == "approve":
+            released = txn.value(RELEASED_SINCE, [told.pull_uri, told.made_at])
+            row = _approval(key, told, newest, now)
+            is_own = txn.person_ids([told.person])[told.person] == newest["author_id"]
+            txn.append("approvals", [row | (OWN_WORK if is_own else TAKEN_BACK if released else {})])
+        if told.kind == "release":
+            txn.execute(RELEASE, [RELEASED, now, told.pull_uri, IN_FORCE, told.made_at])
+        txn.inputs_changed()
+    return True
+
+
+def _is_to_come(store: Store, uri: str) -> bool:
+    """Whether a pull request that somebody saw here is missing, and not because its author was erased."""
+    author = uri.removeprefix("at://").partition("/")[0]
+    with store.read() as rows:
+        here = rows.value("select count(*) from pull_requests where pull_uri = ?", [uri])
+    return not here and store.tombstones.erased_at(author) is None
+
+
+def _row(txn: Transaction, key: str, told: ToldAction, repository: int, now: datetime) -> dict[str, object]:
+    return {
+        "action_key": key,
+        "kind": told.kind,
+        "outcome": told.outcome,
+        "note": told.note,
+        "pull_uri": told.pull_uri,
+        "repository_id": repository,
+        "actor_id": txn.person_ids([told.person])[told.person],
+        "record_cid": told.record_cid,
+        "round": told.round,
+        "patch_id": told.patch_id,
+        "batch": told.batch,
+        "made_at": told.made_at,
+        "known_from": now,
+    }
+
+
+def _approval(key: str, told: ToldAction, newest: Mapping[str, Any], now: datetime) -> dict[str, object]:
+    if told.patch_id is None:
+        raise ValueError("an approval names the patch that was seen")
+    seen = (told.record_cid, told.round, told.patch_id)
+    stands = seen == (newest["record_cid"], newest["round"], newest["patch_id"])
+    reason = None if stands and newest["state"] == "open" else "closed" if stands else "changed_before"
+    return {
+        "action_key": key,
+        "pull_uri": told.pull_uri,
+        "repository_id": newest["repository_id"],
+        "record_cid": told.record_cid,
+        "round": told.round,
+        "patch_id": told.patch_id,
+        "decision": told.decision,
+        "state": VOIDED if reason else IN_FORCE,
+        "reason": reason,
+        "evidence": None,
+        "approved_at": now,
+        "state_at": now,
+    }

@@ -1,0 +1,1 @@
+"""Features in; P(clean) with its band out."""

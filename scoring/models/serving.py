@@ -1,0 +1,200 @@
+"""What the serving model says of people and of open changes, for a scoring pass.
+
+Where no model serves, the shrunk rate does (`scoring.models.registry`). Features are as of now, trust as the pass left
+it. Of a change the lower of two probabilities counts: with what it is, and of its author alone, since whoever chooses
+what to send moves the first by themselves (DESIGN.md §1.9).
+"""
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ingest.store.transaction import Rows
+from scoring.models.registry import SHRUNK_RATE
+from scoring.thresholds import Thresholds
+from scoring.types import Estimate, Factor, Needed, Pair, Prediction
+
+LABEL = "label_clean_fix"  # what the P(clean) that is served means
+SHRUNK = "beta"  # the name of the shrunk rate among the models
+MOST_FACTORS = 8
+SIMILAR = 0.05  # P(clean) of a similar case differs by no more
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """What one model said in one pass. `model` is its version; whoever is in neither has the shrunk rate."""
+
+    model: str = SHRUNK_RATE
+    people: Mapping[Pair, Prediction] = field(default_factory=dict)
+    changes: Mapping[str, Prediction] = field(default_factory=dict)
+
+
+class Serving:
+    """The model of one folder that serves, read again when another one does; one that cannot be used is told once."""
+
+    def __init__(self, folder: Path) -> None:
+        from scoring.models.storage import Shelf
+
+        self._shelf = Shelf(folder)
+        self._told = ""
+
+    def model(self) -> Any:
+        """The model (`model_files.Served`), None where the shrunk rate serves."""
+        from scoring.models.storage import ModelProblem
+
+        try:
+            found, problem = self._shelf.model(LABEL), ""
+        except ModelProblem as refused:
+            found, problem = None, str(refused)
+        if problem and problem != self._told:
+            logger.warning("The shrunk rate serves: %s.", problem)
+        self._told = problem
+        return found
+
+
+def version_of(served: Any) -> str:
+    """What a judgement names as its model."""
+    return SHRUNK_RATE if served is None else f"{LABEL}-{served.name[:12]}"
+
+
+def predict(
+    rows: Rows,
+    served: Any,
+    people: Collection[Pair],
+    changes: Mapping[str, Pair],
+    thresholds: Mapping[int, Thresholds],
+    now: datetime,
+    window_days: int,
+) -> Predictions:
+    """What the model says of these people and of these open changes, each with its author and repository.
+
+    `thresholds` by repository say which lane is the next that a change could come into.
+    """
+    if served is None or served.person.model.name == SHRUNK:
+        return Predictions()  # the gate reckons the shrunk rate from the record
+    if not people and not changes:
+        return Predictions(version_of(served))  # LightGBM divides by the number of rows
+    columns, places = _read_columns(rows, sorted({*people, *changes.values()}), list(changes), now, window_days)
+    version, alone = version_of(served), _told(served.person, columns)
+    change = None if served.change.model.name == SHRUNK else _told(served.change, columns)
+
+    def of_change(uri: str, author: Pair) -> Prediction:
+        given = [alone.at(places[author])] if change is None else [change.at(places[uri]), alone.at(places[author])]
+        return Prediction(*min(given, key=_probability), version)
+
+    said = {uri: of_change(uri, author) for uri, author in changes.items() if uri in places}
+    targets = np.array([_next(thresholds.get(changes[uri][1]), one.estimate.probability) for uri, one in said.items()])
+    asked = {"change": [places[uri] for uri in said], "person": [places[changes[uri]] for uri in said]}
+    ways = _ways(served, columns, asked, targets)
+    return Predictions(
+        version,
+        {pair: Prediction(*alone.at(places[pair]), version) for pair in people},
+        {uri: replace(one, ways=found) for (uri, one), found in zip(said.items(), ways, strict=True)},
+    )
+
+
+def _next(thresholds: Thresholds | None, probability: float | None) -> float:
+    """From which P(clean) on a change comes into the next lane; NaN where no P does."""
+    if thresholds is None or probability is None:
+        return np.nan
+    high = thresholds.t_high
+    return next((mark for mark in (thresholds.t_low, high) if mark is not None and probability < mark), np.nan)
+
+
+def _ways(
+    served: Any, columns: Mapping[str, Any], asked: Mapping[str, Sequence[int]], targets: Any
+) -> list[tuple[Needed, ...]]:
+    """What would bring each change to its target; `asked`: at which place of the columns each scope looks at it."""
+    from scoring.models.counterfactual import what_would_do
+
+    parts = [(served.change, asked["change"]), (served.person, asked["person"])]
+    used = parts[1:] if served.change.model.name == SHRUNK else parts
+    return what_would_do(
+        [(part.probability, {name: column[places] for name, column in columns.items()}) for part, places in used],
+        targets,
+    )
+
+
+def _read_columns(
+    rows: Rows, people: Sequence[Pair], changes: Sequence[str], now: datetime, window_days: int
+) -> tuple[dict[str, Any], dict[Pair | str, int]]:
+    """Every column that a model may weigh, and at which place each person and change stands in them."""
+    from scoring.dataset.dataset import build_cases, only_around, read_cases
+    from scoring.dataset.features import NAMES, ask
+    from scoring.dataset.past_trust import take_standing
+    from scoring.dataset.track_record import record_of_people
+
+    with only_around(rows, people):
+        build_cases(rows, now, window_days)
+        take_standing(rows)
+        columns, places = ask(rows, people, changes, now)
+        cases = read_cases(rows)
+    at_site = [place for one, place in places.items() if not isinstance(one, str) and one[1] == 0]
+    for name in NAMES:
+        if name.startswith("repository_"):  # the site is no repository: nothing is usual there
+            columns[name][at_site] = np.nan
+    theirs = cases.select(np.isin(cases.authors, [author for author, _ in people]))
+    record = record_of_people(theirs, LABEL, people, now)
+    stands: dict[Pair | str, int] = {str(key): place for place, key in enumerate(theirs.keys)}
+    stands |= {pair: len(theirs) + place for place, pair in enumerate(people)}
+    order = np.array([stands[one] for one in places], dtype=np.int64)
+    return {**columns, **{name: column[order] for name, column in record.items()}}, places
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """One scope's answer to all questions: columns of one length."""
+
+    columns: Mapping[str, Any]
+    names: tuple[str, ...]
+    probability: Any
+    low: Any
+    high: Any
+    similar: Any
+    effects: Any
+
+    def at(self, place: int) -> tuple[Estimate, tuple[Factor, ...]]:
+        """The estimate and the largest factors of the question at this place."""
+        from scoring.models.contributions import largest
+
+        estimate = Estimate(*(float(one[place]) for one in (self.probability, self.low, self.high)), self._cases(place))
+        found = largest(self.names, self.effects[place], MOST_FACTORS)
+        return estimate, tuple(Factor(name, self._value(name, place), effect) for name, effect in found)
+
+    def _cases(self, place: int) -> int:
+        return int(self.similar[place])
+
+    def _value(self, name: str, place: int) -> float | int | None:
+        value = float(self.columns[name][place])
+        if not np.isfinite(value):
+            return None
+        return int(value) if value.is_integer() else value
+
+
+def _told(part: Any, columns: Mapping[str, Any]) -> _Told:
+    """The answer of one scope."""
+    from scoring.models.calibration import interval_of
+    from scoring.models.contributions import contributions
+
+    shares = contributions(part.model, columns)
+    odds = shares.scores  # the trees are walked once
+    told = part.calibration.probability(odds)
+    similar = _similar(part.settled, told)
+    effects = shares.in_probability(part.calibration)[1]
+    return _Told(columns, shares.names, told, *interval_of(part.grounds, odds, told), similar, effects)
+
+
+def _similar(ordered: Any, told: Any) -> Any:
+    """How many settled cases, whose P(clean) ascend, had one within SIMILAR of each of these."""
+    return np.searchsorted(ordered, told + SIMILAR, "right") - np.searchsorted(ordered, told - SIMILAR, "left")
+
+
+def _probability(given: tuple[Estimate, tuple[Factor, ...]]) -> float:
+    found = given[0].probability
+    return 1.0 if found is None else found

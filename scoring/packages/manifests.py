@@ -1,0 +1,208 @@
+"""Files of Go modules: go.mod and go.sum.
+
+Configuration that says where packages are taken from: pip.conf, .npmrc, .yarnrc.yml and their like.
+
+Files of Bundler and of gems: Gemfile, *.gemspec, Gemfile.lock.
+
+Files of Cargo that people write: Cargo.toml and .cargo/config.toml.
+"""
+
+import re
+from collections.abc import Iterator
+
+from ingest.lookups.osv import normalised
+from scoring.diff.change import Line
+from scoring.packages.entry import Digest, Entry, Group, Index, Item, Source, View
+from scoring.packages.fragments import Keys, Leaf, toml_leaves
+from scoring.packages.python import range_of, source_of
+
+_VERSION = r"v\d+\.\d+\.\d+[^\s]*"
+_PATH = r'"?([^\s"()]++)"?'  # never taken apart again: a line of nothing but dots took a second
+_REQUIRE = re.compile(rf"\s*(?:require\s+)?{_PATH}\s+({_VERSION})(?:\s*//\s*(indirect).*|\s*(?://.*)?)")
+_REPLACE = re.compile(
+    rf'\s*(?:replace\s+)?"?([^\s"()]+)"?(?:\s+{_VERSION})?\s+=>\s+"?([^\s"]+)"?(?:\s+({_VERSION}))?.*'
+)
+_EXCLUDED = re.compile(r"\s*(exclude|retract)\b")
+_OPENED = re.compile(r"(require|exclude|replace|retract|tool|godebug)\s*\(\s*")
+_SUM = re.compile(rf"(\S+)\s+({_VERSION})\s+(h\d):(\S+)")
+
+
+def go_mod(view: View) -> Iterator[Item]:
+    """go.mod: required modules in their versions, and what replaces them."""
+    opened = _OPENED.fullmatch(view.hint.strip())
+    block = opened[1] if opened else ""
+    for line in view.lines:
+        if begun := _OPENED.fullmatch(line.text.strip()):
+            block = begun[1]
+        elif line.text.strip() == ")":
+            block = ""
+        elif found := _REPLACE.fullmatch(line.text):
+            yield _replaced(line, found)
+        elif block in ("exclude", "retract") or _EXCLUDED.match(line.text):
+            continue
+        elif (found := _REQUIRE.fullmatch(line.text)) and "." in found[1][1:-1]:
+            yield Entry(found[1], line, _bare(found[2]), _bare(found[2]), touched=line.mark != " ")
+
+
+def _replaced(line: Line, found: re.Match[str]) -> Entry:
+    target, version = found[2], found[3]
+    if version is None:  # a folder
+        return Entry(found[1], line, source="path", url=target, touched=line.mark != " ")
+    source, url = ("registry", "") if target == found[1] else ("url", target)
+    return Entry(target, line, _bare(version), _bare(version), source=source, url=url, touched=line.mark != " ")
+
+
+def _bare(version: str) -> str:
+    """Without the v that OSV does not write."""
+    return version.removeprefix("v")
+
+
+def go_sum(view: View) -> Iterator[Item]:
+    """go.sum: hashes of modules and of their go.mod; a version is in use only where its whole module is hashed."""
+    for line in view.lines:
+        if found := _SUM.fullmatch(line.text.strip()):
+            name, version = found[1], found[2]
+            if not version.endswith("/go.mod"):
+                yield Entry(name, line, _bare(version), _bare(version), touched=line.mark != " ")
+            yield Digest(line, f"{name}@{version}", found[3], found[4])
+
+
+_PIP = re.compile(r"\s*(index-url|extra-index-url|find-links|trusted-host|index|repository)\s*[=:]\s*(\S+).*")
+_NPM = re.compile(
+    r"\s*[\"']?((?:@[\w.-]+:)?registry|npmRegistryServer|yarn-registry)[\"']?\s*[=:]?\s*[\"']?(\S+?)[\"']?\s*"
+)
+
+
+def pip_configuration(view: View) -> Iterator[Item]:
+    """Options of pip.conf that name an index."""
+    for line in view.lines:
+        if found := _PIP.fullmatch(line.text):
+            yield Index(line, found[2], found[1])
+
+
+def npm_configuration(view: View) -> Iterator[Item]:
+    """Options of .npmrc, .yarnrc and .yarnrc.yml that name a registry, for all packages or for a scope."""
+    for line in view.lines:
+        if found := _NPM.fullmatch(line.text):
+            yield Index(line, found[2], "registry")
+
+
+_GEM = re.compile(r"""\s*gem[\s(]+["']([A-Za-z0-9._-]+)["'](.*)""")
+_SPEC = re.compile(r"""\s*\w+\.add_(?:(development|runtime)_)?dependency[\s(]+["']([A-Za-z0-9._-]+)["'](.*)""")
+_SOURCE = re.compile(r"""\s*source[\s(]+["']([^"']+)["'].*""")
+_OPTION = re.compile(r"""(?::(git|github|path|source)\s*=>|\b(git|github|path|source):)\s*["']([^"']+)["']""")
+_CONSTRAINT = re.compile(r"""["']((?:[<>=~!]+\s*)?\d[\w.]*)["']""")
+_LOCK_SECTION = re.compile(r"([A-Z][A-Z ]+)")
+_LOCK_GEM = re.compile(r"    ([A-Za-z0-9._-]+) \(([^()\s]+)\)")
+_LOCK_REMOTE = re.compile(r"  remote: (\S+)")
+_CHECKSUM = re.compile(r"  ([A-Za-z0-9._-]+) \(([^()\s]+)\) ([a-z0-9]+)=([0-9a-f]+)")
+_PLATFORM = re.compile(r"-(?:x86|x64|arm|aarch64|java|universal|mswin|mingw)[\w.-]*$")
+
+
+def gemfile(view: View) -> Iterator[Item]:
+    """Gemfile and *.gemspec: gems with what they are constrained to, and sources."""
+    group: Group = "runtime" if view.at_top else "unknown"
+    for line in view.lines:
+        text = line.text.split(" #", 1)[0]
+        if text.lstrip().startswith("group"):
+            group = "dev" if re.search(r":(?:development|test)\b", text) else "runtime"
+        elif text.strip() == "end":
+            group = "runtime"
+        elif found := _SOURCE.fullmatch(text):
+            yield Index(line, found[1], "source")
+        elif found := _GEM.fullmatch(text):
+            yield from _ruby_entry(line, found[1], found[2], group)
+        elif found := _SPEC.fullmatch(text):
+            yield from _ruby_entry(line, found[2], found[3], "dev" if found[1] == "development" else "runtime")
+
+
+def _ruby_entry(line: Line, name: str, rest: str, group: Group) -> Iterator[Item]:
+    options = {found[0] or found[1]: found[2] for found in _OPTION.findall(rest)}
+    source: Source = "path" if "path" in options else "git" if options.keys() & {"git", "github"} else "registry"
+    if "source" in options:
+        yield Index(line, options["source"], "source")
+    constraints = _CONSTRAINT.findall(_OPTION.sub("", rest))
+    allowed = range_of(",".join(constraints), bare_is_exact=True)
+    url = options.get("path") or options.get("git") or options.get("github") or ""
+    yield Entry(name, line, allowed.version, allowed.floor, group, source, url, touched=line.mark != " ")
+
+
+def gemfile_lock(view: View) -> Iterator[Item]:
+    """Gemfile.lock: gems under GEM, GIT and PATH with the remote they come from, and CHECKSUMS."""
+    source: Source = "registry"
+    remote = ""
+    for line in view.lines:
+        if found := _LOCK_SECTION.fullmatch(line.text):
+            source, remote = {"GIT": "git", "PATH": "path"}.get(found[1], "registry"), ""  # ty: ignore[invalid-assignment]
+        elif found := _LOCK_REMOTE.fullmatch(line.text):
+            remote = found[1]
+            if source == "registry":
+                yield Index(line, remote, "remote")
+        elif found := _CHECKSUM.fullmatch(line.text):
+            yield Digest(line, f"{found[1]}@{found[2]}", found[3], found[4])
+        elif found := _LOCK_GEM.fullmatch(line.text):
+            version = _PLATFORM.sub("", found[2])
+            kind = source if source != "registry" or source_of(remote) in ("registry", "url") else source_of(remote)
+            yield Entry(found[1], line, version, version, source=kind, url=remote, touched=line.mark != " ")
+
+
+_TABLES: dict[str, Group] = {"dependencies": "runtime", "dev-dependencies": "dev", "build-dependencies": "build"}
+_FIELDS = frozenset({"version", "git", "path", "registry", "registry-index", "package"})
+# Keys of Cargo.toml that hold a version or a text and name no package.
+_OTHER_KEYS = """
+name version edition rust-version authors description license license-file documentation readme homepage
+repository categories keywords resolver opt-level lto codegen-units panic strip links default-run path debug harness
+crate-type required-features publish workspace members exclude include build profile"""
+_NO_PACKAGE = frozenset(_OTHER_KEYS.split())
+
+
+def cargo_toml(view: View) -> Iterator[Item]:
+    """Cargo.toml: every table of dependencies, also of targets and of the workspace, and [patch]."""
+    for leaf in toml_leaves(view.lines, view.at_top, view.hint):
+        if leaf.path[:1] in (("patch",), ("replace",)) and leaf.path[-1] in ("git", "path"):
+            yield _from_elsewhere(leaf, leaf.path[-2], "runtime")
+            continue
+        group, keys = _place(leaf)
+        if group is not None and keys:
+            yield from _rust_entry(leaf, keys, group)
+
+
+def _place(leaf: Leaf) -> tuple[Group | None, Keys]:
+    """The group of a value (None: it is no dependency), and the keys from the name of the package on."""
+    for place, key in enumerate(leaf.path):
+        if key in _TABLES and (place == 0 or leaf.path[0] in ("target", "workspace")):
+            return _TABLES[key], leaf.path[place + 1 :]
+    if leaf.rooted or not leaf.path or leaf.path[0] in _NO_PACKAGE or len(leaf.path) > 2:
+        return None, ()
+    is_version = len(leaf.path) == 1 and leaf.quoted and leaf.value[:1] in "0123456789^~=<>*" and leaf.value != ""
+    is_field = len(leaf.path) == 2 and leaf.path[1] in _FIELDS
+    return ("unknown", leaf.path) if is_version or is_field else (None, ())
+
+
+def _rust_entry(leaf: Leaf, keys: Keys, group: Group) -> Iterator[Item]:
+    name, field = normalised("crates.io", keys[0]), keys[1] if len(keys) > 1 else "version"
+    touched = leaf.line.mark != " "
+    if field == "version" and leaf.quoted:
+        allowed = range_of(leaf.value)
+        yield Entry(name, leaf.line, allowed.version, allowed.floor, group, touched=touched)
+    elif field in ("git", "path"):
+        yield _from_elsewhere(leaf, keys[0], group)
+    elif field in ("registry", "registry-index"):
+        yield Index(leaf.line, leaf.value, field)
+    elif field == "package":
+        yield Entry(normalised("crates.io", leaf.value), leaf.line, group=group, touched=touched)
+
+
+def _from_elsewhere(leaf: Leaf, name: str, group: Group) -> Entry:
+    source: Source = "git" if leaf.path[-1] == "git" else "path"
+    named, touched = normalised("crates.io", name), leaf.line.mark != " "
+    return Entry(named, leaf.line, group=group, source=source, url=leaf.value, touched=touched)
+
+
+def cargo_config(view: View) -> Iterator[Item]:
+    """.cargo/config.toml: registries, and sources that replace the usual one."""
+    for leaf in toml_leaves(view.lines, view.at_top, view.hint):
+        if not leaf.path or leaf.path[-1] not in ("registry", "index", "replace-with"):
+            continue
+        if leaf.path[-1] == "replace-with" or source_of(leaf.value.removeprefix("sparse+")) != "registry":
+            yield Index(leaf.line, leaf.value, leaf.path[-1])

@@ -1,0 +1,1 @@
+"""One scoring pass over the store: find what changed, judge it, write rows."""

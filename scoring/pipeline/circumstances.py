@@ -1,0 +1,280 @@
+"""What surrounds each open pull request, read from the store for the conditions of the fast lane.
+
+Everything is read as of a moment: what the stream or a public log told later does not count. Statements read all open
+pull requests at once; nothing here reads a diff.
+
+The state of attestation of every author of an open pull request in a repository of the tier 'sensitive'.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from ingest.lookups.attestations import ATTESTATION
+from ingest.store.transaction import Rows
+from scoring.derived import display_name
+from scoring.diff.paths import Touched, never_fast_kinds
+from scoring.gate.attestations import Accepted, Attested, State, attestation_state
+from scoring.pipeline.approvals import voided
+from scoring.pipeline.lane_closures import closed_pulls
+from scoring.pipeline.objections import open_objections
+from scoring.thresholds import RepositoryRules
+from scoring.types import AccountChange, Attestation, Circumstances, Draw, LaneClosed
+
+OPEN = "pull_requests p semi join watched_repositories using (repository_id)"
+# The newest round that was seen, when it and the pull request were, and what is known of the files.
+ROUNDS = f"""
+select p.pull_uri, p.repository_id, p.author_id, p.round as judged_round,
+  greatest(max(r.round), p.round) as newest_round, coalesce(max(r.seen_at), p.seen_at) as round_seen_at, p.seen_at,
+  any_value(t.kinds) as kinds, any_value(t.paths) as paths, any_value(t.whole) as whole,
+  any_value(d.drawn) as drawn, any_value(d.odds) as odds
+from {OPEN}
+left join pull_rounds r on r.pull_uri = p.pull_uri and r.seen_at <= $now
+left join touched_files t on t.pull_uri = p.pull_uri and t.patch_ref = p.patch_ref
+left join patches k on k.pull_uri = p.pull_uri and k.patch_ref = p.patch_ref
+left join audit_draws d on (d.pull_uri, d.round, d.record_cid, d.patch_id)
+  = (p.pull_uri, p.round, coalesce(p.record_cid, ''), coalesce(k.patch_id, ''))
+where p.state = 'open'
+group by p.pull_uri, p.repository_id, p.author_id, p.round, p.seen_at order by p.pull_uri
+"""
+# Look-ups that never ended or whose answer is still changing. A repository without a knot or a spindle is not asked.
+PENDING = f"""
+with open as (
+  select p.pull_uri, p.patch_ref, p.pull_uri || ' ' || p.patch_ref as subject, p.repository_id, r.repo_key, r.knot,
+    r.spindle
+  from {OPEN} join repositories r using (repository_id) where p.state = 'open'
+), ended as (select kind, subject from fetches where outcome in ('found', 'absent'))
+select pull_uri, 'patch' as what from open o
+anti join patches k on (k.pull_uri, k.patch_ref) = (o.pull_uri, o.patch_ref)
+union all
+select pull_uri, 'ci' from open o anti join ended e on e.kind = 'ci' and e.subject = o.subject where o.spindle <> ''
+union all
+select o.pull_uri, 'ci' from open o join ci_runs c on (c.pull_uri, c.patch_ref) = (o.pull_uri, o.patch_ref)
+where c.state = 'running'
+union all
+select pull_uri, 'push_holders' from open o
+anti join ended e on e.kind = 'push_holders' and e.subject = o.repo_key where o.knot <> ''
+"""
+NAMES = """
+select contributor_id, did, handle, handle_verified from contributors where contributor_id in (select unnest($people))
+"""
+IDENTIFIED = """
+select c.contributor_id from contributors c semi join fetches f on f.kind = 'identity' and f.subject = c.did
+  and f.outcome in ('found', 'absent')
+where c.contributor_id in (select unnest($people))
+"""
+# On whom trust rests: the strongest path, whether one account can end the trust, and whether a second seed reaches them
+# for certain (a voucher's own strongest path begins elsewhere). Where that is not certain, the seed counts as the only
+# one.
+RESTS_ON = f"""
+select t.repository_id, t.contributor_id, t.path, t.dominator is not null as hangs,
+  exists (
+    from vouches v join trust u on u.repository_id = t.repository_id and u.contributor_id = v.voucher_id
+    where v.subject_id = t.contributor_id and v.superseded_at is null and v.kind = 'vouch' and v.seen_at <= $now
+      and v.voucher_id <> v.subject_id and u.structural_trust > 0 and u.distance < $hops and u.path[1] <> t.path[1]
+  ) as has_other_seed
+from trust t
+where (t.repository_id, t.contributor_id) in (select (p.repository_id, p.author_id) from {OPEN} where p.state = 'open')
+"""
+CHANGES = """
+select contributor_id, key as kind, max(known_from) as changed_at
+from signals s join contributors c on c.did = s.subject
+where s.source = 'plc' and s.key in ('key_rotations', 'pds_moves', 'handle_changes', 'recoveries', 'tombstoned')
+  and known_from <= $now and known_from > $now - to_days($days) and contributor_id in (select unnest($people))
+group by all
+union all
+select contributor_id, kind, max(seen_at) from account_changes
+where seen_at <= $now and seen_at > $now - to_days($days) and contributor_id in (select unnest($people))
+group by all
+order by contributor_id, changed_at desc, kind
+"""
+WRITTEN = ("comments", "issues", "issue_states", "follows", "stars", "reactions", "label_operations", "strings")
+# Signs of life of those authors, by the time at which they were seen; each with the days since the one before.
+SIGNS = f"""
+with signs as (
+  select author_id as person, seen_at from pull_requests
+  union all select p.author_id, r.seen_at from pull_rounds r join pull_requests p using (pull_uri)
+  union all select voucher_id, seen_at from vouches
+  union all select actor_id, seen_at from statuses
+  {" ".join(f"union all select author_id, seen_at from {table}" for table in WRITTEN)}
+)
+select person, seen_at, datesub('day', lag(seen_at) over (partition by person order by seen_at), seen_at) as gap
+from (select distinct person, seen_at from signs where person in (select unnest($people)) and seen_at <= $now)
+qualify gap is null or gap > 0
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """As of when circumstances are read, and how: `days` after a change of an account it counts, `hops` of trust."""
+
+    now: datetime
+    days: int
+    hops: int
+
+
+OBJECTED: Mapping[str | None, bool | Literal["maintainer"]] = {
+    "contributor": True,
+    "maintainer": "maintainer",
+    None: False,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What was read, by whom or what it is about."""
+
+    shown: Mapping[int, str]
+    pending: Mapping[str, tuple[str, ...]]
+    identified: frozenset[int]
+    rests_on: Mapping[tuple[int, int], Mapping[str, Any]]
+    changes: Mapping[int, tuple[tuple[str, int], ...]]
+    signs: Mapping[int, tuple[tuple[datetime, int | None], ...]]
+    closures: Mapping[str, tuple[LaneClosed, ...]]
+    objected: Mapping[str, Literal["contributor", "maintainer"]]
+    outdated: frozenset[str]
+
+
+def read_circumstances(
+    rows: Rows,
+    moment: Moment,
+    rules: Mapping[int, RepositoryRules],
+    default: RepositoryRules,
+    attestations: Mapping[tuple[int, int], Attestation],
+) -> dict[str, Circumstances]:
+    """The circumstances of every open pull request of a watched repository, by its address.
+
+    `rules` holds the rules of repositories that have their own, `attestations` the state of each (contributor,
+    repository) that was asked for one.
+    """
+    pulls = rows.rows(ROUNDS, {"now": moment.now})
+    facts = _read_facts(rows, moment, pulls)
+    return {
+        pull["pull_uri"]: _circumstances(
+            pull,
+            facts,
+            moment,
+            rules.get(pull["repository_id"], default),
+            attestations.get((pull["author_id"], pull["repository_id"]), "not_asked"),
+        )
+        for pull in pulls
+    }
+
+
+def _read_facts(rows: Rows, moment: Moment, pulls: Sequence[Mapping[str, Any]]) -> _Facts:
+    found = rows.rows(RESTS_ON, {"now": moment.now, "hops": moment.hops})
+    rests_on = {(row["repository_id"], row["contributor_id"]): row for row in found}
+    authors = {pull["author_id"] for pull in pulls}
+    people = sorted(authors.union(*(row["path"] for row in found)))
+    identified = rows.rows(IDENTIFIED, {"people": people})
+    changes = rows.rows(CHANGES, {"now": moment.now, "days": moment.days, "people": people})
+    return _Facts(
+        shown={row["contributor_id"]: display_name(row) for row in rows.rows(NAMES, {"people": people})},
+        pending=_grouped((row["pull_uri"], row["what"]) for row in rows.rows(PENDING)),
+        identified=frozenset(row["contributor_id"] for row in identified),
+        rests_on=rests_on,
+        changes=_grouped(
+            (row["contributor_id"], (row["kind"], (moment.now - row["changed_at"]).days)) for row in changes
+        ),
+        signs=_grouped(
+            (row["person"], (row["seen_at"], row["gap"]))
+            for row in rows.rows(SIGNS, {"now": moment.now, "people": sorted(authors)})
+        ),
+        closures=closed_pulls(rows, moment.now),
+        objected=open_objections(rows),
+        outdated=frozenset(voided(rows)),
+    )
+
+
+def _grouped(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, tuple[Any, ...]]:
+    found: dict[Any, list[Any]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return {key: tuple(dict.fromkeys(values)) for key, values in found.items()}
+
+
+def _circumstances(
+    pull: Mapping[str, Any],
+    facts: _Facts,
+    moment: Moment,
+    rules: RepositoryRules,
+    attestation: Attestation,
+) -> Circumstances:
+    people = dict(_people(pull, facts))
+    unidentified = () if facts.identified.issuperset(people) else ("identity",)
+    touched = None if pull["kinds"] is None else Touched(tuple(pull["kinds"]), tuple(pull["paths"]), pull["whole"])
+    return Circumstances(
+        judged_round=pull["judged_round"],
+        newest_round=pull["newest_round"],
+        pending=(*unidentified, *sorted(facts.pending.get(pull["pull_uri"], ()))),
+        account_changes=tuple(
+            AccountChange(who, kind, days, None if who == "author" else facts.shown[person])
+            for person, who in people.items()
+            for kind, days in facts.changes.get(person, ())
+        ),
+        silent_days=_silent_days(pull, facts.signs.get(pull["author_id"], ()), moment.days),
+        touched=None if touched is None else never_fast_kinds(touched, rules.never_fast_paths),
+        tier=rules.tier,
+        attestation=attestation,
+        draw=None if pull["odds"] is None else Draw(pull["drawn"], pull["odds"]),
+        closures=facts.closures.get(pull["pull_uri"], ()),
+        objected=OBJECTED[facts.objected.get(pull["pull_uri"])],
+        outdated=pull["pull_uri"] in facts.outdated,
+    )
+
+
+def _people(pull: Mapping[str, Any], facts: _Facts) -> Iterator[tuple[int, Any]]:
+    """On whose accounts a change rests: its author, and who stands on the only trust path."""
+    rests = facts.rests_on.get((pull["repository_id"], pull["author_id"]))
+    if rests and rests["hangs"]:
+        yield from ((person, "voucher") for person in rests["path"][1:-1])
+    if rests and rests["path"] and not rests["has_other_seed"]:
+        yield rests["path"][0], "seed"
+    yield pull["author_id"], "author"
+
+
+def _silent_days(pull: Mapping[str, Any], signs: Sequence[tuple[datetime, int | None]], days: int) -> int | None:
+    """The longest gap that ended at most `days` before the newest round; None without a sign before the first one."""
+    if not any(seen_at < pull["seen_at"] for seen_at, _ in signs):
+        return None
+    since = pull["round_seen_at"]
+    return max((gap for seen_at, gap in signs if gap is not None and (since - seen_at).days < days), default=0)
+
+
+AUTHORS = """
+select distinct p.author_id, p.repository_id, c.did, x.accepted_issuers, x.organisation_domains,
+  coalesce(f.outcome = 'found', false) as document_stands
+from pull_requests p join repository_settings x using (repository_id)
+semi join watched_repositories w on w.repository_id = p.repository_id
+join contributors c on c.contributor_id = p.author_id
+left join fetches f on f.kind = 'identity' and f.subject = c.did
+where p.state = 'open' and x.tier = 'sensitive'
+"""
+# A record that its author deleted before anybody proved it was never an attestation. An issuer whose revocation the
+# stream told is believed at once: no lane opens on it.
+CHECKS = f"""
+select d.author_id, k.issuer, k.valid_from, k.valid_until,
+  case when s.deleted_at is not null or json_extract_string(s.value, '$.revoked') = 'true' then 'revoked'
+       else coalesce(k.proof, 'unverifiable') end as proof,
+  coalesce(k.checked_at, d.changed_at) as checked_at, d.deleted_at is not null as withdrawn
+from declarations d left join attestation_checks k on k.uri = d.uri
+left join declarations s on s.uri = k.statement_uri
+where d.kind = '{ATTESTATION}' and (d.deleted_at is null or k.was_proven)
+"""
+Pair = tuple[int, int]  # contributor_id, repository_id
+
+
+def attestation_states(rows: Rows, now: datetime) -> dict[Pair, State]:
+    """By contributor and repository; whoever is not in it offers nothing where an attestation is asked for."""
+    authors = rows.rows(AUTHORS)
+    checked: dict[int, list[Attested]] = defaultdict(list)
+    for row in rows.rows(CHECKS) if authors else ():
+        checked[row.pop("author_id")].append(Attested(**row))
+    return {(row["author_id"], row["repository_id"]): _state(row, checked, now) for row in authors}
+
+
+def _state(row: Mapping[str, Any], checked: Mapping[int, list[Attested]], now: datetime) -> State:
+    accepted = Accepted(frozenset(row["accepted_issuers"]), frozenset(row["organisation_domains"]))
+    return attestation_state(row["did"], checked.get(row["author_id"], ()), accepted, row["document_stands"], now)

@@ -1,0 +1,177 @@
+"""Lists what the fast lane let through, or would have let through in shadow mode, with the outcome of each row."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal, get_args
+
+from ingest.store.transaction import Rows
+from scoring.pipeline.stored import People
+from scoring.types import Estimate, Person
+
+DAYS = 30  # of a report
+ENOUGH = 10  # settled rows from which on a shadow report offers to open the lane
+
+# Rounds that would have been fast lane in shadow mode, and those that an estimated lane let through. What its audit
+# drew is listed only once somebody has answered, since the person who answers must not know lane or score.
+SHADOW = "select pull_uri, round, patch_id, repository_id, decided_at from shadow_rounds"
+OPEN = """
+select pull_uri, round, coalesce(patch_id, '') as patch_id, repository_id, drawn_at as decided_at from audit_draws
+where estimated and not drawn
+"""
+# A round that landed was merged as it was sent, whatever came after it. Only the first round of a pull request counts:
+# it would have gone through unread.
+ROWS = """
+with taken as (
+  from ({rounds}) where repository_id = $repository and decided_at >= $since and decided_at <= $now
+  qualify row_number() over (partition by pull_uri order by decided_at, round, patch_id) = 1
+), given as (
+  select s.pull_uri, arg_min(s.probability, s.as_of) as probability, arg_min(s.low, s.as_of) as low,
+    arg_min(s.high, s.as_of) as high
+  from scores s join taken t
+    on t.pull_uri = s.pull_uri and t.round = coalesce(s.round, 0) and t.patch_id = coalesce(s.patch_id, '')
+  where s.lane = 'fast_lane' group by s.pull_uri
+)
+select t.pull_uri, t.decided_at, p.title, p.author_id, p.state, g.number, v.probability, v.low, v.high, l.clean,
+  p.round = t.round and (coalesce(k.patch_id, '') = t.patch_id or exists (from landings a
+    where a.pull_uri = t.pull_uri and a.proven and a.round = t.round)) as as_sent
+from taken t join pull_requests p using (pull_uri)
+left join patches k on k.pull_uri = p.pull_uri and k.patch_ref = p.patch_ref
+left join labels l on l.pull_uri = t.pull_uri
+left join given v on v.pull_uri = t.pull_uri
+left join pull_pages g on g.pull_uri = t.pull_uri
+anti join hidden_people h on h.contributor_id = p.author_id
+anti join (from audit_draws anti join audits using (pull_uri) where drawn) w on w.pull_uri = t.pull_uri
+order by t.decided_at desc, t.pull_uri
+"""
+Happened = Literal[
+    "merged_as_sent", "fixed_after_merge", "changed_and_merged", "changed_and_open", "changed_and_closed", "closed",
+    "withdrawn", "open",
+]  # fmt: skip
+# HAPPENED is what people did with a row; AGREEMENTS are what that says of the lane, given the later outcome.
+HAPPENED: tuple[Happened, ...] = get_args(Happened)
+Agreement = Literal["agrees", "agrees_so_far", "stricter", "wrong", "unknown"]
+AGREEMENTS: tuple[Agreement, ...] = get_args(Agreement)
+SETTLED: frozenset[Agreement] = frozenset({"agrees", "stricter", "wrong"})
+
+
+@dataclass(frozen=True, slots=True)
+class LaneRow:
+    """One pull request that the lane let through, or would have; `estimate` is P(clean) then, None where unknown."""
+
+    uri: str
+    decided_at: datetime
+    title: str
+    number: int | None
+    author: Person
+    estimate: Estimate | None
+    happened: Happened
+    agreement: Agreement
+
+
+@dataclass(frozen=True, slots=True)
+class LaneHistory:
+    """The rows of one repository since a moment, the newest first; `began` is when its first row ever was decided."""
+
+    rows: tuple[LaneRow, ...]
+    began: datetime | None
+
+    def count(self, agreement: Agreement) -> int:
+        """Return how many rows say this of the lane."""
+        return sum(one.agreement == agreement for one in self.rows)
+
+    @property
+    def settled(self) -> int:
+        """Return how many rows are settled: nothing that comes later changes what they say."""
+        return sum(one.agreement in SETTLED for one in self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class LaneSum:
+    """The totals of a lane; `offered` counts every pull request of the same days except push-holders' own."""
+
+    offered: int
+    let_through: int
+    clean: int
+    bad: int
+
+
+def shadow_history(rows: Rows, repository: int, now: datetime, days: int = DAYS) -> LaneHistory:
+    """Return what the lane of this repository (its number) would have let through in the last days of shadow mode."""
+    return _history(rows, SHADOW, repository, now - timedelta(days=days), now)
+
+
+def open_history(rows: Rows, repository: int, since: datetime, now: datetime) -> LaneHistory:
+    """Return what the estimated lane of this repository let through without a person since that moment."""
+    return _history(rows, OPEN, repository, since, now)
+
+
+def _history(rows: Rows, rounds: str, repository: int, since: datetime, now: datetime) -> LaneHistory:
+    given = {"repository": repository, "since": since, "now": now}
+    found = rows.rows(ROWS.replace("{rounds}", rounds), given)
+    people = People(rows, (row["author_id"] for row in found)).persons
+    began = rows.value(f"select min(decided_at) from ({rounds}) where repository_id = ?", [repository])
+    return LaneHistory(tuple(_lane_row(row, people) for row in found), began)
+
+
+def _lane_row(row: Mapping[str, Any], people: Mapping[int, Person]) -> LaneRow:
+    happened = _happened(row["state"], row["as_sent"], row["clean"])
+    return LaneRow(
+        row["pull_uri"],
+        row["decided_at"],
+        row["title"] or "(no title)",
+        row["number"],
+        people[row["author_id"]],
+        None if row["probability"] is None else Estimate(row["probability"], row["low"], row["high"], 0),
+        happened,
+        _agreement(happened, row["clean"]),
+    )
+
+
+def _happened(state: str, as_sent: bool, clean: bool | None) -> Happened:
+    if state == "merged" and clean is False:
+        return "fixed_after_merge"
+    if state == "merged":
+        return "merged_as_sent" if as_sent else "changed_and_merged"
+    if state == "abandoned":
+        return "withdrawn"
+    if state == "closed":
+        return "closed" if as_sent else "changed_and_closed"
+    return "open" if as_sent else "changed_and_open"
+
+
+def _agreement(happened: Happened, clean: bool | None) -> Agreement:
+    """Return what a row says of the lane: closed is not clean, as in every count; a withdrawn one says nothing."""
+    if happened in ("fixed_after_merge", "closed", "changed_and_closed"):
+        return "wrong"
+    if happened == "changed_and_merged":
+        return "stricter"
+    if happened == "merged_as_sent":
+        return "agrees" if clean else "agrees_so_far"
+    return "unknown"
+
+
+# The pull requests decided on in the last days, push-holders' own apart; how many of them went through, or would have
+# in shadow mode; and the outcomes of those.
+MONTH = """
+with decided as (
+  select distinct s.pull_uri from scores s
+  join repositories r on r.repository_id = s.repository_id and list_contains($repositories, r.repo_key)
+  anti join own_people o on o.repository_id = s.repository_id and o.contributor_id = s.contributor_id
+  where s.pull_uri is not null and s.as_of > $since
+), taken as (
+  select distinct pull_uri from waved_through anti join (from audit_draws where drawn) using (pull_uri)
+  where as_of > $since and not $shadow
+  union select distinct pull_uri from shadow_rounds where decided_at > $since and $shadow
+)
+select count(*) as offered, count(t.pull_uri) as let_through, count(t.pull_uri) filter (l.clean) as clean,
+  count(t.pull_uri) filter (not l.clean) as bad
+from decided d left join taken t using (pull_uri) left join labels l using (pull_uri)
+"""
+
+
+def lane_sum(rows: Rows, repositories: Iterable[str], shadow: bool, now: datetime, days: int = DAYS) -> LaneSum:
+    """Sum up what the lanes of these repositories (repo_key) let through lately, or would have in `shadow` mode."""
+    given = {"repositories": sorted(repositories), "since": now - timedelta(days=days), "shadow": shadow}
+    row = rows.row(MONTH, given) or {}
+    return LaneSum(**row)

@@ -1,0 +1,1 @@
+"""One snapshot in; answers for pages and JSON out."""

@@ -1,0 +1,341 @@
+"""Everything that is shown about one contributor, read from a snapshot.
+
+Who may hear denounces: what is said against somebody is for those who have a reason to trust who says it.
+
+The pull requests of one contributor with what became of each, in words: what was mined, and what a person marked.
+
+All contributors in order, read from a snapshot.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ingest.store.transaction import Rows
+from scoring.config.policy import Policy
+from scoring.derived import display_name
+from scoring.models.registry import SHRUNK_RATE, shrunk_rate
+from scoring.pipeline.objections import LEFT_OUT
+from scoring.pipeline.stored import CLAIMS, read_verdict
+from scoring.queries.scores import score, score_ground, scores_everywhere
+from scoring.queries.types import (
+    ContributorPage,
+    ContributorScore,
+    HistoryPoint,
+    Leaderboard,
+    LeaderboardRow,
+    LeaderboardSort,
+    PullLine,
+    Record,
+    Signal,
+    VouchLine,
+)
+from scoring.types import Estimate, Lane, Person
+
+# Whose denounces a viewer (three times the parameter) is shown with their reasons: their own, those of people who vouch
+# for the viewer, and, for a viewer who is a seed, those of people whom that seed set trusts.
+CIRCLE = """
+select ?::integer union all
+select voucher_id from vouches where subject_id = ? and kind = 'vouch' and superseded_at is null union all
+select t.contributor_id from trust t join seeds s on s.repository_id = t.repository_id
+where s.contributor_id = ? and t.structural_trust > 0
+"""
+
+
+def circle_of(rows: Rows, subject: int, viewer: str | None) -> int | None:
+    """The number of a viewer, a DID, who may hear denounces of this subject: never the subject, nor nobody."""
+    number = rows.value("select contributor_id from contributors where did = ?", [viewer]) if viewer else None
+    return None if number == subject else number
+
+
+SHOWN = 100
+SUBJECT = 80  # characters of a commit's subject that are shown
+# A person's mark counts before what was mined, as in the record that a score rests on.
+RESULT = """
+case when p.state = 'abandoned' then 'deleted' when p.state = 'open' then 'open'
+  when p.state <> 'merged' then 'unmerged'
+  when p.merge_proof is distinct from 'verified' then 'uncounted'
+  when k.pull_uri is not null then if(k.outcome = 'clean', 'clean', 'bad')
+  when l.clean is null then 'watching' when l.clean then 'clean' else 'bad' end
+"""
+UNMERGED = {"open": "open", "closed": "not merged"}
+MARKS = {"clean": "clean", "needed_fix": "needed a fix", "reverted": "reverted"}
+PULLS = f"""
+select p.*, coalesce(r.name, r.repo_key) as name, h.number, x.added, x.removed,
+  case when k.pull_uri is null then l.clean else k.mined_clean end as clean, w.repository_id is not null as watched,
+  {RESULT} as result
+from pull_requests p join repositories r using (repository_id) left join labels l using (pull_uri)
+left join marks k using (pull_uri) left join watched_repositories w using (repository_id)
+left join pull_pages h using (pull_uri)
+left join patches x on x.pull_uri = p.pull_uri and x.patch_ref = p.patch_ref and x.state = 'read'
+where p.author_id = ? order by p.opened_at desc, p.pull_uri limit ?
+"""
+COUNTED = f"""
+select {RESULT} as result, count(*) as pulls, min(p.opened_at) as first_at, max(p.opened_at) as newest_at
+from pull_requests p left join labels l using (pull_uri) left join marks k using (pull_uri)
+where p.author_id = ? group by 1
+"""
+MARKED = """
+select k.pull_uri, k.outcome, k.mined_clean, c.did, c.handle, c.handle_verified
+from marks k join contributors c on c.contributor_id = k.actor_id where list_contains(?, k.pull_uri)
+"""
+# What marked a merge: the commit that took it back, else the first that changed lines of it.
+TROUBLE = """
+select f.pull_uri, f.kind, f.evidence, c.subject
+from pull_followups f join pull_requests p using (pull_uri)
+left join commits c on c.repository_id = p.repository_id and c.commit_id = f.evidence
+where list_contains(?, f.pull_uri)
+qualify row_number() over (
+  partition by f.pull_uri order by f.kind = 'reverted' desc, f.happened_at, f.evidence
+) = 1
+"""
+TROUBLES = {"reverted": "reverted by commit", "patched": "its lines changed by commit"}
+
+
+def pull_lines(rows: Rows, number: int) -> tuple[PullLine, ...]:
+    """The newest 100 pull requests of the contributor with this number, newest first."""
+    found = rows.rows(PULLS, [number, SHOWN])
+    outcomes = outcomes_in_words(rows, found)
+    return tuple(
+        PullLine(
+            row["pull_uri"],
+            row["title"],
+            row["name"],
+            row["opened_at"],
+            row["state"],
+            outcomes[row["pull_uri"]],
+            row["watched"],
+            row["result"],
+            f"{row['name']} #{row['number']}" if row["number"] else f"{row['name']} · {row['pull_uri'][-5:]}",
+            row["added"],
+            row["removed"],
+        )
+        for row in found
+    )
+
+
+def outcomes_in_words(rows: Rows, found: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Say what became of each of these pull requests, rows of PULLS, by address."""
+    uris = [row["pull_uri"] for row in found]
+    marks, troubles = marks_in_words(rows, uris), troubles_in_words(rows, uris)
+    return {uri: _both(marks.get(uri), _outcome(row, troubles.get(uri))) for uri, row in zip(uris, found, strict=True)}
+
+
+def record_of(rows: Rows, number: int) -> Record:
+    """How many pull requests of the contributor with this number came to which result."""
+    found = rows.rows(COUNTED, [number])
+    return Record(
+        {row["result"]: row["pulls"] for row in found},
+        min((row["first_at"] for row in found), default=None),
+        max((row["newest_at"] for row in found), default=None),
+    )
+
+
+def marks_in_words(rows: Rows, uris: list[str]) -> dict[str, str]:
+    """Who marked these pull requests as what, such as "marked needed a fix by ana.example.com", by address."""
+    found = rows.rows(MARKED, [uris]) if uris else []
+    return {row["pull_uri"]: f"marked {MARKS[row['outcome']]} by {display_name(row)}" for row in found}
+
+
+def troubles_in_words(rows: Rows, uris: list[str]) -> dict[str, str]:
+    """Name the commit that marked each of these merges, such as 'reverted by commit 1f0c… ("Back")', by address."""
+    found = rows.rows(TROUBLE, [uris]) if uris else []
+    return {row["pull_uri"]: _trouble(row) for row in found}
+
+
+def _trouble(row: Mapping[str, Any]) -> str:
+    subject = f' ("{row["subject"][:SUBJECT]}")' if row["subject"] else ""
+    return f"{TROUBLES[row['kind']]} {row['evidence'][:12]}{subject}"
+
+
+def outcome_in_words(rows: Rows, uri: str) -> str | None:
+    """The mark of one pull request, which counts, and what Git shows of it; None where nobody marked it."""
+    mark = marks_in_words(rows, [uri]).get(uri)
+    if mark is None:
+        return None
+    mined = rows.value("select mined_clean from marks where pull_uri = ?", [uri])
+    trouble = troubles_in_words(rows, [uri]).get(uri, "not clean")
+    if mined is None:
+        return f"{mark}; Git shows no revert yet"
+    return f"{mark}; Git shows {'it clean' if mined else trouble}"
+
+
+def _both(mark: str | None, mined: str) -> str:
+    return f"{mark}; {mined}" if mark else mined
+
+
+def _outcome(row: Mapping[str, Any], trouble: str | None) -> str:
+    """Say what became of a pull request, and what marked it."""
+    if row["state"] == "merged" and row["merge_proof"] != "verified":
+        return "author says merged, unconfirmed"
+    if row["state"] == "merged" and row["clean"] is None:
+        return "merged, not counted yet"
+    if row["state"] == "merged":
+        return "clean merge" if row["clean"] else f"merged, then {trouble or 'fixed or reverted'}"
+    if row["state"] == "abandoned":
+        return "record deleted"
+    claim = CLAIMS.get(row["merge_proof"])
+    return UNMERGED[row["state"]] + (f"; {claim}" if claim else "")
+
+
+HISTORY_SHOWN = 200
+LINKS_SHOWN = 3
+PROOFS = """
+select k.statement, k.proof from attestation_checks k where k.contributor_id = ? and k.statement is not null
+order by k.checked_at desc, k.uri limit 3
+"""
+
+
+def contributor(rows: Rows, did: str, viewer: str | None = None) -> ContributorPage | None:
+    """Everything that is shown about one DID to `viewer`, a DID; None where nobody has been seen under it."""
+    person = rows.row("select * from contributors where did = ?", [did])
+    overall = score(rows, did)
+    if person is None or overall is None:
+        return None
+    number = person["contributor_id"]
+    here = scores_everywhere(rows, number)
+    return ContributorPage(
+        score=overall,
+        per_repository=tuple(sorted(here, key=lambda one: one.repository or "")),
+        vouches=_vouches(rows, number, viewer),
+        pulls=pull_lines(rows, number),
+        history=_history(rows, number),
+        did_created_at=person["did_created_at"],
+        first_seen_at=person["first_seen_at"] or overall.as_of,
+        account_status=person["account_status"],
+        stored=_stored(rows, number, did),
+        record=record_of(rows, number),
+        signals=tuple(_signals(rows, person)),
+    )
+
+
+def estimate_after(score: ContributorScore, not_clean: int, policy: Policy) -> Estimate | None:
+    """P(clean) after so many more contributions that are not clean; None where a trained model says it.
+
+    What a model would say then depends on more than the counts, so nothing is guessed.
+    """
+    held = {factor.name: factor.value for factor in score.verdict.factors}
+    clean, other = held.get("clean"), held.get("not_clean")
+    if score.model_version != SHRUNK_RATE or not isinstance(clean, int) or not isinstance(other, int):
+        return None
+    return shrunk_rate(clean, other + not_clean, policy.prior, policy.strength)
+
+
+def _signals(rows: Rows, person: dict[str, Any]) -> Iterator[Signal]:
+    """Read what a contributor shows of themselves; their place, pronouns and picture are left out."""
+    number = person["contributor_id"]
+    if person["handle"]:
+        yield Signal(f"Handle {person['handle']}", "handle" if person["handle_verified"] else "declared")
+    for row in rows.rows(PROOFS, [number]):
+        yield Signal(f"Attested: {row['statement']}", "attested" if row["proof"] == "proven" else row["proof"])
+    keys = rows.value("select count(*) from public_keys where author_id = ? and deleted_at is null", [number])
+    if keys:
+        yield Signal("1 public key" if keys == 1 else f"{keys:,} public keys", "declared")
+    newest = (
+        "select links from profiles where author_id = ? and deleted_at is null order by changed_at desc, uri limit 1"
+    )
+    for link in json.loads(rows.value(newest, [number]) or "[]")[:LINKS_SHOWN]:
+        yield Signal(str(link), "declared")
+
+
+def _vouches(rows: Rows, number: int, viewer: str | None) -> tuple[VouchLine, ...]:
+    """Who stands for this person, and those who denounce them whom the viewer may hear (CIRCLE)."""
+    found = rows.rows(
+        "select v.kind, coalesce(v.reason, '') as reason, v.seen_at, c.did, c.handle, c.handle_verified "
+        "from vouches v join contributors c on c.contributor_id = v.voucher_id "
+        "anti join hidden_people h on h.contributor_id = v.voucher_id "
+        "where v.subject_id = ? and v.voucher_id <> v.subject_id and v.superseded_at is null and (v.kind = 'vouch' or "
+        f" v.voucher_id in ({CIRCLE})) order by v.seen_at desc, c.did limit 100",
+        [number, *[circle_of(rows, number, viewer)] * 3],
+    )
+    return tuple(
+        VouchLine(Person(row["did"], display_name(row)), row["kind"], row["reason"], row["seen_at"]) for row in found
+    )
+
+
+def _history(rows: Rows, number: int) -> tuple[HistoryPoint, ...]:
+    """Recorded scores at the site, oldest first; several passes may share the present of a recorded stream."""
+    found = rows.rows(
+        "select as_of, probability, low, high, lane from scores "
+        "where contributor_id = ? and repository_id = 0 and pull_uri is null "
+        "order by as_of desc, decided_clock desc limit ?",
+        [number, HISTORY_SHOWN],
+    )
+    figures = ("as_of", "probability", "low", "high")
+    return tuple(HistoryPoint(*(row[name] for name in figures), Lane(row["lane"])) for row in reversed(found))
+
+
+def _stored(rows: Rows, number: int, did: str) -> tuple[tuple[str, int], ...]:
+    """How much is held about a DID, by what it is."""
+    asked = (
+        ("events in the log", "events where did = ?", did),
+        ("pull requests", "pull_requests where author_id = ?", number),
+        ("statuses written", "statuses where actor_id = ?", number),
+        ("vouches given", "vouches where voucher_id = ?", number),
+        ("vouches received", "vouches where subject_id = ?", number),
+        ("scores and decisions", "scores where contributor_id = ?", number),
+    )
+    return tuple((what, rows.value(f"select count(*) from {where}", [key])) for what, where, key in asked)
+
+
+PAGE = 50
+PROVISIONAL_BELOW = 5
+LISTED = f"contributor_id not in ({LEFT_OUT})"
+# Sorted by narrow columns before what is shown is looked up: of 100,000 people 50 are.
+LEADERBOARD = f"""
+with reverted as (
+  select q.author_id as contributor_id, count(*) as reverts
+  from pull_followups u join pull_requests q using (pull_uri)
+  where u.kind = 'reverted' and u.pull_uri not in (select pull_uri from marks where outcome = 'clean')
+  group by q.author_id
+), placed as (
+  select c.contributor_id, c.probability, p.did, p.handle, p.handle_verified, f.merged_here as merged, t.distance,
+    coalesce(r.reverts, 0) as reverts, {{number}} as number,
+    if(number is null, null, rank() over (order by number {{direction}} nulls last)) as rank
+  from current_scores c join contributors p using (contributor_id)
+  left join features f using (contributor_id, repository_id) left join trust t using (contributor_id, repository_id)
+  left join reverted r using (contributor_id)
+  where c.repository_id = 0 and c.{LISTED} order by {{order}} limit ? offset ?
+)
+select c.*, p.* exclude (contributor_id, probability) from placed p
+join current_scores c on c.contributor_id = p.contributor_id and c.repository_id = 0 order by {{order}}
+"""
+LEADERBOARD_ORDER: Mapping[LeaderboardSort, str] = {
+    "score": "c.probability {} nulls last, merged desc, did",
+    "merged": "merged {}, c.probability desc nulls last, did",
+    "reverts": "reverts {}, c.probability desc nulls last, did",
+    "hops": "distance {} nulls last, c.probability desc nulls last, did",
+}
+# The number that is shown in the column: who has the same one shares a rank, and who has none has no rank.
+NUMBERS: Mapping[LeaderboardSort, str] = {
+    "score": "floor(round(c.probability * 100, 9))",
+    "merged": "coalesce(f.merged_here, 0)",
+    "reverts": "coalesce(r.reverts, 0)",
+    "hops": "t.distance",
+}
+
+
+def leaderboard(rows: Rows, sort: LeaderboardSort, descending: bool, page: int) -> Leaderboard:
+    """One page of everyone scored at the site, in the order asked for; pages count from 1."""
+    counted = f"select count(*) filter ({LISTED}) as listed, count(*) as scored from current_scores"
+    counts = rows.rows(f"{counted} where repository_id = 0")[0]
+    total = counts["listed"]
+    pages = max(1, -(-total // PAGE))
+    page = min(max(page, 1), pages)
+    direction = "desc" if descending else "asc"
+    order = LEADERBOARD_ORDER[sort].format(direction)
+    sql = LEADERBOARD.format(order=order, number=NUMBERS[sort], direction=direction)
+    shown = tuple(map(_leaderboard_row, rows.rows(sql, [PAGE, (page - 1) * PAGE])))
+    return Leaderboard(shown, total, page, pages, score_ground(rows).seeds.get(0, ()), counts["scored"] - total)
+
+
+def _leaderboard_row(row: Mapping[str, Any]) -> LeaderboardRow:
+    return LeaderboardRow(
+        rank=row["rank"],
+        person=Person(row["did"], display_name(row)),
+        verdict=read_verdict(row),
+        merged=row["merged"] or 0,
+        reverts=row["reverts"],
+        distance=row["distance"],
+        provisional=row["cases"] < PROVISIONAL_BELOW,
+    )

@@ -1,0 +1,237 @@
+"""When an approved pull request went wrong: what was known then, what would have held it, and what else is like it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+import msgspec
+
+from ingest.json_decoding import decode_json
+from ingest.store.transaction import Rows
+from scoring.derived import display_name
+from scoring.gate.counterfactual import Tightened, what_would_hold
+from scoring.gate.inputs import Inputs, read_inputs
+from scoring.pipeline.approvals import IN_FORCE, MERGED
+from scoring.pipeline.stored import People, read_thresholds, read_verdict
+from scoring.types import Content, Person, Verdict
+
+SPAN = timedelta(days=30)
+LISTED = 100
+Shared = Literal["author", "voucher", "paths", "model"]
+SHARES: tuple[Shared, ...] = ("author", "voucher", "paths", "model")  # the nearest first
+
+APPROVAL = f"""
+select a.*, m.actor_id, p.author_id, p.patch_ref from approvals a join maintainer_actions m using (action_key)
+join pull_requests p on p.pull_uri = a.pull_uri
+where a.pull_uri = ? and (a.state in ('{IN_FORCE}', '{MERGED}', 'merged something else') or a.reason = 'closed')
+order by a.approved_at desc, a.action_key limit 1
+"""
+# Decisions on what an approval names: the one that it saw, else the newest that was made by then. Where the stream's
+# clock stands, what was learned since is as old as the approval, so only the name tells them apart. The pass that had
+# read more is the later one: the wall clock may be set back.
+SAME = (
+    "s.pull_uri = a.pull_uri and s.round = a.round and s.record_cid is not distinct from a.record_cid "
+    "and s.patch_id is not distinct from a.patch_id and (s.score_id = a.decision or s.as_of <= a.approved_at)"
+)
+NAMED = "coalesce(s.score_id = a.decision, false)"
+NEWEST = "s.data_version desc nulls last, s.as_of desc, s.decided_clock desc"
+DECISION = f"""
+select s.*, {NAMED} as is_named from scores s join approvals a on {SAME} where a.action_key = ?
+order by is_named desc, {NEWEST} limit 1
+"""
+VOUCHERS = """
+select distinct c.did, c.handle, c.handle_verified from vouches v join contributors c on c.contributor_id = v.voucher_id
+where v.subject_id = ? and v.kind = 'vouch' and v.voucher_id <> v.subject_id
+union
+select c.did, c.handle, c.handle_verified from trust t join contributors c on list_contains(t.path, c.contributor_id)
+where t.contributor_id = ? and c.contributor_id <> t.contributor_id
+"""
+PATHS = "select paths from touched_files where pull_uri = ? and patch_ref = ?"
+# Whatever was fast-laned since, push-holders' own apart, by its newest decision of that lane.
+FAST_LANED = f"""
+select s.pull_uri, s.contributor_id, s.repository_id, s.model_version, s.inputs, s.as_of, p.title, p.state,
+  coalesce(r.name, r.repo_key) as repository_name, coalesce(list_has_any(t.paths, $paths), false) as same_paths,
+  exists (from approvals a where a.pull_uri = s.pull_uri and a.state <> 'voided') as is_approved
+from scores s join pull_requests p on p.pull_uri = s.pull_uri
+join repositories r on r.repository_id = s.repository_id
+left join touched_files t on t.pull_uri = p.pull_uri and t.patch_ref = p.patch_ref
+where s.pull_uri is not null and s.lane = 'fast_lane' and s.as_of > $since and s.pull_uri <> $uri
+  and not exists (from seeds o where o.repository_id = s.repository_id and o.contributor_id = s.contributor_id
+                  and o.role <> 'maintainer')
+qualify row_number() over (partition by s.pull_uri order by {NEWEST}) = 1
+order by s.as_of desc, s.pull_uri
+"""
+# Approvals of this repository that stand or were merged, with the lane they were given in, and how they turned out: a
+# person's newest mark, else the mined label.
+APPROVED = f"""
+with laned as (
+  select a.pull_uri, s.lane from approvals a join scores s on {SAME}
+  where a.repository_id = $repository and a.state in ('{IN_FORCE}', '{MERGED}')
+  qualify row_number() over (partition by a.action_key order by {NAMED} desc, {NEWEST}) = 1
+), marked as (
+  select m.pull_uri, m.outcome from maintainer_actions m join pull_requests p using (pull_uri)
+  where m.kind = 'outcome' and p.state = 'merged'
+  qualify row_number() over (partition by m.pull_uri order by m.made_at desc, m.action_key desc) = 1
+)
+select distinct l.pull_uri, coalesce(m.outcome <> 'clean', not b.clean, false) as bad
+from laned l left join marked m using (pull_uri) left join labels b using (pull_uri) where l.lane = 'fast_lane'
+"""
+
+
+class _Path(msgspec.Struct):
+    path: tuple[str, ...] = ()
+
+
+class _Sent(msgspec.Struct):
+    """The part of stored inputs that tells through whom trust came."""
+
+    evidence: _Path
+
+
+@dataclass(frozen=True, slots=True)
+class LikeIt:
+    """Another pull request that was fast-laned lately, and what it shares with the one that went wrong."""
+
+    uri: str
+    title: str
+    repository_name: str
+    author: Person
+    state: str
+    is_approved: bool
+    as_of: datetime
+    shares: tuple[Shared, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetState:
+    """Approvals of fast-laned pull requests of one repository so far: how many, how many bad, what was allowed."""
+
+    approved: int
+    bad: int
+    budget: float
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the share of bad ones is above the budget."""
+        return self.bad > self.budget * self.approved
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """What was known of a pull request when somebody approved it, and what follows from that it was bad.
+
+    `content` is the content verdict, None where nobody had reviewed it; `path` are names as they were shown then.
+    `voucher` is the account behind the path's last vouch, None where there was none or it cannot be told any more.
+    `is_named`: the approval names this decision; else it is the newest that was made by then.
+    """
+
+    uri: str
+    author: Person
+    approver: Person | None  # None: erased since
+    approved_at: datetime
+    round: int
+    verdict: Verdict
+    content: Content | None
+    path: tuple[str, ...]
+    voucher: Person | None
+    as_of: datetime
+    data_version: int | None
+    model_version: str
+    is_named: bool
+    would_hold: tuple[Tightened, ...]
+    like_it: tuple[LikeIt, ...]  # at most LISTED, those that share most first
+    shared: Mapping[Shared, int]  # how many in all share each
+    budget: BudgetState
+
+
+def incident(rows: Rows, uri: str, now: datetime) -> Incident | None:
+    """The incident of a pull request that was marked bad; None where no approval of it took effect here.
+
+    Whether and by whom it was marked is the caller's to know: the mark itself may not have arrived yet.
+    """
+    approval = rows.row(APPROVAL, [uri])
+    row = rows.row(DECISION, [approval["action_key"]]) if approval else None
+    if approval is None or row is None:
+        return None
+    people = People(rows, [number for number in (approval["author_id"], approval["actor_id"]) if number]).persons
+    inputs = read_inputs(row["inputs"]) if row["inputs"] else None
+    paths = rows.value(PATHS, [uri, approval["patch_ref"]]) or []
+    path = inputs.evidence.path if inputs else ()
+    like_it, shared = _like_it(rows, row, _voucher_name(path), paths, now)
+    return Incident(
+        uri=uri,
+        author=people[approval["author_id"]],
+        approver=people.get(approval["actor_id"]),
+        approved_at=approval["approved_at"],
+        round=row["round"],
+        verdict=read_verdict(row),
+        content=inputs.content if inputs else None,
+        path=path,
+        voucher=_voucher(rows, approval["author_id"], _voucher_name(path)),
+        as_of=row["as_of"],
+        data_version=row["data_version"],
+        model_version=row["model_version"],
+        is_named=row["is_named"],
+        would_hold=_would_hold(inputs, paths),
+        like_it=like_it,
+        shared=shared,
+        budget=_budget(rows, row),
+    )
+
+
+def _would_hold(inputs: Inputs | None, paths: Sequence[str]) -> tuple[Tightened, ...]:
+    return what_would_hold(inputs, paths) if inputs else ()
+
+
+def _voucher_name(path: Sequence[str]) -> str:
+    """Through whom trust came at last, as it was shown; "" without a path."""
+    return path[-2] if len(path) > 1 else ""
+
+
+def _voucher(rows: Rows, author: int, name: str) -> Person | None:
+    """Whose name that was, among all who ever vouched for the author or stand on a path to them."""
+    found = [row for row in rows.rows(VOUCHERS, [author, author]) if display_name(row) == name] if name else []
+    return Person(found[0]["did"], name) if len(found) == 1 else None
+
+
+def _like_it(
+    rows: Rows, wrong: Mapping[str, Any], voucher: str, paths: Sequence[str], now: datetime
+) -> tuple[tuple[LikeIt, ...], dict[Shared, int]]:
+    found = rows.rows(FAST_LANED, {"uri": wrong["pull_uri"], "since": now - SPAN, "paths": list(paths)})
+    marked = [(row, shares) for row in found if (shares := _shares(row, wrong, voucher))]
+    shared: dict[Shared, int] = {name: sum(name in shares for _, shares in marked) for name in SHARES}
+    nearest = sorted(marked, key=lambda one: [name not in one[1] for name in SHARES])[:LISTED]
+    people = People(rows, (row["contributor_id"] for row, _ in nearest)).persons if nearest else {}
+    return tuple(_one_like_it(row, people[row["contributor_id"]], shares) for row, shares in nearest), shared
+
+
+def _one_like_it(row: Mapping[str, Any], author: Person, shares: tuple[Shared, ...]) -> LikeIt:
+    return LikeIt(
+        row["pull_uri"],
+        row["title"] or "(no title)",
+        row["repository_name"],
+        author,
+        row["state"],
+        row["is_approved"],
+        row["as_of"],
+        shares,
+    )
+
+
+def _shares(row: Mapping[str, Any], wrong: Mapping[str, Any], voucher: str) -> tuple[Shared, ...]:
+    through = _voucher_name(decode_json(row["inputs"], _Sent).evidence.path) if row["inputs"] else ""
+    shares: dict[Shared, bool] = {
+        "author": row["contributor_id"] == wrong["contributor_id"],
+        "voucher": bool(voucher) and through == voucher,
+        "paths": row["same_paths"] and row["repository_id"] == wrong["repository_id"],
+        "model": row["model_version"] == wrong["model_version"],
+    }
+    return tuple(name for name in SHARES if shares[name])
+
+
+def _budget(rows: Rows, wrong: Mapping[str, Any]) -> BudgetState:
+    found = {row["pull_uri"]: row["bad"] for row in rows.rows(APPROVED, {"repository": wrong["repository_id"]})}
+    if wrong["pull_uri"] in found:
+        found[wrong["pull_uri"]] = True
+    return BudgetState(len(found), sum(found.values()), read_thresholds(wrong).budget)

@@ -1,0 +1,246 @@
+"""Where every open pull request stands, as everybody may know it: for who is told of what changes.
+
+What became of what the fast lane itself let through, month by month, read from a snapshot.
+
+How first-timers fare beside regulars, read from a snapshot: which lane they are in, and how long they wait.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from math import sqrt
+from typing import Any, Literal
+
+from ingest.store.transaction import Rows
+from scoring.config.repository import in_shadow
+from scoring.explain.sentences import lane_reason, plain_sentence, sentence
+from scoring.pipeline.decisions import reason_codes
+from scoring.pipeline.estimated_lanes import OUTCOMES
+from scoring.pipeline.lane_certificates import LANE
+from scoring.pipeline.stored import read_thresholds
+from scoring.queries.audit import SEALED
+from scoring.queries.queue import KEY
+from scoring.thresholds import Thresholds
+from scoring.types import Lane
+
+# The key of its group in the queue, not its lane: what the audit drew stands with what waits for a review.
+OPEN = f"""
+select c.pull_uri, c.repository_id, r.repo_key, c.round, {KEY} as lane, {SEALED} as is_sealed, c.reasons
+from current_decisions c join repositories r using (repository_id) semi join watched_repositories using (repository_id)
+where not c.own
+"""
+LANES = """
+select r.repo_key, any_value(c.thresholds) as thresholds, coalesce(any_value(x.shadow), true) as shadow
+from current_decisions c join repositories r using (repository_id)
+semi join watched_repositories using (repository_id)
+left join repository_settings x using (repository_id) group by r.repo_key order by r.repo_key
+"""
+DUE = f"""
+select c.pull_uri from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri
+semi join watched_repositories w on w.repository_id = c.repository_id
+where {SEALED} order by p.opened_at, c.pull_uri
+"""
+DRAWN_ONLY = ("audit_drawn",)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """An open pull request of a watched repository, push-holders' own apart.
+
+    `lane` is the group of the queue in which it is shown, `codes` are those of its reasons; of what the audit drew and
+    nobody answered both say only that. `shadow`: the lane is what it would be.
+    """
+
+    uri: str
+    repository: str  # repo_key
+    round: int
+    lane: str
+    is_sealed: bool
+    shadow: bool
+    reasons: str  # as stored; not to be told of what is sealed
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """Why it stands there."""
+        return DRAWN_ONLY if self.is_sealed else reason_codes(self.reasons)
+
+
+Basis = Literal["certified", "estimated", "by_hand", "shut"]
+
+
+@dataclass(frozen=True, slots=True)
+class LaneState:
+    """The gate's fast lane in one repository; with `shadow`, as it would be outside shadow mode.
+
+    `because` is the code of what shut it, "" where it is open; `bad` the 95 % interval of the share of bad ones where
+    it is estimated, else None. `since` is naive UTC, None where nobody knows. `notice` says all this in one sentence
+    with exact figures, `plain` without a threshold; both are "" where a certificate holds.
+    """
+
+    repository: str  # repo_key
+    is_open: bool
+    because: str
+    basis: Basis = "shut"
+    shadow: bool = False
+    t_high: float | None = None
+    bad: tuple[float, float] | None = None
+    since: datetime | None = None
+    notice: str = ""
+    plain: str = ""
+    budget: float = 0.0  # the share of bad ones that may go through; an estimated lane has that of its opening
+
+
+def standings(rows: Rows) -> tuple[Standing, ...]:
+    """All of them, in one statement."""
+    shadowed = in_shadow(rows)
+    return tuple(
+        Standing(
+            uri=row["pull_uri"],
+            repository=row["repo_key"],
+            round=row["round"] or 0,
+            lane=row["lane"],
+            is_sealed=row["is_sealed"],
+            shadow=row["repository_id"] in shadowed,
+            reasons=row["reasons"],
+        )
+        for row in rows.rows(OPEN)
+    )
+
+
+def lane_states(rows: Rows) -> tuple[LaneState, ...]:
+    """The gate's fast lane in every watched repository that has something open, by what that was decided by."""
+    return tuple(_lane_state(row["repo_key"], row["shadow"], read_thresholds(row)) for row in rows.rows(LANES))
+
+
+def _lane_state(repository: str, shadow: bool, thresholds: Thresholds) -> LaneState:
+    reason = lane_reason(thresholds)
+    is_open = thresholds.t_high is not None
+    return LaneState(
+        repository,
+        is_open,
+        "" if is_open or reason is None else reason.code,
+        basis_of(thresholds),
+        shadow,
+        thresholds.t_high,
+        thresholds.estimated,
+        thresholds.since,
+        sentence(reason) if reason else "",
+        plain_sentence(reason) if reason else "",
+        thresholds.budget,
+    )
+
+
+def basis_of(thresholds: Thresholds) -> Basis:
+    """Return what the fast lane is open on, or "shut"."""
+    if thresholds.t_high is None:
+        return "shut"
+    if thresholds.certified:
+        return "certified"
+    return "by_hand" if thresholds.estimated is None else "estimated"
+
+
+def audits_due(rows: Rows) -> tuple[str, ...]:
+    """The at-uris of what the audit drew and nobody answered, the oldest first."""
+    return tuple(row["pull_uri"] for row in rows.rows(DUE))
+
+
+MONTHS = 13  # the newest: a year and the month under way
+SIGMAS = 1.959964  # of a normal distribution on either side of a 95 % interval
+BY_MONTH = f"""
+select strftime(known_from, '%Y-%m') as month, count(*) as n, count(*) filter (bad) as bad
+from ({LANE} union {OUTCOMES}) group by month order by month desc limit {MONTHS}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneMonth:
+    """Of `n` >= 1 pull requests of the lane whose outcome became known in one month ("2026-03"), `bad` were not clean.
+
+    `low` and `high` are a 95 % interval of their share that takes each for itself; those whom the lane would have let
+    through but for the audit are among them.
+    """
+
+    month: str
+    n: int
+    bad: int
+    low: float
+    high: float
+
+
+def lane_results(rows: Rows) -> tuple[LaneMonth, ...]:
+    """The newest months in which outcomes of the fast lane became known, the oldest first; empty where none has."""
+    now = rows.value("select max(as_of) from current_scores")
+    found = rows.rows(BY_MONTH, {"now": now}) if now else []
+    return tuple(
+        LaneMonth(row["month"], row["n"], row["bad"], *share_interval(row["bad"], row["n"])) for row in reversed(found)
+    )
+
+
+def share_interval(bad: int, n: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share of n >= 1, within [0, 1]; it needs no SciPy, of which pages are spared."""
+    share, spread = bad / n, SIGMAS**2 / n
+    middle = share + spread / 2
+    half = SIGMAS * sqrt(share * (1 - share) / n + spread / (4 * n))
+    low, high = (middle - half) / (1 + spread), (middle + half) / (1 + spread)
+    return max(0.0, round(low, 9)), min(1.0, round(high, 9))
+
+
+# What the audit drew stands with what waits for a review, as in the queue: a share must not tell its lane.
+WAITING = f"""
+with listed as (
+  select {KEY} as lane, p.opened_at, coalesce(f.settled_here, 0) = 0 as first_timer
+  from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri
+  left join features f on f.contributor_id = c.contributor_id and f.repository_id = c.repository_id where not c.own
+)
+select first_timer, count(*) as open, count(*) filter (lane = 'needs_human') as needs_human,
+  count(*) filter (lane = 'normal_queue') as normal_queue, count(*) filter (lane = 'fast_lane') as fast_lane,
+  quantile_disc(opened_at, 0.5) as median_opened_at, min(opened_at) as oldest_opened_at
+from listed group by first_timer
+"""
+# Whoever had nothing merged or closed there before was a first-timer then, whatever has become of them since.
+DECIDED = """
+with past as (
+  select p.opened_at, p.state_at, min(p.state_at) over (partition by p.author_id, p.repository_id) as first_at
+  from pull_requests p semi join watched_repositories using (repository_id)
+  anti join own_people o on o.repository_id = p.repository_id and o.contributor_id = p.author_id
+  where p.state in ('merged', 'closed') and p.state_at >= p.opened_at
+)
+select opened_at <= first_at as first_timer, count(*) as decided,
+  median(epoch(state_at - opened_at)) / 86400 as median_days
+from past where state_at > ? - interval 1 year group by first_timer
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Fare:
+    """First-timers, or regulars, in watched repositories; push-holders' own pull requests are in no count.
+
+    `lanes` and the times are of what is open, `decided` and `median_days` of what was merged or closed within a year.
+    """
+
+    first_timers: bool
+    lanes: Mapping[Lane, int]
+    median_opened_at: datetime | None = None
+    oldest_opened_at: datetime | None = None
+    decided: int = 0
+    median_days: float | None = None
+
+    @property
+    def open(self) -> int:
+        """How many are open."""
+        return sum(self.lanes.values())
+
+
+def fares(rows: Rows) -> tuple[Fare, Fare]:
+    """How first-timers fare, and how regulars do."""
+    as_of = rows.value("select max(as_of) from current_scores")
+    opened = {row["first_timer"]: row for row in rows.rows(WAITING)}
+    decided = {row["first_timer"]: row for row in rows.rows(DECIDED, [as_of])} if as_of else {}
+    return _fare(True, opened.get(True), decided.get(True)), _fare(False, opened.get(False), decided.get(False))
+
+
+def _fare(first_timers: bool, opened: Mapping[str, Any] | None, decided: Mapping[str, Any] | None) -> Fare:
+    lanes = {lane: opened[str(lane)] if opened else 0 for lane in Lane}
+    times = (opened["median_opened_at"], opened["oldest_opened_at"]) if opened else (None, None)
+    past = (decided["decided"], decided["median_days"]) if decided else (0, None)
+    return Fare(first_timers, lanes, *times, *past)

@@ -1,0 +1,475 @@
+"""The queue and the aggregates, read from a snapshot.
+
+What is shown of a pull request that the audit drew: before somebody answered nothing of its decision. Pure.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ingest.clock import from_microseconds
+from ingest.records.watched import find_repository
+from ingest.store.archive import COUNT
+from ingest.store.transaction import Rows
+from scoring.config.repository import in_shadow
+from scoring.explain.decided import ChangeOutline, decided
+from scoring.explain.sentences import explain, lane_notice, would_change
+from scoring.gate.inputs import read_inputs
+from scoring.pipeline.approvals import current
+from scoring.pipeline.stored import CLAIMS, People, read_settled, read_thresholds, read_verdict, verdict_evidence
+from scoring.queries.audit import DRAWN, SEALED, answers
+from scoring.queries.pull_labels import pull_labels
+from scoring.queries.queue_order import Positions, Waiting, order_lane
+from scoring.queries.reviews import standing_findings
+from scoring.queries.types import (
+    AuditAnswer,
+    Bin,
+    Dashboard,
+    GroupKey,
+    Queue,
+    QueueGroup,
+    QueueQuery,
+    QueueRow,
+    QueueSort,
+)
+from scoring.review.cache import newest_costs
+from scoring.thresholds import Thresholds
+from scoring.types import Estimate, Lane, Reason, Verdict
+
+DRAWN_CLAUSE = "Random audit"
+ASKED = f"{DRAWN_CLAUSE}: read it, then say whether you would have merged it as sent"
+UNKNOWN = Estimate(None, 0.0, 1.0, 0)
+
+
+def is_drawn(verdict: Verdict) -> bool:
+    """Whether a verdict is that of a pull request that the audit drew."""
+    return any(reason.code == "audit_drawn" for reason in verdict.reasons)
+
+
+def seal(row: QueueRow, answer: AuditAnswer | None) -> QueueRow:
+    """The row with the answer, or without everything that its decision tells while there is none.
+
+    The one reason that stays is that of the draw: its odds are the same whatever the change is.
+    """
+    if answer is not None:
+        return replace(row, audited=answer)
+    drawn = next(reason for reason in row.verdict.reasons if reason.code == "audit_drawn")
+    return replace(
+        row,
+        verdict=Verdict(Lane.NEEDS_HUMAN, UNKNOWN, (Reason(drawn.code, drawn.params),), ()),
+        structural_trust=0.0,
+        eigentrust=0.0,
+        content_risk=None,
+        path=(),
+        sentence=ASKED,
+        decided=DRAWN_CLAUSE,
+        would_change="",
+        is_sealed=True,
+        borrowed_from=None,
+    )
+
+
+# Planning is most of the time of these statements (0.7 ms for each join), so repositories are looked up in Python.
+# What the audit drew waits for a review like any other: a heading would tell its lane, and nothing is wrong with it.
+KEY = f"case when c.own then 'own' when {DRAWN} then 'normal_queue' else c.lane end"
+# The author has the next word where somebody who may push had the last one, after the newest round, or asked here for
+# changes to that round. A round that is dated ahead counts from when it was seen, else it would have the last word.
+ON_AUTHOR = """
+select pull_uri from (
+  select p.pull_uri, m.written_at as said_at, m.author_id <> p.author_id as asks
+  from comments m join pull_requests p on p.pull_uri = m.subject_uri
+  join pull_rounds r on r.pull_uri = p.pull_uri and r.round = p.round and r.patch_ref = p.patch_ref
+  left join own_people o on o.repository_id = p.repository_id and o.contributor_id = m.author_id
+  where p.state = 'open' and m.deleted_at is null and (m.author_id = p.author_id or o.contributor_id is not null)
+    and m.written_at > least(coalesce(r.created_at, r.seen_at), r.seen_at)
+  union all
+  select p.pull_uri, m.known_from, true
+  from maintainer_actions m join pull_requests p on p.pull_uri = m.pull_uri and p.round = m.round
+  left join patches k on k.pull_uri = p.pull_uri and k.patch_ref = p.patch_ref
+  where p.state = 'open' and m.kind = 'request_changes' and m.patch_id is not distinct from k.patch_id
+    and not exists (
+      from maintainer_actions l where l.kind = 'release' and l.pull_uri = m.pull_uri and l.made_at > m.made_at)
+) group by pull_uri having arg_max(asks, said_at)
+"""
+# One statement of narrow columns for all groups: 5,000 rows take as long as wide ones of a page.
+LISTED = f"""
+select c.pull_uri, {KEY} as key, {SEALED} as sealed, list_contains(?, c.pull_uri) as changed, {{where}} as narrowed,
+  coalesce(c.probability, c.borrowed, 'nan') as chance, coalesce(c.content_risk, 'nan') as risk,
+  coalesce(date_diff('day', p.seen_at, (select max(as_of) from current_scores)), 0)::double as waited, p.opened_at,
+  coalesce(f.settled_here, 0) = 0 as first_timer,
+  c.pull_uri in ({ON_AUTHOR}) as on_author
+from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri
+left join features f on f.contributor_id = c.contributor_id and f.repository_id = c.repository_id
+where not list_contains(?, c.pull_uri)
+order by c.pull_uri
+"""
+# A request for changes is a verdict too: each round that somebody asked to change counts once.
+DECIDED = """
+select (select count(*) from pull_requests where state <> 'open' and list_contains($watched, repository_id)) + (
+  select count(distinct (pull_uri, round, patch_id)) from maintainer_actions
+  where kind = 'request_changes' and list_contains($watched, repository_id))
+"""
+DECISIONS = """
+select c.*, p.title, p.opened_at, p.merge_proof, k.files, k.added, k.removed, t.distance,
+  coalesce(t.path, []) as path, coalesce(t.path_merges, []) as path_merges,
+  g.number, g.url, r.state as ci,
+  (select count(*) from comments m where m.subject_uri = c.pull_uri and m.deleted_at is null) as comments
+from current_decisions c
+join pull_requests p on p.pull_uri = c.pull_uri
+left join patches k on k.pull_uri = p.pull_uri and k.patch_ref = p.patch_ref
+left join trust t on t.contributor_id = c.contributor_id and t.repository_id = c.repository_id
+left join pull_pages g on g.pull_uri = c.pull_uri
+left join ci_runs r on r.pull_uri = c.pull_uri and r.patch_ref = p.patch_ref
+"""
+GAP_REASON = "select arg_max(reason, (found_clock, from_us)) from gaps where filled_clock is null"
+WATCHED = "select repository_id, repo_key, name from repositories semi join watched_repositories using (repository_id)"
+Clause = tuple[str, list[object]]
+Watched = Mapping[int, tuple[str, str]]  # repository_id -> repo_key, name
+
+
+class Listed(NamedTuple):
+    """One group of the queue: how many are in it, and in order the at-uris of those that the query asks for."""
+
+    everything: int
+    uris: Sequence[str]
+    oldest: datetime | None
+    oldest_first_timer: datetime | None
+
+
+def queue(rows: Rows, query: QueueQuery) -> Queue:
+    """Open pull requests of watched repositories for one query, grouped by lane; own ones last.
+
+    What is approved and not merged yet is left out; what changed after it was approved comes first in its group.
+    """
+    watched = _watched(rows)
+    groups = _listed(rows, query, watched)
+    found = _page(rows, query, groups, watched)
+    counts = {key: group.everything for key, group in groups.items()}
+    return Queue(
+        counts={lane: counts.get(str(lane), 0) for lane in Lane},
+        own_count=counts.get("own", 0),
+        groups=tuple(_group(key, group, found) for key, group in groups.items() if group.uris),
+        repositories=tuple(sorted(watched.values(), key=lambda one: (one[1], one[0]))),
+    )
+
+
+def queue_order(rows: Rows, query: QueueQuery) -> tuple[str, ...]:
+    """The at-uris of all of them in the order in which `queue` shows them, whatever page the query names."""
+    return tuple(uri for group in _listed(rows, query, _watched(rows)).values() for uri in group.uris)
+
+
+def _listed(rows: Rows, query: QueueQuery, watched: Watched) -> dict[GroupKey, Listed]:
+    """The groups in the order of the page."""
+    where, params = _queue_filter(query, watched)
+    standing, voided = current(rows)
+    approved, changed = ([row["pull_uri"] for row in found] for found in (standing, voided))
+    sql = LISTED.replace("{where}", where)  # KEY holds braces of its own
+    columns = rows.columns(sql, [changed, *params, [*approved, *query.snoozed]])
+    verdicts = rows.value(DECIDED, {"watched": list(watched)}) + sum(
+        row["newest"]["state"] == "open" for row in standing
+    )
+    waiting = Waiting(
+        # Nobody reads off its place what is sealed.
+        chance=np.where(columns["sealed"], np.nan, columns["chance"]),
+        risk=np.where(columns["sealed"], np.nan, columns["risk"]),
+        **{name: columns[name] for name in ("waited", "opened_at", "first_timer", "changed", "on_author")},
+    )
+    of_group = {key: np.flatnonzero(columns["narrowed"] & (columns["key"] == key)) for key in get_args(GroupKey)}
+    return {
+        key: _lane(
+            columns["pull_uri"],
+            waiting,
+            which if query.bucket in (None, key) else which[:0],
+            len(which),
+            query.sort,
+            verdicts,
+        )
+        for key, which in of_group.items()
+        if len(which)
+    }
+
+
+def _lane(
+    uris: NDArray[np.object_], waiting: Waiting, which: Positions, everything: int, sort: QueueSort, verdicts: int
+) -> Listed:
+    asked = waiting.select(which)
+    ages, first = asked.opened_at.astype("datetime64[us]"), asked.first_timer
+    ordered = uris[which[order_lane(asked, sort, verdicts)]].tolist()
+    oldest, oldest_first_timer = (some.min().item() if len(some) else None for some in (ages, ages[first]))
+    return Listed(everything, ordered, oldest, oldest_first_timer)
+
+
+def _watched(rows: Rows) -> Watched:
+    return {row["repository_id"]: (row["repo_key"], row["name"] or row["repo_key"]) for row in rows.rows(WATCHED)}
+
+
+def repository_names(rows: Rows) -> dict[str, str]:
+    """The watched repositories: their names by repo_key."""
+    return dict(_watched(rows).values())
+
+
+def _queue_filter(query: QueueQuery, watched: Watched) -> Clause:
+    """Return what narrows all groups alike: by repository, text and the rows that are asked for."""
+    clauses = ["list_contains(?, c.repository_id)"]
+    params: list[object] = [list(watched)]
+    if query.repository:
+        clauses.append("list_contains(?, c.repository_id)")
+        params.append([number for number, (key, _) in watched.items() if key == query.repository])
+    if query.only is not None:
+        clauses.append("list_contains(?, c.pull_uri)")
+        params.append(list(query.only))
+    if query.text:
+        clauses.append(
+            "(contains(lower(p.title), lower(?)) or list_contains(?, c.repository_id) or c.contributor_id in (select "
+            "contributor_id from contributors where did = ? or handle_verified and contains(lower(handle), lower(?))))"
+        )
+        named = [number for number, (_, name) in watched.items() if query.text.lower() in name.lower()]
+        params += [query.text, named, query.text, query.text]
+    return " and ".join(clauses), params
+
+
+def _page(rows: Rows, query: QueueQuery, groups: Mapping[GroupKey, Listed], watched: Watched) -> Sequence[QueueRow]:
+    """The rows of the page asked for, in order; of the last page where that one does not exist."""
+    cut = slice(None)
+    if query.size is not None:
+        pages = max((-(-len(group.uris) // query.size) for group in groups.values()), default=1)
+        last = min(max(query.page, 1), pages) * query.size
+        cut = slice(last - query.size, last)
+    return pulls(rows, [uri for group in groups.values() for uri in group.uris[cut]], watched)
+
+
+def lanes(rows: Rows, uris: Sequence[str], query: QueueQuery | None = None) -> dict[str, GroupKey]:
+    """Return the group of each of these pull requests that the queue shows in its repositories and for its text."""
+    where, params = _queue_filter(query or QueueQuery(), _watched(rows))
+    sql = (
+        f"select c.pull_uri, {KEY} as key from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri "
+        f"where {where} and list_contains(?, c.pull_uri)"
+    )
+    return {row["pull_uri"]: row["key"] for row in rows.rows(sql, [*params, uris])}
+
+
+def opened_since(rows: Rows, moment: datetime, query: QueueQuery | None = None) -> int:
+    """Count what the queue shows for its repository and text and came since then, push-holders' own apart."""
+    where, params = _queue_filter(query or QueueQuery(), _watched(rows))
+    sql = (
+        "select count(*) from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri "
+        f"where {where} and not c.own and p.opened_at >= ? and not list_contains(?, c.pull_uri)"
+    )
+    return rows.value(sql, [*params, moment, list((query or QueueQuery()).snoozed)])
+
+
+def labels(rows: Rows, uris: Sequence[str]) -> dict[str, str]:
+    """Return the short names of these pull requests, as `QueueRow.label`."""
+    sql = (
+        "select p.pull_uri, p.repository_id, g.number from pull_requests p left join pull_pages g using (pull_uri) "
+        "where list_contains(?, p.pull_uri)"
+    )
+    watched = _watched(rows)
+    return {
+        row["pull_uri"]: _label(watched[row["repository_id"]][1], row)
+        for row in rows.rows(sql, [uris])
+        if row["repository_id"] in watched
+    }
+
+
+def _label(name: str, row: Mapping[str, Any]) -> str:
+    return f"{name} #{row['number']}" if row["number"] else f"{name} · {row['pull_uri'][-5:]}"
+
+
+def pulls(rows: Rows, uris: Sequence[str], watched: Watched | None = None) -> tuple[QueueRow, ...]:
+    """Those of these pull requests that are open in a watched repository, in the order of `uris`."""
+    if not uris:
+        return ()
+    sql = f"{DECISIONS} where c.pull_uri in (select unnest(?))"
+    found = _queue_rows(rows, sql, [list(uris)], watched or _watched(rows))
+    by_uri = {row.uri: row for row in found}
+    return tuple(by_uri[uri] for uri in uris if uri in by_uri)
+
+
+def _group(key: GroupKey, listed: Listed, found: Sequence[QueueRow]) -> QueueGroup:
+    rows = tuple(row for row in found if _key(row) == key)
+    return QueueGroup(key, rows, len(listed.uris), listed.oldest, listed.oldest_first_timer)
+
+
+def _key(row: QueueRow) -> str:
+    """As KEY says."""
+    lane = Lane.NORMAL_QUEUE if is_drawn(row.verdict) else row.verdict.lane
+    return "own" if row.own else str(lane)
+
+
+def pull(rows: Rows, uri: str) -> QueueRow | None:
+    """One open pull request of a watched repository."""
+    found = _queue_rows(rows, f"{DECISIONS} where c.pull_uri = ?", [uri], _watched(rows))
+    return found[0] if found else None
+
+
+def unsealed(rows: Rows, uri: str, answer: AuditAnswer) -> QueueRow | None:
+    """The same with the answer that somebody gave since this snapshot was made."""
+    found = _queue_rows(rows, f"{DECISIONS} where c.pull_uri = ?", [uri], _watched(rows), {uri: answer})
+    return found[0] if found else None
+
+
+def _queue_rows(
+    rows: Rows,
+    sql: str,
+    params: Sequence[object],
+    watched: Watched,
+    given: Mapping[str, AuditAnswer] = MappingProxyType({}),
+) -> list[QueueRow]:
+    found = [row for row in rows.rows(sql, params) if row["repository_id"] in watched]
+    people = People(rows, (number for row in found for number in (row["contributor_id"], *row["path"])))
+    shadowed = in_shadow(rows) if found else frozenset()
+    outlines, turns = _outlines(rows, found), _on_author(rows, found)
+    labels = pull_labels(rows, [row["pull_uri"] for row in found])
+    made = [_queue_row(row, people, *watched[row["repository_id"]], outlines[row["pull_uri"]]) for row in found]
+    pairs = zip(made, found, strict=True)
+    shown = [
+        replace(
+            one,
+            shadow=row["repository_id"] in shadowed,
+            on_author=one.uri in turns,
+            labels=labels.get(one.uri, ()),
+        )
+        for one, row in pairs
+    ]
+    drawn = [row for row, one in zip(found, shown, strict=True) if is_drawn(one.verdict)]
+    if not drawn:
+        return shown
+    told = {**answers(rows, drawn), **given}
+    return [seal(one, told.get(one.uri)) if is_drawn(one.verdict) else one for one in shown]
+
+
+def _on_author(rows: Rows, found: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """Those of these rows that wait for their author."""
+    if not found:
+        return frozenset()
+    turns = rows.rows(f"{ON_AUTHOR} and list_contains(?, pull_uri)", [[row["pull_uri"] for row in found]])
+    return frozenset(row["pull_uri"] for row in turns)
+
+
+def _outlines(rows: Rows, found: Sequence[Mapping[str, Any]]) -> dict[str, ChangeOutline]:
+    """What the reasons of these rows may name of each change."""
+    uris = [row["pull_uri"] for row in found]
+    findings = standing_findings(rows, uris)
+    return {
+        row["pull_uri"]: ChangeOutline(
+            findings=findings.get(row["pull_uri"], ()),
+            files=row["files"] or 0,
+            lines=(row["added"] or 0) + (row["removed"] or 0),
+            tests_fail=row["ci"] == "failed",
+        )
+        for row in found
+    }
+
+
+def _queue_row(row: Mapping[str, Any], people: People, key: str, name: str, outline: ChangeOutline) -> QueueRow:
+    verdict, path = read_verdict(row), people.path(row["path"])
+    known, thresholds = verdict_evidence(row, verdict, path), read_thresholds(row)
+    return QueueRow(
+        uri=row["pull_uri"],
+        title=row["title"] or "(no title)",
+        label=_label(name, row),
+        page=row["url"],
+        repository_key=key,
+        repository_name=name,
+        author=people.persons[row["contributor_id"]],
+        own=row["own"],
+        first_timer=not known.settled_here,
+        opened_at=row["opened_at"],
+        round=row["round"],
+        record_cid=row["record_cid"],
+        patch_id=row["patch_id"],
+        files=row["files"],
+        added=row["added"],
+        removed=row["removed"],
+        verdict=verdict,
+        structural_trust=row["structural_trust"],
+        eigentrust=row["eigentrust"],
+        content_risk=row["content_risk"],
+        path=path,
+        sentence=explain(verdict, known, outline),
+        decided=decided(verdict, known, outline),
+        would_change=would_change(verdict, known, thresholds, read_inputs(row["inputs"]) if row["inputs"] else None),
+        as_of=row["as_of"],
+        model_version=row["model_version"],
+        trust_measure=row["trust_measure"],
+        claim=CLAIMS.get(row["merge_proof"], ""),
+        is_shut_here=thresholds.t_high is None,
+        ci=row["ci"],
+        comments=row["comments"],
+        borrowed_from=row["borrowed_from"] if row["probability"] is None else None,
+    )
+
+
+def repository_key(rows: Rows, name: str) -> str | None:
+    """The key of the repository named by its DID, the at-uri of its record or OWNER/NAME; None where there is none."""
+    number = find_repository(rows, name)
+    return rows.value("select repo_key from repositories where repository_id = ?", [number]) if number else None
+
+
+def dashboard(rows: Rows) -> Dashboard:
+    """The aggregates."""
+    open_pulls = rows.rows(f"select {KEY} as lane, count(*) as n from current_decisions c where not own group by all")
+    lanes = {row["lane"]: row["n"] for row in open_pulls}
+    histogram = _histogram(rows)
+    scored = rows.value("select count(*) from current_scores where repository_id = 0")
+    cursor = rows.value("select max(cursor_us) from ingest_state")
+    thresholds, costs = _site_thresholds(rows), newest_costs(rows)
+
+    def count(table: str) -> int:
+        return rows.value(f"select count(*) from {table}")
+
+    return Dashboard(
+        lanes={lane: lanes.get(str(lane), 0) for lane in Lane},
+        own=count("current_decisions where own"),
+        histogram=histogram,
+        scored=scored,
+        not_enough_evidence=scored - sum(one.count for one in histogram),
+        contributors=count("contributors where first_seen_at is not null"),
+        vouches=count("vouches where superseded_at is null and kind = 'vouch'"),
+        denounces=count("vouches where superseded_at is null and kind = 'denounce'"),
+        seeds=count("seeds where repository_id = 0"),
+        events=rows.value(COUNT),
+        pull_requests=count("pull_requests"),
+        repositories=count("repositories where owner_id is not null"),
+        watched=count("watched_repositories"),
+        dead_letters=count("dead_letters"),
+        dropped_strangers=rows.value("select coalesce(sum(dropped_strangers), 0)::bigint from ingest_state"),
+        gaps_open=count("gaps where filled_clock is null"),
+        gap_reason=rows.value(GAP_REASON) or "",
+        unknown_shapes=count("unknown_shapes"),
+        newest_event_at=from_microseconds(cursor) if cursor else None,
+        t_low=thresholds.t_low,
+        t_high=thresholds.t_high,
+        lane_notice=lane_notice(thresholds),
+        fast_lane_open=thresholds.t_high is not None,
+        reviewed=count("current_decisions where content_risk is not null"),
+        readings=costs.reviews,
+        reading_dollars=costs.dollars,
+        reading_median=costs.median,
+        reading_p95=costs.p95,
+        shadow=len(in_shadow(rows)),
+        asks_claude=count("watched_repositories where review = 'claude'"),
+    )
+
+
+def _histogram(rows: Rows) -> tuple[Bin, ...]:
+    """How many people have which P(clean) at the site, in tenths and by lane."""
+    counted = rows.rows(
+        "select least(floor(probability * 10), 9)::integer as bin, count(*) as n, "
+        "count(*) filter (lane = 'needs_human') as flagged, count(*) filter (lane = 'fast_lane') as fast "
+        "from current_scores where repository_id = 0 and probability is not null group by bin"
+    )
+    bins = {row["bin"]: (row["n"], row["flagged"], row["fast"]) for row in counted}
+    return tuple(Bin(n / 10, (n + 1) / 10, *bins.get(n, (0, 0, 0))) for n in range(10))
+
+
+def _site_thresholds(rows: Rows) -> Thresholds:
+    """The thresholds of the newest pass; the defaults before the first one."""
+    row = rows.row("select thresholds from current_scores where repository_id = 0 limit 1")
+    return replace(read_thresholds(row), settled=read_settled(rows)) if row else Thresholds()

@@ -1,0 +1,196 @@
+"""The rounds of a pull request with what is kept of each patch, and where all of it stands on the forge.
+
+The pull request that an address means, and what anybody may know of it.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import unquote, urlsplit
+
+from ingest.git.patches import PatchProblem, load_patch
+from ingest.records.watched import find_repository
+from ingest.store.snapshot_cache import PerSnapshot
+from ingest.store.snapshots import Snapshot
+from ingest.store.transaction import Rows
+from scoring.pipeline.objections import LEFT_OUT
+
+ROUNDS_SHOWN = 50  # the newest: anybody can add a round to a pull request of theirs every second
+
+# A patch that was exchanged for another within its round stays in the list, and is numbered back from the last one.
+ROUNDS = f"""
+with named as (
+  select round, patch_ref, seen_at from pull_rounds where pull_uri = $uri
+  union all
+  select round, patch_ref, changed_at from pull_requests p where pull_uri = $uri and patch_ref is not null
+    and not exists (from pull_rounds r where r.pull_uri = p.pull_uri and r.patch_ref = p.patch_ref)
+), numbered as (
+  select *, row_number() over (partition by round order by seen_at desc, patch_ref) - 1 as exchanged from named
+  qualify row_number() over (order by round desc, seen_at desc, patch_ref) <= {ROUNDS_SHOWN}
+)
+select n.*, coalesce(n.round = p.round and n.patch_ref = p.patch_ref, false) as newest,
+  k.state, k.sha256, k.patch_id, k.bytes, f.outcome, f.reason
+from numbered n
+join pull_requests p on p.pull_uri = $uri
+left join patches k on k.pull_uri = $uri and k.patch_ref = n.patch_ref
+left join fetches f on f.kind = 'patch' and f.subject = $uri || ' ' || n.patch_ref
+order by n.round, n.exchanged desc
+"""
+REPOSITORY = """
+select r.name, o.did as owner, case when o.handle_verified then o.handle end as handle
+from repositories r left join contributors o on o.contributor_id = r.owner_id
+where r.repo_key = ? and r.deleted_at is null
+"""
+_repositories = PerSnapshot[Mapping[str, Any] | None]()
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One patch that a pull request named. `state` is None while it was not fetched, `problem` says why it was not.
+
+    `key` names it in addresses: its number from 1, and behind a hyphen how many patches replaced it within its round.
+    """
+
+    key: str
+    number: int
+    patch_ref: str
+    seen_at: datetime
+    newest: bool
+    state: Literal["read", "malformed", "oversized"] | None
+    sha256: str | None  # names the text that is kept; None: none is
+    patch_id: str | None
+    bytes: int
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForgeHome:
+    """What of a pull request's address on the forge is known now, whatever it was called before."""
+
+    author: str  # DID
+    owner: str | None  # DID of who owns the repository now
+    handle: str | None  # theirs, verified
+    name: str | None  # of the repository; None where none stands
+    number: int | None
+
+
+def rounds(rows: Rows, uri: str) -> tuple[Round, ...]:
+    """The newest 50 patches that a pull request named, oldest first; () for one that names none."""
+    return tuple(_round(row) for row in rows.rows(ROUNDS, {"uri": uri}))
+
+
+def newest_patch(rows: Rows, uri: str, size: int) -> str | None:
+    """What names the kept patch of the newest round, where it has at most `size` bytes."""
+    sql = (
+        "select k.sha256 from pull_requests p join patches k on k.pull_uri = p.pull_uri and k.patch_ref = p.patch_ref "
+        "where p.pull_uri = ? and k.bytes <= ?"
+    )
+    return rows.value(sql, [uri, size])
+
+
+def forge_home(rows: Rows, uri: str, author: str, repository_key: str) -> ForgeHome:
+    """Where a pull request of this DID in this repository stands on the forge by what is known now."""
+    number = rows.value("select number from pull_pages where pull_uri = ?", [uri])
+    row = _repository(rows, repository_key) or dict.fromkeys(("owner", "handle", "name"))
+    return ForgeHome(author, row["owner"], row["handle"], row["name"], number)
+
+
+def _repository(rows: Rows, key: str) -> Mapping[str, Any] | None:
+    """Who owns a repository and what it is called now, asked once for a snapshot: all of its rows lead there."""
+    if not isinstance(rows, Snapshot):
+        return rows.row(REPOSITORY, [key])
+    return _repositories.get(rows, key, lambda: rows.row(REPOSITORY, [key]))
+
+
+def kept_text(folder: Path, sha256: str | None) -> str | None:
+    """The text of a kept patch; None where none is kept, or where its file cannot be read back as it was stored."""
+    if sha256 is None:
+        return None
+    try:
+        return load_patch(folder, sha256)
+    except PatchProblem:
+        return None
+
+
+def _round(row: Mapping[str, Any]) -> Round:
+    number = row["round"] + 1
+    return Round(
+        f"{number}-{row['exchanged']}" if row["exchanged"] else str(number),
+        number,
+        row["patch_ref"],
+        row["seen_at"],
+        row["newest"],
+        row["state"],
+        row["sha256"],
+        row["patch_id"],
+        row["bytes"] or 0,
+        row["reason"] or "" if row["state"] is None and row["outcome"] != "found" else "",
+    )
+
+
+_PATH = re.compile(r"/@?([A-Za-z0-9.:_-]{1,253})/([A-Za-z0-9._-]{1,100})/pulls/([0-9]{1,9})(?:/.*)?")
+MOST = 20  # pull requests of one person that are shown
+# One statement whatever there is: what is hidden takes as long as what never was.
+HERE = f"""
+select p.pull_uri, coalesce(r.name, r.repo_key) as name, g.number, p.seen_at, p.state,
+  case when p.state <> 'open' then coalesce(p.state_at, p.changed_at) end as decided_at
+from pull_requests p join repositories r using (repository_id) semi join watched_repositories using (repository_id)
+join contributors c on c.contributor_id = p.author_id left join pull_pages g using (pull_uri)
+anti join hidden_people h on h.contributor_id = p.author_id
+where p.deleted_at is null and p.state <> 'abandoned' and p.author_id not in ({LEFT_OUT})
+  and (p.pull_uri = $uri or (p.state = 'open' and $who in (c.did, if(c.handle_verified, lower(c.handle), null))))
+order by p.seen_at desc, p.pull_uri limit {MOST}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """A pull request as anybody is told of it: no title, no author, nothing that was judged.
+
+    `since`: when this site first saw it. `decided_at` is None while it is open.
+    """
+
+    label: str  # as in the queue: "datasette #12", or the last five characters of the record key
+    repository_name: str
+    since: datetime
+    state: str  # 'open', 'merged', 'closed'
+    decided_at: datetime | None
+
+
+def here(rows: Rows, address: str, who: str) -> tuple[Here, ...]:
+    """The pull request at `address` (an at-uri or its page on the forge), or the open ones of `who`; newest first.
+
+    `who` is a DID or a verified handle; "" for nobody, as `address` is for nothing. Left out are repositories that
+    are not watched, and people who are hidden, erased or left out of the leaderboard. Nothing is fetched.
+    """
+    uri = address if address.startswith("at://") else pull_at(rows, address)
+    found = rows.rows(HERE, {"uri": uri or "", "who": who})
+    return tuple(_here(row["name"], row) for row in found)
+
+
+def _here(name: str, row: Mapping[str, Any]) -> Here:
+    label = f"{name} #{row['number']}" if row["number"] else f"{name} · {row['pull_uri'][-5:]}"
+    return Here(label, name, row["seen_at"], row["state"], row["decided_at"])
+
+
+def pull_at(rows: Rows, address: str) -> str | None:
+    """The at-uri of the pull request whose page this is (https://HOST/OWNER/NAME/pulls/NUMBER); None where unknown.
+
+    The host is not looked at: the page may be on a mirror of the forge's site. Nothing is fetched.
+    """
+    try:
+        path = unquote(urlsplit(address).path)
+    except ValueError:
+        return None
+    found = _PATH.fullmatch(path)
+    number = find_repository(rows, f"{found[1]}/{found[2]}") if found else None
+    if found is None or number is None:
+        return None
+    sql = (
+        "select g.pull_uri from pull_pages g join pull_requests p using (pull_uri) "
+        "where p.repository_id = ? and g.number = ?"
+    )
+    return rows.value(sql, [number, int(found[3])])

@@ -1,0 +1,73 @@
+"""How far the reading has come that somebody set off on /setup, and when the queue can be used."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from ingest.store.transaction import Rows
+
+LEAST_SECONDS, LEAST_ACCOUNTS = 5.0, 3  # below either a pace is chance
+NEWEST = """
+select b.state, b.began_clock, count(a.did) as accounts, count(*) filter (a.state <> 'waiting') as ended,
+  count(*) filter (a.state in ('absent', 'failed')) as missing, coalesce(sum(a.records), 0)::bigint as records
+from backfills b left join backfill_accounts a using (run_id)
+where run_id = (select run_id from backfills where reason = 'setup' order by began_clock desc, run_id limit 1)
+group by b.state, b.began_clock
+"""
+# Runs that list every account; they go on after what was set off here, and fill the rest of the vouch graph.
+WHOLE = """
+select count(a.did) as accounts, count(*) filter (a.state <> 'waiting') as ended
+from backfills b left join backfill_accounts a using (run_id)
+where b.state <> 'done' and b.reason in ('first_start', 'gap') group by b.run_id order by accounts desc limit 1
+"""
+WAITING = """
+select (select count(*) from watched_repositories) as watched,
+  (select coalesce(max(cursor_us), 0) from ingest_state) as cursor_us,
+  (select count(*) from watched_repositories w join repositories r using (repository_id)
+    anti join fetches f on f.kind = 'push_holders' and f.subject = r.repo_key) as unasked,
+  (select count(*) from pull_requests semi join watched_repositories using (repository_id)
+    where deleted_at is null) as pulls
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstReading:
+    """What /setup shows of the work. `state` is 'none' where nothing was set off.
+
+    `accounts` is what is known so far: each answer may lead to more. `missing` could not be had. `seconds_left` is None
+    until a pace was measured. `rest` are accounts ended and in all of the run that reads everybody, None where none is
+    under way; `unasked` are watched repositories whose knot was not asked who may push yet.
+    """
+
+    state: Literal["none", "reading", "done"]
+    is_heard: bool
+    watched: int
+    unasked: int
+    pulls: int
+    accounts: int = 0
+    ended: int = 0
+    missing: int = 0
+    records: int = 0
+    seconds_left: float | None = None
+    rest: tuple[int, int] | None = None
+
+
+def first_reading(rows: Rows, as_of: datetime) -> FirstReading:
+    """How it stands in this snapshot, which was published at `as_of` (naive UTC)."""
+    about, run, whole = rows.row(WAITING), rows.row(NEWEST), rows.row(WHOLE)
+    assert about is not None  # noqa: S101 - a select without a table has one row
+    rest = (whole["ended"], whole["accounts"]) if whole else None
+    ground = (about["cursor_us"] > 0, about["watched"], about["unasked"], about["pulls"])
+    if run is None:
+        return FirstReading("none", *ground, rest=rest)
+    done = run["state"] == "done"
+    left = None if done else seconds_left(run["ended"], run["accounts"], (as_of - run["began_clock"]).total_seconds())
+    counts = (run["accounts"], run["ended"], run["missing"], run["records"])
+    return FirstReading("done" if done else "reading", *ground, *counts, seconds_left=left, rest=rest)
+
+
+def seconds_left(ended: int, accounts: int, elapsed: float) -> float | None:
+    """How long the rest takes at the pace since the beginning; None while too little has ended to tell a pace."""
+    if ended < LEAST_ACCOUNTS or elapsed < LEAST_SECONDS:
+        return None
+    return max(accounts - ended, 0) * elapsed / ended

@@ -1,0 +1,362 @@
+"""What pages and JSON are told: plain values, shaped once and shown by both alike."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from scoring.review.store import ShownFlag
+from scoring.types import Lane, Measure, Person, ShownFinding, Verdict
+
+QueueSort = Literal["need", "oldest", "newest", "lowest"]
+CiState = Literal["passed", "failed", "running", "never_ran"]
+GroupKey = Literal["needs_human", "normal_queue", "fast_lane", "own"]
+LeaderboardSort = Literal["score", "merged", "reverts", "hops"]
+PullResult = Literal["open", "clean", "bad", "watching", "unmerged", "uncounted", "deleted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """What one voucher brings: `share` in (0, 1] of the trust arrives over this vouch.
+
+    `merges` counts the merges that it is, 0 for a vouch in a record; `evidence` the merged pull requests of its subject
+    that it names and that were verified.
+    """
+
+    person: Person
+    share: float
+    merges: int
+    evidence: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TrustExplanation:
+    """Why a seed set trusts somebody, and whose trust hangs on them; all of it of first-passage trust."""
+
+    distance: int | None
+    paths: tuple[tuple[Person, ...], ...]  # at most three, seed first, which share nobody but seeds
+    dominator: Person | None  # the account, no seed, whose loss would end this trust
+    vouchers: tuple[Contribution, ...]  # the most first, at most 100
+    dependents: tuple[Person, ...]  # who keeps s >= `threshold` only through this person's vouches, at most 20
+    dependents_total: int
+    threshold: float
+    weights: tuple[tuple[float, ...], ...] = ()  # of each vouch of each path, in (0, 1]
+
+
+@dataclass(frozen=True, slots=True)
+class VouchWorth:
+    """One vouch that a maintainer could make: s of `person` before and after, and what else would come of it."""
+
+    person: Person
+    merges: int  # verified, here
+    clean: int  # of `cases` settled pull requests everywhere that counts
+    cases: int
+    before: float
+    after: float
+    opens: int  # others who reach the threshold with it
+    exposure: int  # the most fakes that one compromised account among those who reach it could bring to the threshold
+    threshold: float  # the s from which somebody counts as trusted
+
+
+@dataclass(frozen=True, slots=True)
+class VouchesWorth:
+    """The vouches worth making as one seed set sees it (`repository` None: the site's), whoever has no path first."""
+
+    repository: str | None
+    vouches: tuple[VouchWorth, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ContributorScore:
+    """One contributor as judged from one seed set (`repository` None: the site's seeds)."""
+
+    person: Person
+    repository: str | None
+    decision: Lane  # lane of the newest open pull request there, else of the structural signals alone
+    verdict: Verdict
+    structural_trust: float
+    eigentrust: float
+    content_risk: float | None
+    distance: int | None
+    path: tuple[Person, ...]
+    seeds: tuple[Person, ...]
+    explanation: str
+    as_of: datetime
+    model_version: str
+    trust_measure: Measure = "first_passage"
+    shadow: bool = False  # the repository whose lane this is is in shadow mode
+    newest: Verdict | None = None  # on the newest open pull request there, without what the audit keeps sealed
+    # The same for two people of whom, in one snapshot, all but `person` is the same; None where nobody compared.
+    likeness: tuple[object, ...] | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueQuery:
+    """Which rows of the queue, in which order; every field but `snoozed` and `only` comes from the URL.
+
+    `size`: at most so many rows of each group, None for all; `page` counts from 1. `snoozed` are at-uris of rows that
+    people hid for now, which are in no group and no count; `only` are those of the rows that are asked for, None for
+    all.
+    """
+
+    bucket: GroupKey | None = None
+    text: str = ""
+    repository: str = ""  # repo_key
+    sort: QueueSort = "need"
+    page: int = 1
+    size: int | None = None
+    snoozed: tuple[str, ...] = ()
+    only: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditAnswer:
+    """What somebody said of a drawn pull request before they knew lane and score; `by` is who, as shown."""
+
+    would_merge: bool
+    because: str
+    by: str
+    answered_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """One open pull request with its decision.
+
+    `is_sealed`: the audit drew it and nobody answered yet. Then nothing of its decision is told: the verdict says only
+    that it was drawn, and figures, path and review are empty whatever is known.
+    """
+
+    uri: str
+    title: str
+    label: str  # "datasette #12" where the number is known, else "datasette · 7c222": the last five of the record key
+    page: str | None  # its address on the forge's own site, where known
+    repository_key: str
+    repository_name: str
+    author: Person
+    own: bool  # the author may push here
+    first_timer: bool  # no settled pull request here yet
+    opened_at: datetime
+    round: int
+    record_cid: str | None
+    patch_id: str | None
+    files: int | None  # None: the patch was not read
+    added: int | None
+    removed: int | None
+    verdict: Verdict
+    structural_trust: float
+    eigentrust: float
+    content_risk: float | None
+    path: tuple[Person, ...]
+    sentence: str  # the one-line reason, which begins with `decided`
+    would_change: str  # what would change the lane
+    as_of: datetime
+    model_version: str
+    trust_measure: Measure = "first_passage"
+    claim: str = ""  # what is said of a merge that nobody proves; "" where nobody says so
+    shadow: bool = False  # its repository is in shadow mode: the lane is what it would be, and nobody acts on it
+    is_sealed: bool = False
+    audited: AuditAnswer | None = None  # what somebody answered before it was unsealed
+    borrowed_from: int | None = None  # how many other projects say where it stands among the lowest; None: none does
+    decided: str = ""  # what decided its place, in at most 42 characters
+    is_shut_here: bool = False  # no threshold opens the fast lane in its repository, whatever holds elsewhere
+    ci: CiState | None = None  # of the round that is shown; None where CI was not asked
+    comments: int = 0
+    on_author: bool = False  # a maintainer had the last word, so the author's comes next
+    labels: tuple[str, ...] = ()  # that people who may push put on it, by name
+
+
+@dataclass(frozen=True, slots=True)
+class ContentReview:
+    """What the review of the round that stands came to; every text in it may hold words of the change itself.
+
+    `missing` is why there is no verdict, `asked_because` the cost gate's code, `dollars` what the reading cost.
+    """
+
+    risk: float
+    recommended: bool
+    coverage: float
+    has_verdict: bool
+    missing: str | None
+    reviewer: str
+    asked_because: str
+    summary: str
+    flags: tuple[ShownFlag, ...]
+    findings: tuple[ShownFinding, ...]
+    dollars: float
+
+
+@dataclass(frozen=True, slots=True)
+class QueueGroup:
+    """Rows under one header: a lane, or "own" for push-holders' own pull requests.
+
+    `rows` is the page asked for (the last one where there are fewer); `total` and the ages are of all that match.
+    """
+
+    key: GroupKey
+    rows: tuple[QueueRow, ...]
+    total: int
+    oldest: datetime | None
+    oldest_first_timer: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """The queue for one query; counts are over what its repository and text leave of every lane, own ones apart."""
+
+    counts: Mapping[Lane, int]
+    own_count: int
+    groups: tuple[QueueGroup, ...]
+    repositories: tuple[tuple[str, str], ...]  # (repo_key, name) of watched repositories
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderboardRow:
+    """One contributor in order; `provisional` under five settled pull requests.
+
+    Equal numbers share a `rank`; None without a number.
+    """
+
+    rank: int | None
+    person: Person
+    verdict: Verdict
+    merged: int
+    reverts: int
+    distance: int | None
+    provisional: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Leaderboard:
+    """One page of the leaderboard, relative to the seeds named."""
+
+    rows: tuple[LeaderboardRow, ...]
+    total: int
+    page: int
+    pages: int
+    seeds: tuple[Person, ...]
+    left_out: int = 0  # on their own wish
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """One bar of the score histogram: contributors with low <= P < high (the last one includes 1), by lane."""
+
+    low: float
+    high: float
+    count: int
+    flagged: int = 0  # of the count
+    fast: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Dashboard:
+    """Aggregates for the dashboard and /metrics."""
+
+    lanes: Mapping[Lane, int]  # open pull requests, own ones apart
+    own: int
+    histogram: tuple[Bin, ...]  # ten bins of P(clean) at the site
+    scored: int
+    not_enough_evidence: int
+    contributors: int
+    vouches: int
+    denounces: int
+    seeds: int
+    events: int
+    pull_requests: int
+    repositories: int
+    watched: int
+    dead_letters: int
+    dropped_strangers: int
+    gaps_open: int  # spans that the stream did not bring and no backfill has filled yet
+    unknown_shapes: int  # collections, fields and values that the registry does not know, each counted once
+    newest_event_at: datetime | None
+    t_low: float | None  # None: not told to this viewer
+    t_high: float | None  # None: the fast lane is shut, or as above
+    lane_notice: str  # why the fast lane is shut, or that its threshold is not certified
+    fast_lane_open: bool = False
+    reviewed: int = 0  # open pull requests whose content was read
+    readings: int = 0  # by a model, in the thirty days up to the newest one
+    reading_dollars: float = 0.0  # what these cost
+    reading_median: float | None = None  # dollars of one reading; None without any
+    reading_p95: float | None = None
+    shadow: int = 0  # watched repositories in shadow mode
+    asks_claude: int = 0  # watched repositories whose maintainers chose that Claude reads their changes
+    gap_reason: str = ""  # how the newest open gap came about
+
+
+@dataclass(frozen=True, slots=True)
+class VouchLine:
+    """A standing vouch or denounce as shown on a contributor's page."""
+
+    person: Person  # the voucher
+    kind: Literal["vouch", "denounce"]
+    reason: str
+    seen_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PullLine:
+    """One pull request in a contributor's timeline."""
+
+    uri: str
+    title: str
+    repository_name: str
+    opened_at: datetime
+    state: Literal["open", "merged", "closed", "abandoned"]
+    outcome: str  # in words: "clean merge", "not merged", "open", …
+    watched: bool = False  # whether its repository is, so that its history has a page
+    result: PullResult = "open"
+    label: str = ""  # as in the queue: "datasette #12", or the last five characters of the record key
+    added: int | None = None  # None: the patch was not read
+    removed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """How many of a contributor's pull requests came to which result, and when the first and newest were opened."""
+
+    results: Mapping[PullResult, int]
+    first_at: datetime | None = None
+    newest_at: datetime | None = None
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return sum(self.results.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """One thing that a contributor says of themselves, and whether something other than their word proves it."""
+
+    what: str
+    proof: Literal["handle", "declared", "attested", "revoked", "unverifiable"]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPoint:
+    """One recorded score of a contributor, with the 95 % interval of its probability."""
+
+    as_of: datetime
+    probability: float | None
+    low: float
+    high: float
+    lane: Lane
+
+
+@dataclass(frozen=True, slots=True)
+class ContributorPage:
+    """Everything shown about one DID."""
+
+    score: ContributorScore
+    per_repository: tuple[ContributorScore, ...]
+    vouches: tuple[VouchLine, ...]  # inbound; denounces only by seeds and people whom they reach
+    pulls: tuple[PullLine, ...]  # newest first, at most 100
+    history: tuple[HistoryPoint, ...]
+    did_created_at: datetime | None
+    first_seen_at: datetime
+    account_status: str
+    stored: tuple[tuple[str, int], ...]  # (what, rows) held about this DID
+    record: Record = field(default_factory=lambda: Record({}))
+    signals: tuple[Signal, ...] = ()

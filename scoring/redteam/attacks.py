@@ -1,0 +1,404 @@
+"""Nine shapes that a region of fakes can take. Pure: the generator is passed in.
+
+Each gets the ground, the region and a generator, and returns the bought vouches and all vouches by fakes as pairs
+(voucher, subject). Where a shape says nothing else, the i-th bought vouch lands on the i-th fake, round and round.
+
+Denounce bombing: what fakes take from the most trusted people by denouncing them. Pure.
+
+Merge farming: what trivial merged changes bring where they count as a vouch, or as evidence on one. Pure.
+
+Ways to rewire one's own vouches, and what it brings whoever does it. Pure NumPy.
+
+The attacker alone decides about `own` and any number of fresh accounts; nobody new vouches for them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from scoring.config.policy import Parameters
+from scoring.redteam.attack import Attack, Generator, Ground, Pairs, Region, Shape, attack, choose_vouchers, with_pairs
+from scoring.redteam.baselines import Score
+from scoring.redteam.measures import HALF, reached
+from scoring.trust.denounces import Denounced, judge_denounces
+from scoring.trust.first_passage import evidence_weights, first_passage
+from scoring.trust.graph import Edges, Floats, Integers
+
+WIDEST = 50  # vouches that one fake gives in a clique: 10,000 fakes already give 500,000
+SPRAYED = 10  # honest people for whom each fake of a spray vouches
+PIECE = 100  # people whose vouches a mimic copies; a larger region is made of such copies
+
+
+def clique(ground: Ground, region: Region, draw: Generator) -> Pairs:
+    """Everybody vouches for everybody; beyond 51 fakes each for the next 50 in the round."""
+    return _joined(_landing(region), _next_in_round(region, WIDEST))
+
+
+def star(ground: Ground, region: Region, draw: Generator) -> Pairs:
+    """All bought vouches land on one hub, which vouches for every other fake, and each of them vouches back."""
+    hub, others = region.fakes[0], region.fakes[1:]
+    return _joined(_all_to(region.vouchers, hub), _all_from(hub, others), _all_to(others, hub))
+
+
+def fan(ground: Ground, region: Region, draw: Generator) -> Pairs:
+    """Each fake that was vouched for vouches for every one that was not; those vouch for nobody."""
+    entries, others = region.fakes[: region.entries], region.fakes[region.entries :]
+    return _joined(_landing(region), _each_to_each(entries, others))
+
+
+def chain(ground: Ground, region: Region, draw: Generator) -> Pairs:
+    """A line behind each bought vouch: every fake vouches for one more."""
+    step = region.entries
+    return _joined(_landing(region), _pairs(region.fakes[:-step], region.fakes[step:]))
+
+
+def two_loops(ground: Ground, region: Region, draw: Generator) -> Pairs:
+    """Pairs who vouch for each other (loops of two), every bought vouch on a pair of its own while there are pairs."""
+    half = region.count // 2
+    one, other = region.fakes[:half], region.fakes[half : 2 * half]
+    return _joined(_landing(region), _pairs(one, other), _pairs(other, one))
+
+
+def mimic(ground: Ground, region: Region, draw: Generator) -> Pairs:
+    """Copies of a piece of the honest graph: the 100 people whom vouches reach first from a random voucher."""
+    piece = _piece_of(ground, draw, min(PIECE, region.count))
+    place = np.full(ground.size, -1)
+    place[piece] = np.arange(len(piece))
+    voucher, subject = place[ground.edges.voucher], place[ground.edges.subject]
+    copied = (voucher >= 0) & (subject >= 0)
+    starts = np.arange(0, region.count, len(piece))[:, None]
+    copies = np.column_stack([(starts + voucher[copied]).ravel(), (starts + subject[copied]).ravel()])
+    return _joined(_landing(region), region.first + copies[(copies < region.count).all(axis=1)])
+
+
+def spray(ground: Ground, region: Region, draw: Generator) -> Pairs:
+    """Each fake vouches for the next 10 in the round and for 10 random honest people, to look well connected."""
+    praised = draw.integers(0, ground.size, (region.count, SPRAYED))
+    outward = np.column_stack([np.repeat(region.fakes, SPRAYED), praised.ravel()])
+    return _joined(_landing(region), _next_in_round(region, SPRAYED), outward)
+
+
+def reciprocated(ground: Ground, region: Region, draw: Generator) -> Pairs:
+    """A round in which neighbours vouch for each other, and every fake vouches back for who was bought for it."""
+    landing, onward = _landing(region), _next_in_round(region, 1)
+    return _joined(landing, landing[:, ::-1], onward, onward[:, ::-1])
+
+
+def diamond(ground: Ground, region: Region, draw: Generator) -> Pairs:
+    """The bought vouches land on different fakes, who all vouch for one; that one, on many paths, for the rest."""
+    entries = region.fakes[: min(region.entries, region.count - 1)]
+    if not len(entries):
+        return _landing(region)
+    point, rest = region.fakes[len(entries)], region.fakes[len(entries) + 1 :]
+    landing = _pairs(region.vouchers, entries[np.arange(len(region.vouchers)) % len(entries)])
+    return _joined(landing, _all_to(entries, point), _all_from(point, rest))
+
+
+SHAPES: dict[str, Shape] = {
+    "clique": clique,
+    "star": star,
+    "fan": fan,
+    "chain": chain,
+    "two loops": two_loops,
+    "mimic": mimic,
+    "spray": spray,
+    "reciprocated": reciprocated,
+    "diamond": diamond,
+}
+
+
+def _landing(region: Region) -> Pairs:
+    """The bought vouches, each on another fake as far as there are."""
+    return _pairs(region.vouchers, region.fakes[np.arange(len(region.vouchers)) % region.count])
+
+
+def _next_in_round(region: Region, width: int) -> Pairs:
+    """Each fake vouches for the next `width` in the round, as far as there are others."""
+    steps = np.arange(1, min(width, region.count - 1) + 1)
+    local = np.arange(region.count)
+    subject = (local[:, None] + steps) % region.count
+    return region.first + np.column_stack([np.repeat(local, len(steps)), subject.ravel()])
+
+
+def _piece_of(ground: Ground, draw: Generator, count: int) -> Integers:
+    """Up to `count` people in the order in which vouches reach them from a random voucher; at least one."""
+    start = int(draw.choice(ground.edges.voucher)) if len(ground.edges.voucher) else 0
+    piece, seen = [start], {start}
+    order = np.argsort(ground.edges.voucher, kind="stable")
+    vouchers, subjects = ground.edges.voucher[order], ground.edges.subject[order]
+    for person in piece:  # grows while it is walked through
+        low, high = np.searchsorted(vouchers, [person, person + 1])
+        fresh = [other for other in dict.fromkeys(subjects[low:high].tolist()) if other not in seen]
+        seen.update(fresh[: count - len(piece)])
+        piece += fresh[: count - len(piece)]
+    return np.array(piece, dtype=np.int64)
+
+
+def _pairs(vouchers: Integers, subjects: Integers) -> Pairs:
+    return np.column_stack([vouchers, subjects]).astype(np.int64)
+
+
+def _all_to(vouchers: Integers, subject: int) -> Pairs:
+    return _pairs(vouchers, np.full(len(vouchers), subject))
+
+
+def _all_from(voucher: int, subjects: Integers) -> Pairs:
+    return _pairs(np.full(len(subjects), voucher), subjects)
+
+
+def _each_to_each(vouchers: Integers, subjects: Integers) -> Pairs:
+    return _pairs(np.repeat(vouchers, len(subjects)), np.tile(subjects, len(vouchers)))
+
+
+def _joined(*parts: Pairs) -> Pairs:
+    return np.concatenate(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`fakes` behind `bought` vouches by people of the `top` share denounce each of the `victims` most trusted."""
+
+    fakes: int = 1_000
+    bought: int = 50
+    victims: int = 20
+    top: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bombing:
+    """What a plan takes in the worst of the nine shapes; `bought` and `denounced`: how many people there were for it.
+
+    `trust_lost` of their s and `mass_lost` of the trust mass behind it are the shares in [0, 1] that the victim who
+    loses most loses (s saturates: who has much mass loses little s), `mass_lost_mean` is that over the victims.
+    `moved`: how many of the `trusted` honest people (s >= .5 without the denounces) fall below s = .5;
+    `moved_plainly`: the same where a denounce by anybody at all takes all trust.
+    """
+
+    plan: Plan
+    bought: int
+    denounced: int
+    shape: str
+    trust_lost: float
+    mass_lost: float
+    mass_lost_mean: float
+    trusted: int
+    moved: int
+    moved_plainly: int
+
+
+def bomb(ground: Ground, plan: Plan, parameters: Parameters, strength: float, draw: Generator) -> Bombing:
+    """Play the plan in every shape and tell the worst. ValueError where nobody has trust."""
+    before = first_passage(ground.edges, ground.seeds, ground.size, parameters).mass
+    victims = np.argsort(-before, kind="stable")[: plan.victims]
+    victims = victims[before[victims] > 0]
+    if not len(victims):
+        raise ValueError("nobody but seeds has trust, so there is nobody to denounce")
+    vouchers = choose_vouchers(before, ground.seeds, plan.bought, plan.top, draw)
+    played = []
+    for name, shape in SHAPES.items():
+        under = attack(ground, shape, vouchers, plan.fakes, draw)
+        denounces = _all_by_all(under.fakes, victims)
+        found = judge_denounces(under.edges, denounces, ground.seeds, under.size, parameters, strength)
+        played.append((_lost(found, victims), name, found, under))
+    trust_lost = max(float(lost[0].max()) for lost, *_ in played)
+    (_, mass), name, found, under = max(played, key=lambda one: one[0][1].max())
+    mass_lost, mean = float(mass.max()), float(mass.mean())
+    trusted, moved, moved_plainly = _moved(ground, under, found, victims, parameters)
+    return Bombing(plan, len(vouchers), len(victims), name, trust_lost, mass_lost, mean, trusted, moved, moved_plainly)
+
+
+def _lost(found: Denounced, victims: Integers) -> tuple[Floats, Floats]:
+    """The shares of their s and of their trust mass that the victims lose."""
+    before, after = found.first, found.passage
+    return 1 - after.trust[victims] / before.trust[victims], 1 - after.mass[victims] / before.mass[victims]
+
+
+def _moved(
+    ground: Ground, under: Attack, found: Denounced, victims: Integers, parameters: Parameters
+) -> tuple[int, int, int]:
+    """Honest people who are trusted, who stop to be, and who would by the plain rule."""
+    honest = reached(ground)
+    trusted = honest[found.first.trust[honest] >= HALF]
+    spared = ~np.isin(under.edges.subject, victims)
+    left = Edges(under.edges.voucher[spared], under.edges.subject[spared], under.edges.weight[spared])
+    plainly = first_passage(left, ground.seeds, under.size, parameters).trust
+    lost = [int((trust[trusted] < HALF).sum()) for trust in (found.passage.trust, plainly)]
+    return len(trusted), lost[0], lost[1]
+
+
+def _all_by_all(fakes: Integers, victims: Integers) -> Edges:
+    """A denounce of weight 1 by every fake of every victim."""
+    return Edges(np.repeat(fakes, len(victims)), np.tile(victims, len(fakes)), np.ones(len(fakes) * len(victims)))
+
+
+MERGES = (1, 2, 5, 10, 20)
+
+
+@dataclass(frozen=True, slots=True)
+class Farmed:
+    """Fakes each of whom got `merges` trivial changes merged by the same person, merges counting as one `weight`.
+
+    `by_seed`: s of each where that person is a seed (a push-holder is one, of their own repository); `by_trusted`:
+    where it is the most trusted person who is no seed; `above`: how many of the fakes reach s = .5 behind the seed.
+    """
+
+    each: float
+    cap: float
+    merges: int
+    weight: float
+    by_seed: float
+    by_trusted: float
+    above: int
+
+
+def farm(ground: Ground, fakes: int, each: float, cap: float, parameters: Parameters) -> list[Farmed]:
+    """What 1 to 20 merges bring where a verified merge weighs `each` and all by one person at most `cap`, in [0, 1].
+
+    A seed's vouches are not diluted, so behind one seed any number of fakes fare as one does: whatever `cap` lets one
+    reach, it lets all reach. Behind a seed s = w / (w + c): only a cap below c keeps merges alone under s = .5.
+    """
+    mass = first_passage(ground.edges, ground.seeds, ground.size, parameters).mass
+    rows = []
+    for merges in MERGES:
+        weight = min(cap, each * merges)
+        by_seed = _trust_behind(ground, int(ground.seeds[0]), fakes, weight, parameters)
+        by_trusted = _trust_behind(ground, int(mass.argmax()), fakes, weight, parameters)
+        above = int((by_seed >= HALF).sum())
+        rows.append(Farmed(each, cap, merges, weight, float(by_seed[0]), float(by_trusted[0]), above))
+    return rows
+
+
+def _trust_behind(ground: Ground, holder: int, fakes: int, weight: float, parameters: Parameters) -> Floats:
+    """The s of fakes for each of whom `holder` stands with `weight`."""
+    subjects = np.arange(ground.size, ground.size + fakes)
+    edges = with_pairs(ground.edges, np.column_stack([np.full(fakes, holder), subjects]), weight)
+    return first_passage(edges, ground.seeds, ground.size + fakes, parameters).trust[subjects]
+
+
+@dataclass(frozen=True, slots=True)
+class Quoted:
+    """Fakes for each of whom one person vouches and names `merges` trivial changes of theirs that were merged.
+
+    The vouch weighs `weight`: `base` without evidence, `each` more for every change, at most 1. `by_trusted`: s of each
+    fake where that person is the most trusted who is no seed; `above` of the fakes reach s = .5; `gain`: by what factor
+    the evidence multiplies the trust mass that they catch together.
+    """
+
+    base: float
+    each: float
+    merges: int
+    weight: float
+    by_trusted: float
+    above: int
+    gain: float
+
+
+def quote(ground: Ground, fakes: int, base: float, each: float, parameters: Parameters) -> list[Quoted]:
+    """What 0 to 20 merges bring as evidence on the vouches of the most trusted person who is no seed.
+
+    Evidence lifts a vouch to a full one and no further: the most that farming can win is the factor 1 / base. A base
+    near 1 leaves little to farm; a low one leaves little to buy where nothing is farmed.
+    """
+    holder = int(first_passage(ground.edges, ground.seeds, ground.size, parameters).mass.argmax())
+    rows, plain = [], 0.0
+    for merges in (0, *MERGES):
+        weight = float(evidence_weights(np.array([merges]), base, each)[0])
+        trust = _trust_behind(ground, holder, fakes, weight, parameters)
+        mass = float((trust / (1 - trust)).sum())
+        plain = plain or mass
+        gain = mass / plain if plain else 1.0
+        rows.append(Quoted(base, each, merges, weight, float(trust[0]), int((trust >= HALF).sum()), gain))
+    return rows
+
+
+FRESH = 1_000  # accounts that cost nothing
+CLIQUE = 12  # fakes in the clique: more would only dilute each other
+Rewiring = Callable[[int, Integers, Integers], Pairs]  # own id, ids of fresh accounts, people who vouch for me
+
+
+def _vouches(voucher: Integers | int, subject: Integers | int) -> Pairs:
+    """Pairs from two columns, either of which may be one person."""
+    return np.column_stack(np.broadcast_arrays(np.atleast_1d(voucher), np.atleast_1d(subject))).astype(np.int64)
+
+
+def _nothing(own: int, fresh: Integers, vouchers: Integers) -> Pairs:
+    return np.empty((0, 2), dtype=np.int64)
+
+
+def _oneself(own: int, fresh: Integers, vouchers: Integers) -> Pairs:
+    return _vouches(own, own)
+
+
+def _pair(own: int, fresh: Integers, vouchers: Integers) -> Pairs:
+    return _star(own, fresh[:1], vouchers)
+
+
+def _star(own: int, fresh: Integers, vouchers: Integers) -> Pairs:
+    return np.concatenate([_vouches(own, fresh), _vouches(fresh, own)])
+
+
+def _ring(own: int, fresh: Integers, vouchers: Integers) -> Pairs:
+    circle = np.concatenate([[own], fresh])
+    return _vouches(circle, np.roll(circle, -1))
+
+
+def _clique(own: int, fresh: Integers, vouchers: Integers) -> Pairs:
+    group = np.concatenate([[own], fresh[:CLIQUE]])
+    pairs = _vouches(np.repeat(group, len(group)), np.tile(group, len(group)))
+    return pairs[pairs[:, 0] != pairs[:, 1]]
+
+
+def _back(own: int, fresh: Integers, vouchers: Integers) -> Pairs:
+    return _vouches(own, vouchers)
+
+
+def _detour(own: int, fresh: Integers, vouchers: Integers) -> Pairs:
+    return np.concatenate([_vouches(own, fresh[:1]), _vouches(fresh[0], vouchers)])
+
+
+def _praise(own: int, fresh: Integers, vouchers: Integers) -> Pairs:
+    return _vouches(fresh, own)
+
+
+def _everybody(own: int, fresh: Integers, vouchers: Integers) -> Pairs:
+    return _vouches(own, np.arange(fresh[0]))
+
+
+REWIRINGS: dict[str, Rewiring] = {
+    "vouch for nobody": _nothing,
+    "vouch for yourself": _oneself,
+    "vouch for one fake who vouches back": _pair,
+    "a star of fakes who vouch back": _star,
+    "a ring of fakes": _ring,
+    "a clique of fakes": _clique,
+    "vouch back for every voucher": _back,
+    "a detour from a fake to every voucher": _detour,
+    "fakes vouch for you, you for nobody": _praise,
+    "vouch for everybody": _everybody,
+}
+
+
+def rewired(ground: Ground, own: int, rewire: Rewiring, fresh: int = FRESH) -> Edges:
+    """The ground with all vouches by `own` replaced; the fresh accounts follow the ground's people."""
+    kept = ground.edges.voucher != own
+    edges = Edges(ground.edges.voucher[kept], ground.edges.subject[kept], ground.edges.weight[kept])
+    vouchers = np.unique(edges.voucher[edges.subject == own])
+    return with_pairs(edges, rewire(own, np.arange(ground.size, ground.size + fresh), vouchers))
+
+
+def self_lifts(ground: Ground, score: Score, people: Integers, fresh: int = FRESH) -> dict[str, Floats]:
+    """For each way of rewiring, the factor by which it changes the own score of each of `people` (with one above 0)."""
+    before = score(ground.edges, ground.seeds, ground.size)
+    able = people[before[people] > 0].tolist()
+    size = ground.size + fresh
+    return {
+        name: np.array([score(rewired(ground, own, rewire, fresh), ground.seeds, size)[own] for own in able])
+        / before[able]
+        for name, rewire in REWIRINGS.items()
+    }
+
+
+def largest_lift(lifts: dict[str, Floats]) -> float:
+    """The largest factor of all; 1 where nobody could be tried."""
+    return max((float(ratios.max()) for ratios in lifts.values() if len(ratios)), default=1.0)

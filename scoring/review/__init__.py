@@ -1,0 +1,1 @@
+"""Findings and, where the cost gate asks for it, a model; the risk only rises."""

@@ -1,0 +1,153 @@
+"""What comes back from the Anthropic API: read strictly, and anything but one whole assessment is a reason for none."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Literal, TypeVar
+
+import msgspec
+from pydantic import ValidationError
+
+from ingest.json_decoding import decode_json
+from scoring.review.pricing import Usage
+from scoring.review.schema import Assessment, plain_text
+
+TOOL = "report_assessment"
+Why = Literal[
+    "refused",
+    "cut",
+    "malformed",
+    "out_of_range",
+    "echoed_nonce",
+    "timeout",
+    "unreachable",
+    "rate_limited",
+    "overloaded",
+    "server_error",
+    "rejected",
+    "no_access",
+    "no_such_model",
+    "too_large",
+    "over_budget",
+    "over_repository_budget",
+    "over_own_budget",
+    "under_way",
+    "abandoned",
+]
+# What may be answered later all the same; what a model refuses or garbles it would refuse again.
+PASSING: tuple[Why, ...] = (
+    "timeout",
+    "unreachable",
+    "rate_limited",
+    "overloaded",
+    "server_error",
+    "no_access",
+    "no_such_model",
+    "under_way",
+)
+# By status of the answer; any other 4xx is "rejected", any other 5xx "server_error".
+STATUS_REASONS: Mapping[int, Why] = {
+    401: "no_access",
+    402: "no_access",
+    403: "no_access",
+    404: "no_such_model",
+    408: "timeout",
+    409: "server_error",
+    413: "too_large",
+    429: "rate_limited",
+    529: "overloaded",
+}
+CUT = frozenset({"max_tokens", "model_context_window_exceeded", "pause_turn"})
+WHOLE = frozenset({"tool_use", "end_turn"})  # how an answer ends that the model finished; any other end is none
+BEYOND = frozenset({"greater_than_equal", "less_than_equal", "finite_number", "too_long", "string_too_long"})
+T = TypeVar("T")
+# Of one call, far beyond any context window. A number below 0 would give money back to the day's budget.
+Count = Annotated[int, msgspec.Meta(ge=0, le=100_000_000)]
+
+
+class NoAnswer(Exception):
+    """No content verdict comes from this call; `reason` is its code, `usage` what it cost all the same."""
+
+    def __init__(self, reason: Why, told: str, usage: Usage | None = None) -> None:
+        super().__init__(told)
+        self.reason: Why = reason
+        self.usage = usage or Usage()
+
+
+class Tokens(msgspec.Struct):
+    """What a call was billed for, or will be."""
+
+    input_tokens: Count
+    output_tokens: Count = 0
+    cache_creation_input_tokens: Count | None = None
+    cache_read_input_tokens: Count | None = None
+
+    @property
+    def usage(self) -> Usage:
+        """The same without the names of the wire."""
+        written, read = self.cache_creation_input_tokens or 0, self.cache_read_input_tokens or 0
+        return Usage(self.input_tokens, self.output_tokens, written, read)
+
+
+class _Content(msgspec.Struct):
+    type: str
+    name: str = ""
+    input: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Details(msgspec.Struct):
+    category: str | None = None
+
+
+class Message(msgspec.Struct):
+    """The fields of a message that are read; others may come."""
+
+    content: list[_Content]
+    usage: Tokens
+    stop_reason: str | None = None
+    stop_details: _Details | None = None
+
+
+class ModelTold(msgspec.Struct):
+    """What the API says of a model; `lifecycle` is active, deprecated or retired."""
+
+    lifecycle: str
+    retires_at: datetime | None = None
+    max_input_tokens: int | None = None
+
+
+def decoded(body: bytes, shape: type[T]) -> T:
+    """A body in the shape that the API documents; NoAnswer for any other."""
+    try:
+        return decode_json(body, shape)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise NoAnswer("malformed", "the answer is not in the shape that the API documents") from error
+
+
+def read_assessment(message: Message, nonces: tuple[str, ...]) -> Assessment:
+    """What the one call of the tool says; NoAnswer for everything that is not exactly that, whole and in range."""
+    usage = message.usage.usage
+    if message.stop_reason == "refusal":
+        category = message.stop_details.category if message.stop_details else None
+        raise NoAnswer("refused", f"the model refused ({plain_text(category or '', 40) or 'no category'})", usage)
+    if message.stop_reason in CUT:
+        raise NoAnswer("cut", f"the answer was cut ({message.stop_reason})", usage)
+    if message.stop_reason not in WHOLE:
+        ended = plain_text(message.stop_reason or "", 40) or "without a reason"
+        raise NoAnswer("malformed", f"the answer ended otherwise than a whole one does ({ended})", usage)
+    calls = [one for one in message.content if one.type == "tool_use"]
+    if len(calls) != 1 or calls[0].name != TOOL:
+        raise NoAnswer("malformed", "the answer holds no single call of the tool", usage)
+    told = bytes(calls[0].input)
+    if any(nonce.encode() in told.lower() for nonce in nonces):
+        raise NoAnswer("echoed_nonce", "the answer repeats the mark around the data", usage)
+    try:
+        return Assessment.model_validate_json(told, strict=True)
+    except ValidationError as error:
+        kinds = {found["type"] for found in error.errors(include_input=False)}
+        reason: Why = "out_of_range" if kinds <= BEYOND else "malformed"
+        raise NoAnswer(reason, f"the assessment is not one ({', '.join(sorted(kinds))})", usage) from error
+
+
+def reason_of(status: int) -> Why:
+    """The reason that an answer with this status is."""
+    return STATUS_REASONS.get(status, "server_error" if status >= 500 else "rejected")

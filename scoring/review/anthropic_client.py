@@ -1,0 +1,356 @@
+"""Calls of the Anthropic API through its SDK: one strict tool, bounded, retried here and nowhere else.
+
+The SDK sleeps for as long as a Retry-After says, up to 49 days, and its retries multiply with those of a queue: its own
+are off. It costs a second to import, so it is imported where a call is made.
+
+What is told of each question to a model, to whoever in this process counts or traces them: figures, never a word.
+
+Nothing of what was sent or said is among it, so a listener cannot pass on what a diff holds.
+
+The HTTP client of the SDK on a leash: every answer ends after so many seconds and bytes, however it is served.
+
+A read timeout alone bounds nothing: a peer that sends a byte every nine seconds never meets one of ten. Importing this
+module costs .3 s (httpx2), so it is imported where a call is made.
+"""
+
+import math
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import httpx2
+
+from scoring.review.answers import TOOL, Message, ModelTold, NoAnswer, Tokens, decoded, read_assessment, reason_of
+from scoring.review.pricing import Capability, Usage, capability
+from scoring.review.schema import Assessment, plain_text, tool_schema
+
+if TYPE_CHECKING:
+    from anthropic import Anthropic, APIConnectionError, APIStatusError
+
+FOUND = "found"  # the ledger held the reading, and nobody was asked
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """One question. `outcome` is 'answered', the reason of a NoAnswer, 'failed' (an error of ours), or FOUND.
+
+    `began` is in unix seconds; `seconds` count every attempt and the waits between them. `usage` is what was billed, as
+    far as anybody says. `temperature` None: the request named none.
+    """
+
+    operation: Literal["chat", "count_tokens"]
+    model: str
+    began: float
+    seconds: float
+    attempts: int
+    outcome: str
+    usage: Usage
+    temperature: float | None = None
+    output_limit: int | None = None
+
+
+Listener = Callable[[ModelCall], None]
+_listeners: list[Listener] = []
+
+
+def listen(listener: Listener) -> None:
+    """Have every call of this process told to `listener`, on the thread that made it: it is quick and never fails."""
+    _listeners.append(listener)
+
+
+def leave(listener: Listener) -> None:
+    """Tell it nothing more."""
+    _listeners.remove(listener)
+
+
+def tell(call: ModelCall) -> None:
+    """Tell whoever listens."""
+    for listener in tuple(_listeners):
+        listener(call)
+
+
+TOOL_TEXT = "Report the structured risk assessment of this pull request."
+OUTPUT_TOKENS = 8_000  # of one answer: 60 flags of 100 tokens, and the rest
+WAITS = (1.0, 4.0, 15.0)  # seconds before each further attempt, where the answer names none
+LONGEST_WAIT = 60.0
+RETRIED = frozenset({"rate_limited", "overloaded", "server_error", "unreachable", "timeout"})
+BILLED = frozenset({"unreachable", "timeout"})  # the model may have read the request all the same
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How the API is reached. `seconds` bound one attempt, `attempts` is how many a call may take."""
+
+    api_key: str
+    base_url: str = "https://api.anthropic.com"
+    seconds: float = 120.0
+    attempts: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A part of the user's turn; `cached` asks to keep everything up to its end for the next call."""
+
+    text: str
+    cached: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One question to one model. `nonces` are the marks that no honest answer repeats."""
+
+    model: str
+    system: str
+    blocks: tuple[Block, ...]
+    nonces: tuple[str, ...] = ()
+
+    @property
+    def capability(self) -> Capability:
+        """What the model takes."""
+        return capability(self.model)
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What one question has come to so far."""
+
+    attempts: int = 0
+    usage: Usage = field(default_factory=Usage)
+
+
+class Claude:
+    """The reviewing models behind one key. `sleep` waits between attempts, so a test never does.
+
+    `told` hears of every question that was asked for a review, once it is over.
+    """
+
+    def __init__(self, access: Access, sleep: Callable[[float], None], told: Listener = tell) -> None:
+        self._access, self._sleep, self._tell = access, sleep, told
+
+    @property
+    def attempts(self) -> int:
+        """How many attempts one call may take."""
+        return self._access.attempts
+
+    def tell_found(self, model: str) -> None:
+        """Say that this model had read the same before, so that it is not asked."""
+        self._tell(ModelCall("chat", model, time.time(), 0.0, 0, FOUND, Usage()))
+
+    def count_tokens(self, request: Request) -> int:
+        """Input tokens of the request as this model counts them; free of charge. Raises NoAnswer."""
+        body = {name: value for name, value in _body(request).items() if name != "max_tokens"}
+        headers = {"anthropic-version": request.capability.api_version}
+        with self._client() as client, self._told("count_tokens", request) as tally:
+            count = client.messages.with_raw_response.count_tokens
+            answer, _ = self._tried(lambda: count(**body, extra_headers=headers).read(), tally)
+            return decoded(answer, Tokens).input_tokens
+
+    def ask(self, request: Request, tokens: int) -> tuple[Assessment, Usage]:
+        """What the model says, checked, and what it cost; `tokens` are its counted input. Raises NoAnswer.
+
+        An attempt that died on the way and an answer that cannot be read count as `tokens` of input: nobody says
+        whether they were billed.
+        """
+        known = request.capability
+        extra = {} if known.temperature is None else {"temperature": known.temperature}
+        headers = {"anthropic-version": known.api_version}
+        with self._client() as client, self._told("chat", request) as tally:
+            create = client.messages.with_raw_response.create
+            answer, lost = self._tried(
+                lambda: create(**_body(request), extra_body=extra, extra_headers=headers).read(), tally, tokens
+            )
+            tally.usage = lost + Usage(input_tokens=tokens)
+            try:
+                message = decoded(answer, Message)
+                tally.usage = lost + message.usage.usage
+                return read_assessment(message, request.nonces), tally.usage
+            except NoAnswer as problem:
+                problem.usage = tally.usage
+                raise
+
+    def look_up(self, model: str) -> ModelTold:
+        """What the API says of a model: lifecycle, end, limits. Raises NoAnswer."""
+        with self._client() as client:
+            answer, _ = self._tried(lambda: client.models.with_raw_response.retrieve(model).read(), _Tally())
+        return decoded(answer, ModelTold)
+
+    @contextmanager
+    def _told(self, operation: Literal["chat", "count_tokens"], request: Request) -> Generator[_Tally]:
+        """A tally for the block, told when it ends, however it does."""
+        tally, outcome = _Tally(), "failed"
+        began, start = time.time(), time.monotonic()
+        try:
+            yield tally
+            outcome = "answered"
+        except NoAnswer as problem:
+            outcome, tally.usage = problem.reason, problem.usage
+            raise
+        finally:
+            limit = OUTPUT_TOKENS if operation == "chat" else None
+            took, sent = time.monotonic() - start, request.capability.temperature
+            self._tell(
+                ModelCall(operation, request.model, began, took, tally.attempts, outcome, tally.usage, sent, limit)
+            )
+
+    def _client(self) -> "Anthropic":
+        from anthropic import Anthropic, Timeout
+        from httpx2 import Client
+
+        access = self._access
+        return Anthropic(
+            api_key=access.api_key,
+            base_url=access.base_url,
+            max_retries=0,
+            timeout=Timeout(access.seconds, connect=min(CONNECT_SECONDS, access.seconds)),
+            open_telemetry=False,  # else variables of the environment could have it record what is sent
+            http_client=Client(transport=Leash(access.seconds), follow_redirects=False, trust_env=False),
+        )
+
+    def _tried(self, call: Callable[[], T], tally: _Tally, tokens: int = 0) -> tuple[T, Usage]:
+        """The result of a call that is repeated where that can help, and what lost attempts cost; else NoAnswer."""
+        from anthropic import APIConnectionError, APIStatusError
+
+        lost = Usage()
+        for attempt in range(1, self._access.attempts + 1):
+            tally.attempts = attempt
+            try:
+                return call(), lost
+            except (APIStatusError, APIConnectionError) as error:
+                problem, wait = _problem(error), _wait(error, attempt)
+                if problem.reason in BILLED:
+                    lost += Usage(input_tokens=tokens)
+                if attempt == self._access.attempts or problem.reason not in RETRIED or wait > LONGEST_WAIT:
+                    problem.usage = lost
+                    raise problem from error
+            self._sleep(wait)
+        raise ValueError("a call needs at least one attempt")
+
+
+def _body(request: Request) -> dict[str, Any]:
+    """The arguments of the SDK's create; no field that the model could refuse."""
+    schema = tool_schema()
+    # A token holds about four characters of this, so a marker that would be for nothing is not set.
+    long_enough = (len(request.system) + len(str(schema))) / 4 >= request.capability.cache_floor
+    return {
+        "model": request.model,
+        "max_tokens": OUTPUT_TOKENS,
+        "system": [_text(Block(request.system, long_enough))],
+        "tools": [{"name": TOOL, "description": TOOL_TEXT, "input_schema": schema, "strict": True}],
+        "tool_choice": {"type": "tool", "name": TOOL, "disable_parallel_tool_use": True},
+        "messages": [{"role": "user", "content": [_text(block) for block in request.blocks]}],
+    }
+
+
+def _text(block: Block) -> dict[str, Any]:
+    kept = {"cache_control": {"type": "ephemeral"}} if block.cached else {}
+    return {"type": "text", "text": block.text, **kept}
+
+
+def _problem(error: "APIStatusError | APIConnectionError") -> NoAnswer:
+    from anthropic import APIStatusError, APITimeoutError
+
+    if isinstance(error, APIStatusError):
+        kind = plain_text(str(error.type or "no type"), 60)
+        return NoAnswer(reason_of(error.status_code), f"the API answered {error.status_code} ({kind})")
+    if isinstance(error, APITimeoutError):
+        return NoAnswer("timeout", "no whole answer came in time")
+    return NoAnswer("unreachable", "the connection failed")
+
+
+def _wait(error: "APIStatusError | APIConnectionError", attempt: int) -> float:
+    """Seconds to wait after this attempt: what the answer names, else longer with each."""
+    named = math.nan
+    response = getattr(error, "response", None)
+    if response is not None:
+        try:
+            named = float(response.headers.get("retry-after", ""))
+        except ValueError:  # a date, or nothing: the API names seconds
+            named = math.nan
+    return named if named >= 0 else WAITS[min(attempt, len(WAITS)) - 1]
+
+
+CONNECT_SECONDS = 5.0
+ANSWER_LIMIT = 2_000_000  # bytes; the longest assessment is below 100,000
+
+
+@cache
+def _authorities() -> ssl.SSLContext:
+    """The certificates that a host is checked against, read once: that takes 29 ms."""
+    return httpx2.create_ssl_context(trust_env=False)
+
+
+class Leash(httpx2.BaseTransport):
+    """One request at a time, each over a connection of its own, read whole within `seconds`."""
+
+    def __init__(self, seconds: float, limit: int = ANSWER_LIMIT) -> None:
+        self._seconds, self._limit = seconds, limit
+        single = httpx2.Limits(max_keepalive_connections=0)
+        self._inner = httpx2.HTTPTransport(verify=_authorities(), trust_env=False, limits=single)
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        """The answer with its body; ReadTimeout after the time, RemoteProtocolError for what is too long or packed."""
+        rope = _Rope()
+        request.headers["accept-encoding"] = "identity"
+        request.extensions = {**request.extensions, "trace": rope.note}
+        timer = threading.Timer(self._seconds, rope.cut)
+        timer.daemon = True
+        timer.start()
+        try:
+            answer = self._inner.handle_request(request)
+            return self._whole(answer, request)
+        except httpx2.TransportError as problem:
+            if rope.was_cut:
+                raise httpx2.ReadTimeout(f"no whole answer within {self._seconds:g} s", request=request) from problem
+            raise
+        finally:
+            timer.cancel()
+
+    def _whole(self, answer: httpx2.Response, request: httpx2.Request) -> httpx2.Response:
+        try:
+            if answer.headers.get("content-encoding", "identity") != "identity":
+                raise httpx2.RemoteProtocolError("a packed answer was not asked for", request=request)
+            body = bytearray()
+            for piece in answer.iter_raw():
+                body += piece
+                if len(body) > self._limit:
+                    raise httpx2.RemoteProtocolError(f"an answer of over {self._limit} bytes", request=request)
+        finally:
+            answer.close()
+        return httpx2.Response(answer.status_code, headers=answer.headers, content=bytes(body), request=request)
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._inner.close()
+
+
+class _Rope:
+    """The socket of the request under way, which another thread may shut down."""
+
+    def __init__(self) -> None:
+        self._socket: socket.socket | None = None
+        self.was_cut = False
+
+    def note(self, event: str, told: dict[str, Any]) -> None:
+        """Take the newest socket: TLS wraps the one that was connected."""
+        if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
+            self._socket = told["return_value"].get_extra_info("socket")
+            if self.was_cut:
+                self._shut()
+
+    def cut(self) -> None:
+        self.was_cut = True
+        self._shut()
+
+    def _shut(self) -> None:
+        if self._socket is not None:
+            try:
+                self._socket.shutdown(socket.SHUT_RDWR)
+            except OSError:  # ended by itself meanwhile
+                return

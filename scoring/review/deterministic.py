@@ -1,0 +1,162 @@
+"""The reviewer that is always there: an assessment from the change and what scanners found in it, and nothing else.
+
+It judges no code. What it says is the ground under every other reading: `combine` only ever raises it.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from math import log2
+from typing import TypeVar
+
+from scoring.diff.change import Change, FileChange
+from scoring.explain.content import NO_RULES
+from scoring.formatting import visible
+from scoring.review.schema import (
+    DETERMINISTIC,
+    EXPLANATION_LENGTH,
+    FLAGS_LIMIT,
+    LOCATION_LENGTH,
+    SUMMARY_LENGTH,
+    Assessment,
+    Flag,
+    Review,
+    plain_text,
+)
+from scoring.scanners._unread_languages import languages_without_rules
+from scoring.thresholds import LARGE
+from scoring.types import Finding, Severity, short_path
+
+FLOOR = {Severity.LOW: 0.10, Severity.MED: 0.40, Severity.HIGH: 0.80}
+# Each further finding of the strongest severity adds STEP, and never reaches the next severity's floor.
+STEP = {Severity.LOW: 0.02, Severity.MED: 0.05, Severity.HIGH: 0.03}
+CEILING = {Severity.LOW: 0.39, Severity.MED: 0.79, Severity.HIGH: 0.99}
+SIZE_STEP, SIZE_CEILING = 0.01, 0.09  # for each doubling of the changed lines, below the floor of a low finding
+LANGUAGES_NAMED = 3  # of those without rules
+SPOKEN = {Severity.LOW: "low", Severity.MED: "medium", Severity.HIGH: "high"}
+WHOLE = "the change as a whole"
+STRONGEST_FIRST = (Severity.HIGH, Severity.MED, Severity.LOW)
+Weighed = TypeVar("Weighed", Finding, Flag)
+
+
+def review_without_model(change: Change, findings: Sequence[Finding], unfinished: Sequence[str] = ()) -> Review:
+    """The whole review where no model is asked; `unfinished` are ids of scanners that could not look at all of it.
+
+    Code in a language without rules is no verdict either: that nothing was found in it says nothing.
+    """
+    assessment = assess(change, findings)
+    if unfinished:
+        assessment = assessment.model_copy(update={"review_recommended": True})
+        return Review(assessment, DETERMINISTIC, change.coverage, "no content verdict", "findings_incomplete")
+    unread = languages_without_rules(change)
+    if unread:
+        return Review(assessment, DETERMINISTIC, change.coverage, "no content verdict", NO_RULES + _names(unread))
+    return Review(assessment, DETERMINISTIC, change.coverage)
+
+
+def _names(languages: Sequence[str]) -> str:
+    more = f", {len(languages) - LANGUAGES_NAMED} more" if len(languages) > LANGUAGES_NAMED else ""
+    return ", ".join(languages[:LANGUAGES_NAMED]) + more
+
+
+def assess(change: Change, findings: Sequence[Finding]) -> Assessment:
+    """What the findings alone say; those of reading the change count too, whether or not they are among them.
+
+    The risk begins at the floor of the strongest finding and rises with further ones; without any it is at most
+    SIZE_CEILING. A person is asked from a med finding on, where anything was not read, and for a large change.
+    """
+    found = strongest_first(dict.fromkeys((*change.problems, *findings)))
+    lines = sum(map(changed_lines, change.files))
+    risk = _risk(found, lines)
+    unread = change.coverage < 1 or not change.files
+    return Assessment(
+        content_risk=risk,
+        flags=tuple(_flag(finding) for finding in found[:FLAGS_LIMIT]),
+        summary=plain_text(_summary(change, found), SUMMARY_LENGTH),
+        review_recommended=risk >= FLOOR[Severity.MED] or unread or lines > LARGE,
+    )
+
+
+def combine(ground: Assessment, readings: Sequence[Assessment]) -> Assessment:
+    """One assessment of several; risk is the highest of all, and at least the floor of the strongest flag.
+
+    The summary is that of whoever saw most risk, of the ground only where it saw more than every reading.
+    """
+    flags = strongest_first(dict.fromkeys(flag for one in (ground, *readings) for flag in one.flags))
+    risk = max(one.content_risk for one in (ground, *readings))
+    risk = max([risk, *(FLOOR[flag.severity] for flag in flags)])
+    loudest = max((*readings, ground), key=lambda one: one.content_risk)
+    return Assessment(
+        content_risk=risk,
+        flags=tuple(flags[:FLAGS_LIMIT]),
+        summary=loudest.summary,
+        review_recommended=risk >= FLOOR[Severity.MED] or any(one.review_recommended for one in (ground, *readings)),
+    )
+
+
+def strongest_first(found: Iterable[Weighed]) -> list[Weighed]:
+    """In order of severity, else as given."""
+    return sorted(found, key=lambda one: STRONGEST_FIRST.index(one.severity))
+
+
+def changed_lines(file: FileChange) -> int:
+    """Lines that a file's part adds or removes."""
+    return sum(line.mark != " " for hunk in file.hunks for line in hunk.lines)
+
+
+def place(path: str | None, line: int | None, removed: bool = False) -> str:
+    """Where something is, for a person: path, line in the new file, or in the old one where it was removed.
+
+    Hidden characters are spelled out: a path that only seems to be another one must not read like it.
+    """
+    if path is None:
+        return WHOLE
+    tail = "" if line is None else f":{line}" + (" (removed)" if removed else "")
+    return (
+        plain_text(visible(short_path(path)), LOCATION_LENGTH - len(tail)) or "a file without a readable name"
+    ) + tail
+
+
+def _risk(found: Sequence[Finding], lines: int) -> float:
+    if not found:
+        return min(SIZE_CEILING, round(SIZE_STEP * log2(1 + lines), 4))
+    strongest = found[0].severity
+    further = sum(1 for finding in found if finding.severity is strongest) - 1
+    return min(CEILING[strongest], round(FLOOR[strongest] + STEP[strongest] * further, 4))
+
+
+def _flag(finding: Finding) -> Flag:
+    return Flag(
+        type=finding.type,
+        severity=finding.severity,
+        location=place(finding.file, finding.line, finding.removed),
+        explanation=plain_text(finding.explanation, EXPLANATION_LENGTH) or f"Rule {finding.rule}.",
+    )
+
+
+def _summary(change: Change, found: Sequence[Finding]) -> str:
+    """Two or three sentences: the size, the findings with the strongest one, what was not read."""
+    return " ".join(part for part in (_size(change), _findings(found), _unread(change)) if part)
+
+
+def _size(change: Change) -> str:
+    if not change.files:
+        return "No file of this change could be read."
+    marks = Counter(line.mark for file in change.files for hunk in file.hunks for line in hunk.lines)
+    counts = f"adds {_count(marks['+'], 'line')}, removes {_count(marks['-'], 'line')}"
+    return f"Changes {_count(len(change.files), 'file')}, {counts}."
+
+
+def _findings(found: Sequence[Finding]) -> str:
+    if not found:
+        return "The scanners found nothing, which says nothing about whether the code is right."
+    counts = Counter(finding.severity for finding in found)
+    told = " and ".join(_count(counts[one], f"{SPOKEN[one]} finding") for one in STRONGEST_FIRST if counts[one])
+    return f"{told}{'' if len(found) == 1 else ', the first'}: {found[0].explanation.rstrip('. ')}."
+
+
+def _unread(change: Change) -> str:
+    return "" if change.coverage >= 1 else f"Only {int(100 * change.coverage)} % of the changed lines could be read."
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")

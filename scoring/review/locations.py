@@ -1,0 +1,72 @@
+"""Places in a change as a model is told them (F1:L12) and as people read them (path:line), both ways.
+
+F counts the files of the change and L the lines of all hunks of one file, both from 1: neither is the author's to
+choose, and every line has its own, removed ones too.
+"""
+
+import re
+from collections.abc import Iterator
+
+from scoring.diff.change import Change, FileChange, Line
+from scoring.review.deterministic import place
+from scoring.review.schema import LOCATION_LENGTH, Flag, plain_text
+from scoring.types import Finding
+
+WORDS = frozenset({"title", "description", "discussion"})
+_COMMIT = re.compile(r"commit ([1-9][0-9]{0,3})")
+NOT_FOUND = "not found in the change: "
+_PLACE = re.compile(r"F([0-9]{1,6})(?::L([0-9]{1,7})(?: ?- ?(?:F([0-9]{1,6}):)?L?([0-9]{1,7}))?)?")
+
+
+def numbered(file: FileChange) -> Iterator[tuple[int, Line]]:
+    """Every line of a file's hunks with its L."""
+    return enumerate((line for hunk in file.hunks for line in hunk.lines), 1)
+
+
+def finding_place(finding: Finding, change: Change) -> str:
+    """Where a finding on this change is, in a model's words: F1:L12, F1, or "change"."""
+    for index, file in enumerate(change.files, 1):
+        if finding.file == file.path:
+            return _line_place(index, file, finding)
+    return "change"
+
+
+def _line_place(index: int, file: FileChange, finding: Finding) -> str:
+    if finding.line is not None:
+        for number, line in numbered(file):
+            known = line.old if finding.removed else line.new
+            if known == finding.line and (line.mark == "-") == finding.removed:
+                return f"F{index}:L{number}"
+    return f"F{index}"
+
+
+def resolved(flag: Flag, change: Change) -> Flag:
+    """The flag with its place as people read it; one that names no place of the change is kept and says so."""
+    told = _told(flag.location.strip(), change)
+    if told is None:
+        told = NOT_FOUND + (plain_text(flag.location, LOCATION_LENGTH - len(NOT_FOUND)) or "nothing readable")
+    return flag.model_copy(update={"location": told})
+
+
+def _told(location: str, change: Change) -> str | None:
+    commit = _COMMIT.fullmatch(location)
+    if location in WORDS or (commit and int(commit[1]) <= len(change.mails)):
+        return location
+    found = _PLACE.fullmatch(location)
+    if found is None or not 1 <= int(found[1]) <= len(change.files):
+        return None
+    file = change.files[int(found[1]) - 1]
+    if found[2] is None:
+        return place(file.path, None)
+    return _told_lines(found, file)
+
+
+def _told_lines(found: re.Match[str], file: FileChange) -> str | None:
+    """The first line of a range; None unless both of its ends stand in this file, in their order."""
+    first, last = int(found[2]), int(found[4] or found[2])
+    lines = dict(numbered(file))
+    if int(found[3] or found[1]) != int(found[1]) or not (first <= last and first in lines and last in lines):
+        return None
+    line = lines[first]
+    removed = line.mark == "-"
+    return place(file.path, line.old if removed else line.new, removed)

@@ -1,0 +1,192 @@
+"""One pull request as data for a model: JSON, a value a line, in a bounded number of characters. Pure functions.
+
+Nothing in it names a person: what is written was scrubbed before, mails lose author and date, findings their quotes.
+"""
+
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from scoring.anonymise.scrub import Scrubber
+from scoring.diff.change import FileChange
+from scoring.diff.paths import rank
+from scoring.review.deterministic import changed_lines, strongest_first
+from scoring.review.locations import finding_place
+from scoring.review.prose_mask import masked_hunks, masked_path
+from scoring.review.schema import plain_text
+from scoring.scanners.run import without_identity
+from scoring.scanners.submission import Submission
+from scoring.types import Finding
+
+RENDERING = 2  # raise it with any change of what is written here, or of what is masked
+NAMING_SCANNERS = frozenset({"dependencies", "licences", "typosquats"})  # whose explanations name what they found
+FINDINGS_SENT = 100  # the strongest
+NAMES_SENT = 200  # of files that are left out
+HEAD_LENGTH = 200  # characters of a file's first line, apart from its names
+LINE_LENGTH = 2_000  # characters; a longer line is cut and counts as unread
+WORDS_LENGTH = 60_000  # characters of everything that was said beside the diff
+UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+# Marks and letters that show nothing, though their categories are those of visible ones.
+BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0") | {chr(code) for code in range(0xFE00, 0xFE10)}
+BLANK |= {chr(code) for code in (*range(0x180B, 0x1810), *range(0xE0100, 0xE01F0))}
+_NOT_PLAIN = re.compile(r"[^\x00-\x7e]")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One pull request for a reviewer: as it was sent and scrubbed, file for file and line for line the same.
+
+    `findings` are those on the change as it was sent; `scrub` does to one text what was done to the scrubbed one.
+    """
+
+    sent: Submission
+    scrubbed: Submission
+    findings: tuple[Finding, ...]
+    scrub: Callable[[str], str]
+
+    @classmethod
+    def of(cls, sent: Submission, findings: Iterable[Finding], others: Iterable[str] = ()) -> "Case":
+        """The case of a submission; `others` are strings of further people, such as the repository's owner."""
+        scrubber = Scrubber.of(sent, others)
+        return cls(sent, scrubber.submission(sent), tuple(findings), scrubber.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """Data as it is sent. `coverage` is the share in [0, 1] of it that is there whole, by changed lines.
+
+    `left_out` are the indexes of the files that are not there whole.
+    """
+
+    text: str
+    coverage: float = 1.0
+    left_out: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One written line; `is_line` where it is a line of the diff, `read` where that is a changed one and whole."""
+
+    text: str
+    is_line: bool = False
+    read: bool = False
+    whole: bool = True
+
+
+def render_change(case: Case, characters: int, masked: bool = False) -> Rendering:
+    """Diff and findings in about `characters` at most, the most dangerous files first.
+
+    With `masked` the words of the change are not there: the same lines, of which none is longer.
+    """
+    files = case.scrubbed.change.files
+    lines = [_json({"findings": list(_findings(case))})]
+    room, changed, read, left_out = characters - len(lines[0]), 0, 0, list[int]()
+    for index in sorted(range(len(files)), key=lambda index: (rank(files[index].path), index)):
+        rows, whole = _taken(index, files[index], room, masked)
+        room -= sum(len(row.text) + 1 for row in rows)
+        lines += [row.text for row in rows]
+        changed += changed_lines(files[index])
+        read += sum(row.read for row in rows)
+        if not whole:
+            left_out.append(index)
+    if left_out:
+        written = masked_path if masked else str
+        names = [{"file": f"F{index + 1}", "path": written(files[index].path)} for index in left_out[:NAMES_SENT]]
+        lines.append(_json({"left_out": names, "in_all": len(left_out)}))
+    return Rendering("\n".join(lines), read / changed if changed else float(not left_out), tuple(left_out))
+
+
+def render_words(submission: Submission) -> Rendering | None:
+    """Title, description, commit messages and discussion; None where nothing was said.
+
+    What is beyond WORDS_LENGTH is cut, and then the coverage is 0.
+    """
+    said = list(_said(submission))
+    if not any(text.strip() for _, text in said):
+        return None
+    room, lines = WORDS_LENGTH, []
+    for name, text in said:
+        lines.append(_json({"said": name, "text": text[: max(room, 0)]}))
+        room -= len(text)
+    return Rendering("\n".join(lines), float(room >= 0))
+
+
+def _said(submission: Submission) -> Iterator[tuple[str, str]]:
+    yield "title", submission.title
+    yield "description", submission.description
+    for number, mail in enumerate(submission.change.mails, 1):
+        yield f"commit {number}", f"{mail.subject}\n\n{mail.message}".strip()
+    for role, text in submission.discussion:
+        yield f"discussion, {role}", text
+
+
+def _findings(case: Case) -> Iterator[dict[str, str]]:
+    """What may be told of the findings: no quoted line, since that stands in the diff, scrubbed; nor a package's name.
+
+    An author may have called a package after themselves, by a word too short to be taken out wherever it stands.
+    """
+    for finding in strongest_first(without_identity(case.findings))[:FINDINGS_SENT]:
+        says = "" if finding.scanner in NAMING_SCANNERS else finding.explanation
+        yield {
+            "rule": case.scrub(plain_text(f"{finding.scanner}/{finding.rule}", 120)),
+            "type": finding.type,
+            "severity": finding.severity.value,
+            "at": finding_place(finding, case.sent.change),
+            "says": case.scrub(plain_text(says, 600)),
+        }
+
+
+def _taken(index: int, file: FileChange, room: int, masked: bool) -> tuple[list[_Row], bool]:
+    """Cut one file to `room` characters and say whether that is all of it; no more than that is masked."""
+    rows: list[_Row] = []
+    shown = replace(file, path=masked_path(file.path), old_path=masked_path(file.old_path)) if masked else file
+    left = room - HEAD_LENGTH - len(shown.path) - len(shown.old_path)
+    whole = left >= 0 and not file.binary
+    for row in _rows(file, masked and left >= 0):
+        left -= len(row.text) + 1
+        if left < 0:
+            whole = False
+            break
+        rows.append(row)
+        whole = whole and row.whole
+    given, lines = sum(row.is_line for row in rows), sum(len(hunk.lines) for hunk in file.hunks)
+    if left < 0 and not given:
+        return [], False
+    head = {"file": f"F{index + 1}", "path": shown.path, "change": file.kind, **_extras(shown)}
+    return [_Row(_json(head | {"lines": lines, "given": given})), *rows], whole
+
+
+def _rows(file: FileChange, masked: bool) -> Iterator[_Row]:
+    """The hunks of a file as JSON strings."""
+    number = 0
+    plain = ((hunk, hunk.section, iter(hunk.lines)) for hunk in file.hunks)
+    for hunk, section, lines in masked_hunks(file) if masked else plain:
+        yield _Row(_json(f"@@ -{hunk.old_start} +{hunk.new_start} {section[:HEAD_LENGTH]}"), whole=hunk.whole)
+        for line in lines:
+            number += 1
+            whole = len(line.text) <= LINE_LENGTH
+            text = line.text if whole else line.text[:LINE_LENGTH] + " (cut)"
+            written = _json(f"L{number} {line.mark} {text}")
+            yield _Row(written, is_line=True, read=whole and line.mark != " ", whole=whole)
+
+
+def _extras(file: FileChange) -> dict[str, Any]:
+    """What is unusual about a file."""
+    told: dict[str, Any] = {"old_path": file.old_path} if file.old_path != file.path else {}
+    if file.old_mode != file.new_mode:
+        told["modes"] = [file.old_mode, file.new_mode]
+    return told | {name: True for name in ("binary", "submodule", "symlink") if getattr(file, name)}
+
+
+def _json(value: object) -> str:
+    """JSON on one line; what cannot be seen is escaped, so that the model meets it as such."""
+    return _NOT_PLAIN.sub(_escaped, json.dumps(value, ensure_ascii=False))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    character = found[0]
+    unseen = character in BLANK or unicodedata.category(character) in UNSEEN
+    return json.dumps(character)[1:-1] if unseen else character

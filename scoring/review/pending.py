@@ -1,0 +1,435 @@
+"""The review hop: the newest round of each open pull request of a watched repository is read once.
+
+What is due is found by asking the tables; a review happens outside any lock and ends in one row. The row is there, as
+'running', before the reading begins: content on which the program dies is begun TRIES times and then has no verdict.
+
+A pull request as reviewers are given it: its change as it is kept here, the words beside it, nobody's name.
+
+A new prompt or model is tried beside the old one: it reads the last 200 changes again before it may open a lane.
+
+Until then what it says of a change is shown and weighs, and counts as no content verdict. A reading that fails for a
+reason that passes is none: an outage ends no trial.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from math import inf
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from ingest.git.apply_check import GitReading, compare_with_git
+from ingest.git.patches import PatchProblem, load_patch
+from ingest.store.database import Store
+from ingest.store.move_texts import drop_superseded
+from ingest.store.transaction import Rows, Transaction
+from scoring.config.repository import Mode
+from scoring.diff.change import Change
+from scoring.diff.parser import compared, read_change
+from scoring.diff.paths import is_sensitive, touched_files
+from scoring.diff.similarity import record_vector
+from scoring.review.answers import PASSING
+from scoring.review.cost_gate import Ask, Call, decide
+from scoring.review.known_bad import follow_known_bad
+from scoring.review.payload import Case
+from scoring.review.schema import Review
+from scoring.review.store import BEGUN as EMPTY
+from scoring.review.store import RUNNING, review_columns
+from scoring.scanners.run import REVIEW_VERSION, examine
+from scoring.scanners.submission import Account, Knowledge, Submission
+from scoring.scanners.whole_files import whole_files
+from scoring.thresholds import Thresholds
+from scoring.types import Finding, Severity
+
+COMMENTS = 30  # of other people, the newest
+DISCUSSION = """
+select author_id, body from comments where subject_uri = ? and author_id <> ? and deleted_at is null
+order by seen_at desc, uri limit ?
+"""
+# Whose names a reviewer must not read: owners, push-holders and all who spoke.
+OTHERS = """
+select did, handle from contributors where contributor_id in (
+  select contributor_id from push_holders where repository_id = $repository
+  union select owner_id from repositories where repository_id = $repository
+  union select author_id from comments where subject_uri = $pull
+)
+"""
+Row = Mapping[str, Any]
+
+
+def kept_change(row: Row, folder: Path) -> tuple[Change, str]:
+    """The change as it is kept, and how git reads its text ('unknown' where git cannot be asked).
+
+    One whose patch was cut, is not kept any more or is read otherwise by git was not read whole.
+    """
+    try:
+        text = load_patch(folder, row["sha256"])
+    except PatchProblem:
+        gone = Finding("reading", "not-kept", "oversized", Severity.MED, "The patch is no longer stored.")
+        return Change((), (), (gone,), 0.0), row["git_reading"] or "unknown"
+    change = read_change(text)
+    if row["patch_state"] == "oversized":
+        return _cut(change, text, row), row["git_reading"] or "unknown"
+    state = row["git_reading"]
+    reading = GitReading(state, row["git_line"]) if state else compare_with_git(text.encode())
+    return compared(change, reading, text), reading.state if reading else "unknown"
+
+
+def _cut(change: Change, text: str, row: Row) -> Change:
+    size = len(text.encode())
+    cut = Finding(
+        "reading", "cut", "oversized", Severity.MED, f"Only the first {size:,} bytes of the patch were fetched."
+    )
+    share = min(change.coverage, size / max(row["bytes"], size + 1))
+    return replace(change, problems=(*change.problems, cut), coverage=share)
+
+
+def case_of_pull(rows: Rows, row: Row, change: Change, knowledge: Knowledge) -> tuple[Case, tuple[str, ...]]:
+    """What reviewers are handed of a pull request, and the ids of scanners that were cut off."""
+    submission = _submission(rows, row, change, knowledge)
+    named = rows.rows(OTHERS, {"repository": row["repository_id"], "pull": row["pull_uri"]})
+    others = [name for person in named for name in person.values() if name]
+    examined = examine(submission)
+    return Case.of(submission, examined.findings, others), examined.unfinished
+
+
+def _submission(rows: Rows, row: Row, change: Change, knowledge: Knowledge) -> Submission:
+    person = rows.row("select did, handle from contributors where contributor_id = ?", [row["author_id"]])
+    account = Account(person["did"], person["handle"]) if person else None
+    said = rows.rows(DISCUSSION, [row["pull_uri"], row["author_id"], COMMENTS])
+    roles = {
+        author: f"reviewer-{place}" for place, author in enumerate(dict.fromkeys(one["author_id"] for one in said), 1)
+    }
+    return Submission(
+        change=change,
+        title=row["title"],
+        description=row["body"],
+        discussion=tuple((roles[one["author_id"]], one["body"]) for one in reversed(said)),
+        knowledge=replace(knowledge, account=knowledge.account or account),
+        whole=whole_files(change, knowledge.base_files(change)),
+    )
+
+
+READ_AGAIN = 200
+GIVEN_UP = 5  # tries of one change, if another was read since: a diff that nobody can read in time holds up no trial
+# The newest changes that an earlier prompt or model has read and today's has not; their patches are kept. What the
+# small model read is left out: it spares nobody a reading that trust would not spare without it, so it opens no lane.
+LEFT = f"""
+with today as (
+  select * from reviews where pull_uri is not null and prompt_version = $version and list_contains($models, model)
+), tried as (
+  select pull_uri, max(started_clock) as tried_clock,
+    count(*) filter (not coalesce(reason in ('over_budget', 'over_repository_budget'), false)) as tries,
+    bool_or(
+      state = 'content verdict' or (state = 'no content verdict' and not list_contains($passing, reason))
+    ) as is_read
+  from today group by pull_uri
+), old as (
+  select pull_uri, max(started_clock) as read_at from reviews
+  where pull_uri is not null and state = 'content verdict' and model <> $screen
+    and not (prompt_version = $version and list_contains($models, model))
+  group by pull_uri order by read_at desc, pull_uri limit {READ_AGAIN}
+)
+select p.pull_uri, p.patch_ref, p.round, p.record_cid, p.author_id, p.repository_id, p.title, p.body, w.review,
+  md5(concat_ws(chr(31), p.title, p.body)) as said, k.sha256, k.bytes, k.state as patch_state, 0.0 as structural_trust,
+  k.git_reading, k.git_line,
+  n.tried_clock
+from old
+join pull_requests p on p.pull_uri = old.pull_uri
+join watched_repositories w on w.repository_id = p.repository_id and w.review = 'claude'
+join patches k on k.pull_uri = p.pull_uri and k.patch_ref = p.patch_ref and k.sha256 is not null
+left join tried n on n.pull_uri = old.pull_uri
+where not coalesce(n.is_read, false) and not coalesce(n.tries >= {GIVEN_UP} and n.tried_clock < (
+  select max(started_clock) from today where state = 'content verdict'
+), false)
+order by coalesce(n.tries, 0), old.read_at desc, p.pull_uri
+"""
+LEFT_OPEN = [*PASSING, "over_budget", "over_repository_budget", "abandoned"]  # after these the change was not read
+
+
+def left_to_read(rows: Rows, prompt_version: str, models: Sequence[str], screen: str = "") -> list[dict[str, Any]]:
+    """What today's prompt and models must still read again, the least tried first; empty: there is no trial (any more).
+
+    `models` read in full, `screen` only screens. `tried_clock` is when a change was last tried, None: never.
+    """
+    known = {"version": prompt_version, "models": list(models), "screen": screen, "passing": LEFT_OPEN}
+    return rows.rows(LEFT, known)
+
+
+def note_try(txn: Transaction, pull_uri: str, prompt_version: str, review: Review) -> None:
+    """Keep that a change was tried where that cost nothing: its answer was known, or no call became a reading."""
+    now = txn.wall()
+    name = f"{pull_uri} {prompt_version} {review.model}"
+    txn.upsert(
+        "reviews",
+        [
+            {
+                "review_id": f"{name} {now.isoformat()}",
+                "cache_key": name,
+                "content_hash": "",
+                "prompt_version": prompt_version,
+                "model": review.model,
+                "pull_uri": pull_uri,
+                "state": review.state,
+                "reason": review.reason,
+                "verdict": "{}",
+                "coverage": review.coverage,
+                "input_tokens": 0,
+                "output_tokens": 0,
+                "cache_write_tokens": 0,
+                "cache_read_tokens": 0,
+                "dollars": 0.0,
+                "started_clock": now,
+                "ended_clock": now,
+            }
+        ],
+    )
+
+
+# A turn ends after so many, or so long: what was reviewed is scored and published before the rest, and each such pass
+# costs as much as ten reviews by scanners.
+BATCH, TURN_SECONDS = 200, 5.0
+GROUP = 20  # that scanners read between two transactions; what a model may read, for minutes, is written one by one
+TRIES = 2
+TRIED_AGAIN = timedelta(hours=1)
+AGAIN = 5  # times that a reading is tried anew, each an hour later than the one before
+# What stands now and was not read by these rules, or would be read by somebody else if it were asked today; newest
+# first, since that is what somebody is waiting for. What the site or the repository had no dollars for waits until
+# there are some.
+# Of two commits its author chose the base: where that is not on the target branch, a merge brings more than the patch.
+DUE = """
+with compared as (
+  select pull_uri, p.repository_id, coalesce(p.target_branch, m.head) as branch,
+    split_part(substr(p.patch_ref, 9), '..', 1) as commit_id
+  from pull_requests p left join mirrors m using (repository_id)
+  where p.state = 'open' and p.patch_ref like 'compare:%'
+), elsewhere as (
+  select pull_uri from compared anti join branch_commits using (repository_id, branch, commit_id)
+)
+select p.pull_uri, p.patch_ref, p.round, p.record_cid, p.author_id, p.repository_id, p.title, p.body, w.review,
+  md5(concat_ws(chr(31), p.title, p.body)) as said, k.sha256, k.bytes, k.state as patch_state,
+  k.git_reading, k.git_line, p.pull_uri not in (select pull_uri from elsewhere) as base_stands,
+  coalesce(t.structural_trust, 0) as structural_trust, coalesce(r.attempts, 0) as attempts,
+  coalesce(r.failures, 0) as failures, coalesce(r.state, 'running') <> 'running' as has_review
+from pull_requests p
+join watched_repositories w using (repository_id)
+join patches k on (k.pull_uri, k.patch_ref) = (p.pull_uri, p.patch_ref)
+left join trust t on (t.repository_id, t.contributor_id) = (p.repository_id, p.author_id)
+left join content_reviews r on (r.pull_uri, r.patch_ref, r.rules) = (p.pull_uri, p.patch_ref, $rules)
+  and r.said = md5(concat_ws(chr(31), p.title, p.body))
+where p.state = 'open' and k.sha256 is not null
+  and (r.state is null or r.state = 'running' or (r.missing = 'on_trial' and not $trying) or (
+    list_contains($passing, r.missing) and r.failures <= $most and r.reviewed_clock < $now - to_hours(r.failures)
+  ) or (
+    r.missing in ('over_budget', 'over_repository_budget') and $has_dollars
+    and not list_contains($spent_out, p.repository_id) and r.reviewed_clock < $now - to_hours(1)
+  ) or (
+    r.asked_because = 'review_off' and w.review <> 'off'
+  ) or k.git_reading <> coalesce(r.git_reading, 'same') or (
+    r.missing is distinct from 'review_failed' and base_stands = (r.missing is not distinct from 'base_elsewhere')
+  ) or ($has_key and w.review = 'claude' and (
+    r.asked_because in ('claude_off', 'no_key')
+    or (r.asked_because = 'trusted' and coalesce(t.structural_trust < $t_high, true))
+  )))
+order by p.seen_at desc, p.pull_uri limit $limit
+"""
+EARLIER = "from content_reviews where pull_uri = ? and patch_ref = ? and said = ? and rules = ?"
+MODE = "select review from watched_repositories where repository_id = ?"
+
+ReviewCase = Callable[[Case, Call, tuple[str, ...], str], Review]
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewing:
+    """How changes are reviewed here.
+
+    `spent` and `spent_by_repository` are what this day's readings cost so far, `budget` and `repository_budget` what
+    those of the site and of one repository may cost, in dollars. `review` is `Reviewer.review`; `knowledge` answers
+    from these rows for the pull request of that address.
+    """
+
+    thresholds: Thresholds
+    folder: Path
+    knowledge: Callable[[Rows, str], Knowledge]
+    review: ReviewCase
+    has_key: bool = False
+    screens: bool = False
+    budget: float = 0.0
+    spent: Callable[[], float] = lambda: 0.0
+    repository_budget: float = inf
+    spent_by_repository: Callable[[], Mapping[int, float]] = dict
+    learn: Callable[[Change], object] = lambda change: None  # asks outside about what a change names, where allowed
+    clock: Callable[[], float] = monotonic
+    version: str = ""  # of the prompt
+    models: tuple[str, ...] = ()  # that may read in full
+    screen: str = ""  # the model that only screens
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one pull request that was due: columns of its row, and the change where it was read."""
+
+    pull: Row
+    columns: Mapping[str, Any]
+    change: Change | None = None
+
+
+def review_due(store: Store, reviewing: Reviewing) -> int:
+    """One turn: review what is due, else one more for a trial; returns how many were read, 0 where nothing is due."""
+    known = _known(reviewing) | {"now": store.wall(), "limit": BATCH}
+    with store.write() as txn:
+        follow_known_bad(txn)
+        left = _left_to_try(txn, reviewing)
+        due = txn.rows(DUE, {**known, "trying": bool(left)})
+    if left and not due:
+        return _try(store, left, reviewing)
+    ends, read_now = reviewing.clock() + TURN_SECONDS, 0
+    for group in _groups(due, 1 if reviewing.has_key else GROUP):
+        _review(store, group, reviewing)
+        read_now += len(group)
+        if reviewing.clock() > ends:
+            break
+    return read_now
+
+
+def _known(reviewing: Reviewing) -> dict[str, Any]:
+    """What decides, beside the tables, whether a review is due."""
+    spent = reviewing.spent_by_repository()
+    return {
+        "rules": REVIEW_VERSION,
+        "passing": list(PASSING),
+        "most": AGAIN,
+        "has_key": reviewing.has_key,
+        "has_dollars": reviewing.has_key and reviewing.spent() < reviewing.budget,
+        "spent_out": [number for number, dollars in spent.items() if dollars >= reviewing.repository_budget],
+        "t_high": reviewing.thresholds.t_high,
+    }
+
+
+def _groups(due: Sequence[Row], size: int) -> Iterator[Sequence[Row]]:
+    """What is begun and written together; last and one by one what was begun before and did not end."""
+    fresh = [row for row in due if not row["attempts"]]
+    yield from (fresh[begin : begin + size] for begin in range(0, len(fresh), size))
+    yield from ([row] for row in due if row["attempts"])
+
+
+def _review(store: Store, group: Sequence[Row], reviewing: Reviewing) -> None:
+    """Review these and write what came of it; of one that ended the program each time, that nobody reads it."""
+    if group[0]["attempts"] >= TRIES:
+        failed = {"state": "no content verdict", "missing": "review_failed", "asked": "missing", "recommended": True}
+        failed["git_reading"] = group[0]["git_reading"] or "unknown"
+        told = {**_meanwhile(group[0]), **failed, "asked_because": "review_failed", "reviewed_clock": store.wall()}
+        _write(store, [Outcome(group[0], told)])
+        return
+    _write(store, [Outcome(row, {**_meanwhile(row), "attempts": row["attempts"] + 1}) for row in group])
+    _write(store, [_reviewed(store, row, reviewing) for row in group])
+
+
+def _meanwhile(row: Row) -> Mapping[str, Any]:
+    """What stands while a change is read: what was said of it before, else nothing. No flag is lost on the way."""
+    return {} if row["has_review"] else EMPTY
+
+
+def _reviewed(store: Store, row: Row, reviewing: Reviewing) -> Outcome:
+    change, git_reading = kept_change(row, reviewing.folder)
+    if row["review"] != "off":
+        reviewing.learn(change)
+    with store.read() as rows:
+        case, unfinished = case_of_pull(rows, row, change, reviewing.knowledge(rows, row["pull_uri"]))
+        is_trial = bool(_left_to_try(rows, reviewing))
+        mode: Mode = rows.value(MODE, [row["repository_id"]]) or "off"  # it may have been switched off since
+    ask = _ask(row, mode, case.sent, reviewing)
+    call, because = decide(ask, reviewing.thresholds.t_low, reviewing.thresholds.t_high)
+    review = reviewing.review(case, call, unfinished, row["pull_uri"])
+    if call is Call.MISSING:
+        review = replace(review, reason=because)
+    if is_trial and review.model and review.state == "content verdict":
+        review = replace(review, state="no content verdict", reason="on_trial")
+    if not row["base_stands"]:
+        review = replace(review, state="no content verdict", reason="base_elsewhere")
+    asked = {
+        "git_reading": git_reading,
+        "asked": str(call),
+        "asked_because": because,
+        "reviewed_clock": store.wall(),
+        "attempts": 0,
+    }
+    asked["failures"] = row["failures"] + (review.reason in PASSING)
+    return Outcome(row, review_columns(review, case.findings) | asked, change)
+
+
+def _left_to_try(rows: Rows, reviewing: Reviewing) -> list[dict[str, Any]]:
+    if not reviewing.has_key:
+        return []
+    return left_to_read(rows, reviewing.version, reviewing.models, reviewing.screen)
+
+
+def _try(store: Store, left: Sequence[Row], reviewing: Reviewing) -> int:
+    """Have today's models read one more that earlier ones read, an hour after its last try; 0 where there is none."""
+    latest = store.wall() - TRIED_AGAIN
+    row = next((one for one in left if one["tried_clock"] is None or one["tried_clock"] < latest), None)
+    if row is None or reviewing.spent() >= reviewing.budget:
+        return 0
+    with store.read() as rows:
+        change, _ = kept_change(row, reviewing.folder)
+        case, unfinished = case_of_pull(rows, row, change, reviewing.knowledge(rows, row["pull_uri"]))
+    review = reviewing.review(case, Call.CLAUDE, unfinished, row["pull_uri"])
+    with store.write() as txn:
+        if _is_untold(row, _left_to_try(txn, reviewing)):
+            note_try(txn, row["pull_uri"], reviewing.version, review)
+    return int(review.state == "content verdict")
+
+
+def _is_untold(row: Row, left: Sequence[Row]) -> bool:
+    """Whether no reading of it was kept by this try."""
+    return any((one["pull_uri"], one["tried_clock"]) == (row["pull_uri"], row["tried_clock"]) for one in left)
+
+
+def _ask(row: Row, mode: Mode, submission: Submission, reviewing: Reviewing) -> Ask:
+    patterns = submission.knowledge.sensitive_paths
+    return Ask(
+        mode=mode,
+        structural_trust=row["structural_trust"],
+        sensitive=any(is_sensitive(file, patterns) for file in submission.change.files),
+        has_key=reviewing.has_key,
+        screens=reviewing.screens,
+        spent=reviewing.spent(),
+        budget=reviewing.budget,
+        repository_spent=reviewing.spent_by_repository().get(row["repository_id"], 0.0),
+        repository_budget=reviewing.repository_budget,
+        base_stands=row["base_stands"],
+    )
+
+
+def _write(store: Store, outcomes: Sequence[Outcome]) -> None:
+    """Write rows of `content_reviews`, and the vectors of the changes that were read, in one transaction."""
+    with store.write() as txn:
+        txn.upsert("content_reviews", [_row(txn, one) for one in outcomes])
+        if any(one.columns.get("state", RUNNING) != RUNNING for one in outcomes):
+            txn.inputs_changed()
+            drop_superseded(txn, [one.pull["pull_uri"] for one in outcomes])
+        for one in outcomes:
+            if one.change is not None:
+                record_vector(txn, one.pull["pull_uri"], one.pull["patch_ref"], one.change, known_bad=False)
+        txn.upsert(
+            "touched_files", list({_key(one): _touched(one, one.change) for one in outcomes if one.change}.values())
+        )
+
+
+def _key(one: Outcome) -> tuple[str, str]:
+    return one.pull["pull_uri"], one.pull["patch_ref"]
+
+
+def _touched(one: Outcome, change: Change) -> dict[str, Any]:
+    touched = touched_files(change)
+    named = {"pull_uri": one.pull["pull_uri"], "patch_ref": one.pull["patch_ref"], "whole": touched.whole}
+    return named | {"kinds": list(touched.kinds), "paths": list(touched.paths)}
+
+
+def _row(txn: Transaction, one: Outcome) -> dict[str, Any]:
+    names = ("pull_uri", "patch_ref", "said", "repository_id", "record_cid", "round")
+    key = [one.pull["pull_uri"], one.pull["patch_ref"], one.pull["said"], REVIEW_VERSION]
+    begun = {"attempts": 0, "failures": 0, "begun_clock": txn.wall(), "reviewed_clock": None}
+    kept = {**begun, **(txn.row(EARLIER, key) or {})}
+    return {**kept, **{name: one.pull[name] for name in names}, "rules": REVIEW_VERSION, **one.columns}

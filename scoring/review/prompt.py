@@ -1,0 +1,70 @@
+"""The words that a model is given: who it is, data between two marks, and the contract behind them.
+
+Pure functions of the scrubbed content and the site's key. The mark is the keyed hash of the data between, so that the
+author cannot know it and nothing but the content moves it.
+"""
+
+import hashlib
+import hmac
+import json
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from scoring.review.anthropic_client import Block, Request
+from scoring.review.payload import RENDERING, Rendering
+from scoring.review.schema import Assessment
+
+PARTS = ("prompt.md", "prompt_change.md", "prompt_masked.md", "prompt_contract.md", "prompt_words.md")
+
+
+@cache
+def prompt_part(name: str) -> str:
+    """The text of one of PARTS, without the line end at its end."""
+    return Path(__file__).with_name(name).read_text(encoding="utf-8").rstrip("\n")
+
+
+@cache
+def prompt_version() -> str:
+    """16 hex digits that change with every word that is always sent, the schema and the rendering."""
+    schema = json.dumps(Assessment.model_json_schema(), sort_keys=True)
+    whole = "\x00".join([*map(prompt_part, PARTS), schema, str(RENDERING)])
+    return hashlib.sha256(whole.encode()).hexdigest()[:16]
+
+
+def content_hash(change: Rendering, words: Rendering | None) -> str:
+    """SHA-256 in hex of everything about one pull request that a model would be given."""
+    parts = [change.text] if words is None else [change.text, words.text]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def nonce(key: bytes, data: str) -> str:
+    """The mark of this data, 32 hex digits: HMAC-SHA256 under the site's key, of the data and nothing else."""
+    return hmac.digest(key, data.encode(), hashlib.sha256).hex()[:32]
+
+
+def first_request(model: str, change: Rendering, key: bytes, kept: bool = False, masked: bool = False) -> Request:
+    """Diff and findings, and the contract. `kept` where a second pass over the same data follows.
+
+    `masked` where the words of the change are not there, which the model is told.
+    """
+    mark = nonce(key, change.text)
+    data = Block(_filled("prompt_change.md", mark, change.text), kept)
+    contract = _filled("prompt_contract.md", mark)
+    if masked:
+        contract = f"{prompt_part('prompt_masked.md')}\n{contract}"
+    return Request(model, prompt_part("prompt.md"), (data, Block(contract)), (mark,))
+
+
+def second_request(model: str, change: Rendering, words: Rendering, key: bytes) -> Request:
+    """All of the change, then title, description and discussion, for what was meant."""
+    first = first_request(model, change, key, kept=True)
+    mark = nonce(key, words.text)
+    blocks = (first.blocks[0], Block(_filled("prompt_words.md", mark, words.text)))
+    return replace(first, blocks=blocks, nonces=(*first.nonces, mark))
+
+
+def _filled(part: str, mark: str, data: str = "") -> str:
+    """Our own text with the mark and then the data in their places; nothing within the data is replaced."""
+    before, place, after = prompt_part(part).replace("NONCE", mark).partition("DATA\n")
+    return f"{before}{data}\n{after}" if place else before

@@ -1,0 +1,269 @@
+"""Code without its words: what the first pass of a model reads, so that no sentence of the author can talk it round.
+
+Letters and digits of comments, docstrings, strings of prose and prose files become MASK; lines, columns, punctuation
+and code stay. A hunk may begin inside a comment or a string, so its text is parsed in every way in which it can begin,
+and masked where all of them agree, so that no forged beginning hides code; runs of words that no line of code has are
+masked wherever they stand.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import re2
+
+from scoring.diff.change import FileChange, Hunk, Line
+from scoring.diff.globs import clean_path, first_match
+from scoring.diff.paths import Rank, has_role, is_language, rank
+from scoring.scanners._text import GRAMMARS as RULE_GRAMMARS
+from scoring.scanners._text import NAMES, Language, is_too_deep
+
+if TYPE_CHECKING:
+    from ast_grep_py import SgNode
+
+MASK = "x"
+PARSED_CHARACTERS = 200_000  # of one side of a hunk: more than a model is given of all files together
+NESTED = 30  # strings within strings of which each is examined: the sum of their lengths grows with that
+STRING_WORDS = 3  # of a string that is prose
+WORD_LENGTH = 3  # letters of a word in such a name, on average
+NAME_WORDS = 6  # of an identifier or a part of a path that is a sentence
+# Words beside each other that no line of code has, by grammar; keywords do not count.
+RUN_WORDS = {"python": 2, "tsx": 2, "json": 2, "bash": 5, "ruby": 5, "elixir": 5, "html": 3, "yaml": 3}
+SECTION_WORDS = 3  # in the text behind @@, which git does not check
+RUN, RUN_UNKNOWN = 3, 5  # of any other grammar, and of a file without one
+_AS_RULES: tuple[Language, ...] = ("python", "javascript", "go", "rust", "java", "kotlin", "csharp", "ruby", "lua")
+GRAMMARS: dict[str, tuple[str, ...]] = {
+    **{RULE_GRAMMARS[language]: NAMES[language] for language in _AS_RULES},
+    "c": ("*.c", "*.h"),
+    "cpp": ("*.cc", "*.cpp", "*.cxx", "*.hpp", "*.hh"),
+    "swift": ("*.swift",),
+    "php": ("*.php",),
+    "bash": ("*.sh", "*.bash", "*.bats"),
+    "html": ("*.html", "*.htm", "*.vue", "*.svelte"),
+    "css": ("*.css",),
+    "json": ("*.json",),
+    "yaml": ("*.yml", "*.yaml"),
+    "elixir": ("*.ex", "*.exs"),
+    "dart": ("*.dart",),
+    "hcl": ("*.tf", "*.hcl"),
+}
+# Read line by line all the same: the parser of YAML ends the process at 300 nested lists in a line, that of Swift takes
+# 28 s for 1,500 nested comments.
+LINE_BY_LINE = frozenset({"yaml", "swift"})
+# What a hunk may begin inside of: text that opens it, put before the fragment where its end stands alone.
+OPENERS: dict[str, tuple[str, ...]] = {
+    "python": ('"""', "'''"),
+    "tsx": ("/*", "`"),
+    "html": ("<!--",),
+    "go": ("/*", "`"),
+    **dict.fromkeys(("rust", "java", "kotlin", "c", "cpp", "csharp", "swift", "css", "dart", "php"), ("/*",)),
+}
+CLOSERS = {"/*": "*/", "<!--": "-->"}
+_HIDDEN = re.compile(r"[^\W_]|[^\x00-\x7f]")
+_UNPRINTED = re.compile(r"[^\x00-\x7f]")
+# RE2 where a run of letters could be tried from each of its letters; only ASCII is given to these.
+_WORD = re2.compile(r"(?:[a-zA-Z]{0,2}[\"'`(]+)?[A-Za-z]+(?:['-][A-Za-z]+)*[\"'`).,;:!?]*")
+_JOINED = re2.compile(r"[A-Za-z]{2,}(?:[-_.+,][A-Za-z]{2,}){5,}")
+_ESCAPES = re.compile(
+    r"(?:\\(?:u\{?[0-9a-fA-F]{2,8}\}?|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2})|&#?\w{1,8};|%[0-9a-fA-F]{2}){4}"
+)
+_NAME = re.compile(r"\w{18,}")
+_NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]{2,}")
+_ANSWER = re.compile(r"\w\W{0,3}[\"']\s{0,9}:\s{0,9}(?:\d|true|false|null|\W{0,3}[\"'\[{])")  # JSON within a string
+_RUN = re2.compile(r"[A-Za-z][A-Za-z']+(?:[ \t]+[A-Za-z][A-Za-z']*)+")
+_COMMENT_LINE = re.compile(r"\s*(?:#|//|--|;|%|'|\"|\*|/\*|<!--|rem\s|dnl\s)", re.IGNORECASE)
+_TRAILING = re.compile(r"\s(?:#|//|--|;|%)\s.*$")
+_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
+# Words that stand beside names in some language. None that sentences are full of: "this", "by", "then".
+_WORDS_OF_LANGUAGES = """
+    abstract and as assert async await begin bool break case catch char class const constructor continue declare def
+    default defer del delete do double elif else elsif end ensure enum except explicit export extends extern final
+    finally float fn for foreach from func function global go goto if impl implements import in include inline inner int
+    interface internal into is keyof lambda let long loop match mod module mut namespace new nil none nonlocal not null
+    of open operator or override package print private protected protocol pub public raise readonly ref require rescue
+    return satisfies short signed sizeof static string struct switch template throw throws trait true false try type
+    typedef typename typeof union unless unsigned unsafe use using values var virtual void volatile when where while
+    with yield
+"""
+_KEYWORDS = frozenset(_WORDS_OF_LANGUAGES.split())
+# Not what stands below <<EOF in a shell or behind a bar in YAML: both are mostly commands.
+_HOLDS_TEXT = re.compile(r"string|template|quoted|quote_scalar|line_str_text|jsx_text|^text$|attribute_value")
+_CODE_WITHIN = re.compile(r"interpol|substitution|expansion|variable|expression|string_start")
+
+
+def masked_file(file: FileChange) -> FileChange:
+    """The file with the same hunks and lines, its words masked."""
+    hunks = tuple(replace(hunk, section=section, lines=tuple(lines)) for hunk, section, lines in masked_hunks(file))
+    return replace(file, path=masked_path(file.path), old_path=masked_path(file.old_path), hunks=hunks)
+
+
+def masked_hunks(file: FileChange) -> Iterator[tuple[Hunk, str, Iterator[Line]]]:
+    """Each hunk with its section and its lines masked, as late as they are taken: a reader may stop before the end."""
+    hide_all, grammar = is_prose(file.path), grammar_of(file.path)
+    for hunk in file.hunks:
+        section = hidden(hunk.section) if hide_all else _without_runs(_without_comments(hunk.section), SECTION_WORDS)
+        yield hunk, section, _lines(hunk, grammar, hide_all)
+
+
+def is_prose(path: str) -> bool:
+    """True for text for people: documentation that no machine reads as a language."""
+    return has_role(path, "docs") and rank(path) is Rank.PROSE and not is_language(path)
+
+
+def grammar_of(path: str) -> str | None:
+    """The name of the grammar by which a file is parsed; None: its words are found line by line."""
+    clean = clean_path(path).lower()
+    return next((grammar for grammar, names in GRAMMARS.items() if first_match(names, clean)), None)
+
+
+def masked_path(path: str) -> str:
+    """The path with each part masked that is a sentence, but for what stands behind its last dot."""
+    return "/".join(_masked_part(part) for part in path.split("/"))
+
+
+def hidden(text: str) -> str:
+    """The text with every letter, digit and character beyond ASCII masked."""
+    return _HIDDEN.sub(MASK, text)
+
+
+def _masked_part(part: str) -> str:
+    stem, dot, extension = part.rpartition(".")
+    name = stem if dot else part
+    if not _is_sentence(name):
+        return _UNPRINTED.sub(MASK, part)
+    return hidden(name) + (dot + _UNPRINTED.sub(MASK, extension[:8]) if dot else "")
+
+
+def _lines(hunk: Hunk, grammar: str | None, hide_all: bool) -> Iterator[Line]:
+    """The lines of a hunk, masked as part of the new text, removed ones as part of the old one."""
+    if hide_all:
+        yield from (replace(line, text=hidden(line.text)) for line in hunk.lines)
+        return
+    new = _masked_texts([line.text for line in hunk.lines if line.mark != "-"], grammar)
+    old = _masked_texts([line.text for line in hunk.lines if line.mark != "+"], grammar)
+    for line in hunk.lines:
+        texts = [next(side) for side, marks in ((new, " +"), (old, " -")) if line.mark in marks]
+        yield line if texts[0] == line.text else replace(line, text=texts[0])
+
+
+def _masked_texts(texts: Sequence[str], grammar: str | None) -> Iterator[str]:
+    text = "\n".join(one.replace("\n", " ").replace("\0", " ") for one in texts)
+    is_parsed = grammar is not None and grammar not in LINE_BY_LINE
+    if grammar is not None and is_parsed and len(text) <= PARSED_CHARACTERS and not is_too_deep(text):
+        text = _without_words(text, grammar)
+    words = RUN_UNKNOWN if grammar is None else RUN_WORDS.get(grammar, RUN)
+    for line in text.split("\n"):
+        yield _without_runs(line if is_parsed else _without_comments(line), words)
+
+
+def _without_comments(line: str) -> str:
+    """A line of a language without a grammar, without what comments and quoted sentences look like in most."""
+    if _COMMENT_LINE.match(line):
+        return hidden(line)
+    line = _QUOTED.sub(lambda found: hidden(found[0]) if is_prose_text(found[0]) else found[0], line)
+    return _TRAILING.sub(lambda found: hidden(found[0]), line)
+
+
+def _without_words(text: str, grammar: str) -> str:
+    """The text without what every way of parsing it takes for words."""
+    safe = text.encode("utf-8", "replace").decode()  # a lone surrogate is one character either way
+    readings = [_words(prefix, safe, grammar) for prefix in _beginnings(safe, grammar)]
+    agreed = bytearray(min(flags) for flags in zip(*readings, strict=True)) if len(readings) > 1 else readings[0]
+    return "".join(MASK if flag and _HIDDEN.match(one) else one for one, flag in zip(text, agreed, strict=True))
+
+
+def _beginnings(text: str, grammar: str) -> list[str]:
+    """The openings that may stand before the text, among them none at all where the grammar can begin so."""
+    if grammar == "php":
+        return ["" if "<?php" in text or "<?=" in text else "<?php\n"]
+    return ["", *(f"{opener}\n" for opener in OPENERS.get(grammar, ()) if _may_begin_inside(text, opener))]
+
+
+def _may_begin_inside(text: str, opener: str) -> bool:
+    closer = CLOSERS.get(opener)
+    if closer is None:
+        return text.count(opener) % 2 == 1
+    begins = text.find(opener)
+    return 0 <= text.find(closer) < (begins if begins >= 0 else len(text))
+
+
+def _words(prefix: str, text: str, grammar: str) -> bytearray:
+    """A flag for each character of the text: whether it stands in a comment or in a string of prose."""
+    from ast_grep_py import SgRoot  # 30 ms, which only a reading by a model has to pay
+
+    flags = bytearray(len(text))
+    for start, end in _spans(SgRoot(prefix + text, grammar).root()):
+        begin, stop = max(start - len(prefix), 0), max(end - len(prefix), 0)
+        flags[begin:stop] = b"\1" * (min(stop, len(text)) - min(begin, len(text)))
+    return flags
+
+
+def _spans(root: "SgNode") -> Iterator[tuple[int, int]]:
+    """Start and end of what is words in a tree; a stack in place of recursion, since a tree may be deep."""
+    waiting = [(root, 0)]
+    while waiting:
+        node, nested = waiting.pop()
+        kind = node.kind()
+        if "comment" in kind:
+            yield _reach(node)
+            continue
+        children = node.children()
+        if kind == "expression_statement" and len(children) == 1 and "string" in children[0].kind():
+            yield _reach(children[0])  # a docstring, however short
+            continue
+        holds_text = _HOLDS_TEXT.search(kind) is not None
+        nested += holds_text
+        if holds_text and nested <= NESTED and is_prose_text(node.text()):
+            yield from _text_within(node, children)
+            children = [child for child in children if _CODE_WITHIN.search(child.kind())]
+        waiting += [(child, nested) for child in children]
+
+
+def _text_within(node: "SgNode", children: Iterable["SgNode"]) -> Iterator[tuple[int, int]]:
+    """The parts of a string that are no code within it."""
+    start, end = _reach(node)
+    for child in children:
+        if _CODE_WITHIN.search(child.kind()):
+            begin, stop = _reach(child)
+            yield start, begin
+            start = stop
+    yield start, end
+
+
+def _reach(node: "SgNode") -> tuple[int, int]:
+    reach = node.range()
+    return reach.start.index, reach.end.index
+
+
+def is_prose_text(text: str) -> bool:
+    """True for a sentence rather than a value: several words, another script, or letters as escapes."""
+    if not text.isascii() or _ESCAPES.search(text) or _JOINED.search(text) or _ANSWER.search(text):
+        return True
+    parts = text.split()
+    words = sum(_WORD.fullmatch(part) is not None for part in parts)
+    return words >= STRING_WORDS and words > len(parts) / 2
+
+
+def _without_runs(line: str, longest: int) -> str:
+    """The line without sentences in its names, runs of `longest` words that no language has, and other scripts."""
+    line = _UNPRINTED.sub(MASK, line)
+    if len(line) < 12:
+        return line
+    line = _NAME.sub(lambda found: hidden(found[0]) if _is_sentence(found[0]) else found[0], line)
+    return _RUN.sub(lambda found: hidden(found[0]) if _longest_run(found[0]) >= longest else found[0], line)
+
+
+def _is_sentence(name: str) -> bool:
+    """True for a name of several words; the runs of letters in a random token are shorter than words are."""
+    words = _NAME_WORD.findall(name)
+    return len(words) >= NAME_WORDS and sum(map(len, words)) >= WORD_LENGTH * len(words)
+
+
+def _longest_run(words: str) -> int:
+    """The most words beside each other that are no keyword."""
+    most = run = 0
+    for word in words.split():
+        run = 0 if word in _KEYWORDS else run + 1
+        most = max(most, run)
+    return most

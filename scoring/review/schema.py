@@ -1,0 +1,139 @@
+"""What a review of one change says, in one shape for every reviewer; the schema that Claude is held to comes from it.
+
+A strict tool grammar knows no minimum, maximum or length, so the bounds are told in words there and checked here.
+"""
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+
+from ingest.store.long_texts import fitting
+from scoring.review.pricing import Usage
+from scoring.types import FlagType, Severity
+
+LOCATION_LENGTH = 300  # characters
+EXPLANATION_LENGTH = 1200
+SUMMARY_LENGTH = 900
+FLAGS_LIMIT = 60
+FLAGS_BYTES = 10_000  # of one reading's flags as JSON: two readings and what they left out are kept in one column
+DETERMINISTIC = "deterministic"  # the reviewer that is no model
+
+State = Literal["content verdict", "no content verdict"]
+# Whatever a browser, a mail program or a person could follow.
+_LINK = re.compile(r"(?:[a-z][a-z0-9+.-]{1,20}://|www\.|\b(?:mailto|javascript|data|tel):(?=\S))\S*", re.IGNORECASE)
+# Formatting (bidirectional marks, tags, zero widths), surrogates, private and unassigned characters.
+_UNSEEN = {"Cf", "Cs", "Co", "Cn"}
+_BREAKS = {"Cc", "Zl", "Zp"}
+
+
+class Flag(BaseModel):
+    """One problem at one place of the change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    type: FlagType
+    severity: Annotated[Severity, WithJsonSchema({"type": "string", "enum": [one.value for one in Severity]})]
+    location: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=LOCATION_LENGTH,
+            description="file id and line id as given, such as F2:L14 or F2:L14-L18; F2 for a whole file; or title, "
+            "description, discussion",
+        ),
+    ]
+    explanation: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=EXPLANATION_LENGTH,
+            description="what is wrong there and what to look at, in one or two plain sentences",
+        ),
+    ]
+
+
+class Assessment(BaseModel):
+    """The structured risk assessment of one pull request's content."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    content_risk: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=1,
+            allow_inf_nan=False,
+            description="0.0 is clearly safe or trivial, 1.0 is clearly broken or dangerous",
+        ),
+    ]
+    flags: Annotated[tuple[Flag, ...], Field(max_length=FLAGS_LIMIT)]
+    summary: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=SUMMARY_LENGTH,
+            description="one to three plain sentences, fit to read aloud to a maintainer",
+        ),
+    ]
+    review_recommended: Annotated[bool, Field(description="whether a person should read this change")]
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """The final result on one change.
+
+    `reviewer` is DETERMINISTIC or the id of the model that read. `coverage` is the share in [0, 1] of the changed lines
+    that were read by everybody who should have; `left_out` names files that the model was not given. `state` is "no
+    content verdict" where a reading was asked for and is missing, and then `reason` is its code: no fast lane follows.
+    `dollars` is what the calls cost. What follows is None where no model was asked: `temperature_sent` is the
+    temperature that went out, None also where the model takes none.
+    """
+
+    assessment: Assessment
+    reviewer: str
+    coverage: float
+    state: State = "content verdict"
+    reason: str | None = None
+    left_out: tuple[str, ...] = ()
+    dollars: float = 0.0
+    model: str | None = None
+    prompt_version: str | None = None
+    temperature_sent: float | None = None
+    usage: Usage | None = None
+
+
+def tool_schema() -> dict[str, Any]:
+    """The JSON schema of an Assessment as strict tools take it; imports the SDK, which costs a second."""
+    from anthropic import transform_schema
+
+    return transform_schema(Assessment)
+
+
+def plain_text(text: str, limit: int) -> str:
+    """Text from outside as one line of at most `limit` characters: no links, no control or invisible characters.
+
+    It is still somebody else's text: whoever shows it escapes it.
+    """
+    kinds = ((character, unicodedata.category(character)) for character in text)
+    seen = "".join(" " if kind in _BREAKS else character for character, kind in kinds if kind not in _UNSEEN)
+    line = " ".join(_LINK.sub("(link removed)", seen).split())
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def tidied(assessment: Assessment) -> Assessment:
+    """The assessment with every text as plain text, and of its flags the strongest that FLAGS_BYTES hold.
+
+    A text that nothing remains of says so.
+    """
+    strongest = sorted(assessment.flags, key=lambda flag: tuple(Severity).index(flag.severity), reverse=True)
+    flags = [flag.model_copy(update={"explanation": _tidy(flag.explanation, EXPLANATION_LENGTH)}) for flag in strongest]
+    kept = len(fitting((flag.model_dump(mode="json") for flag in flags), FLAGS_BYTES))
+    words = {"flags": tuple(flags[:kept]), "summary": _tidy(assessment.summary, SUMMARY_LENGTH)}
+    return assessment.model_copy(update=words)
+
+
+def _tidy(text: str, limit: int) -> str:
+    return plain_text(text, limit) or "(nothing readable was said)"

@@ -1,0 +1,107 @@
+"""The reviewer that an operator's settings describe."""
+
+import time
+from collections.abc import Callable
+
+from django.conf import settings
+
+from ingest.lookups.advisories import Wanted, learn_of_packages
+from ingest.store.database import Store
+from ingest.store.transaction import Rows
+from ingest.worker.runtime import Runtime
+from scoring.config.policy import policy_from_settings
+from scoring.config.repository import sensitive_paths_of
+from scoring.diff.change import Change
+from scoring.diff.similarity import likeness_in
+from scoring.packages.compare import comparisons, named_packages
+from scoring.packages.own_licence import own_licence
+from scoring.review.anthropic_client import Access, Claude
+from scoring.review.base_files import base_files_in
+from scoring.review.cache import Ledger, StoreLedger
+from scoring.review.pending import Reviewing
+from scoring.review.pricing import parse_prices
+from scoring.review.prompt import prompt_version
+from scoring.review.reviewer import Models, Reviewer
+from scoring.scanners.commit_author import own_account
+from scoring.scanners.dependencies import advisories_in
+from scoring.scanners.submission import Knowledge
+
+
+def access_from_settings() -> Access:
+    """How the API is reached; its key is empty where none is set."""
+    return Access(
+        api_key=settings.ANTHROPIC_API_KEY,
+        base_url=settings.ANTHROPIC_BASE_URL,
+        seconds=settings.REVIEW_SECONDS,
+        attempts=settings.REVIEW_ATTEMPTS,
+    )
+
+
+def models_from_settings() -> Models:
+    """Which model reads what, at what price."""
+    return Models(
+        main=settings.CLAUDE_MODEL,
+        hard=settings.CLAUDE_HARD_MODEL or None,
+        screen=settings.CLAUDE_SCREEN_MODEL if settings.CLAUDE_SCREEN and settings.CLAUDE_SCREEN_MODEL else None,
+        prices=parse_prices(settings.CLAUDE_PRICES),
+        input_tokens=settings.REVIEW_INPUT_TOKENS,
+    )
+
+
+def reviewer_from_settings(ledger: Ledger, sleep: Callable[[float], None]) -> Reviewer:
+    """The reviewer; `sleep` waits between attempts."""
+    claude = Claude(access_from_settings(), sleep)
+    return Reviewer(claude, models_from_settings(), str(settings.AUDIT_KEY).encode(), ledger)
+
+
+def ledger_from_settings(store: Store, sender: str | None = None) -> StoreLedger:
+    """Readings and what this day's may cost; `sender` pays for what is read by hand."""
+    return StoreLedger(
+        store,
+        settings.REVIEW_DOLLARS_A_DAY,
+        store.wall,
+        store.opened_clock,
+        repository_budget=settings.REVIEW_DOLLARS_A_DAY_PER_REPOSITORY,
+        sender=sender,
+        own_budget=settings.REVIEW_DOLLARS_A_DAY_BY_HAND,
+    )
+
+
+def reviewing_from_settings(runtime: Runtime) -> Reviewing:
+    """How the worker reviews: with readings and their costs kept in the store."""
+    ledger = ledger_from_settings(runtime.store)
+
+    def learn(change: Change) -> None:
+        named = named_packages(comparisons(change))
+        learn_of_packages(runtime, [Wanted(one.ecosystem, one.name, one.version) for _, _, one in named if one.version])
+
+    full = tuple({settings.CLAUDE_MODEL, settings.CLAUDE_HARD_MODEL} - {""})
+    return Reviewing(
+        thresholds=policy_from_settings().thresholds,
+        folder=settings.DIFF_CORPUS_DIR,
+        knowledge=knowledge_from_settings,
+        review=reviewer_from_settings(ledger, time.sleep).review,
+        has_key=bool(settings.ANTHROPIC_API_KEY),
+        screens=settings.CLAUDE_SCREEN,
+        budget=settings.REVIEW_DOLLARS_A_DAY,
+        spent=ledger.spent_today,
+        repository_budget=settings.REVIEW_DOLLARS_A_DAY_PER_REPOSITORY,
+        spent_by_repository=ledger.spent_by_repository,
+        learn=learn,
+        version=prompt_version(),
+        models=full,
+        screen="" if settings.CLAUDE_SCREEN_MODEL in full else settings.CLAUDE_SCREEN_MODEL,
+    )
+
+
+def knowledge_from_settings(rows: Rows, pull_uri: str) -> Knowledge:
+    """What is known besides one pull request, as far as the operator's files and the store tell."""
+    return Knowledge(
+        licence=own_licence(rows, settings.MIRROR_DIR, pull_uri),
+        account=own_account(rows, settings.DIFF_CORPUS_DIR, pull_uri),
+        sensitive_paths=(*sensitive_paths_of(rows, pull_uri), *settings.SENSITIVE_PATHS),
+        advisories=advisories_in(rows),
+        secret_rules=None if settings.SECRET_RULES is None else settings.SECRET_RULES.read_text("utf-8", "replace"),
+        likeness=likeness_in(rows, pull_uri),
+        base_files=base_files_in(rows, settings.MIRROR_DIR, pull_uri),
+    )

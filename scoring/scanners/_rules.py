@@ -1,0 +1,264 @@
+"""Rules as data: the files in rules/, checked as they are read. To add a rule, add it to a file there.
+
+`rule` is a rule of ast-grep (with `constraints`), played on the syntax tree of the new side and reported where it
+touches an added line. `lines` is a regular expression (RE2, so linear in time) for an added line, `removed` one for a
+line that is taken away. `statement` is one for a statement that the change touches, written over any number of lines
+and read as one with names filled in (_statements.py), or `as_written`; `{name}` in it stands for a part of
+rules/patterns.yml, `spares` must not match the statement (or the text that a `rule` found), and `within` must match the
+head of a function around it. `holes` names the part of rules/patterns.yml that tells safe values: at least one value
+that is put into a text of the statement, or of what a `rule` found, must be another (_holes.py).
+`beside` must match another line that the same hunk adds (for `removed`: the line before it; for `rule` and `statement`:
+a line near it); `unless` must match no line that the file adds (for `removed`: that the change adds, comments left
+out; for `rule` and `statement`: no line near it). One of `needles` must stand in the text, which is what makes the
+rules fast. `paths` are patterns, in lower case, of the only files that a rule reads. Outside of code (tests,
+documentation, generated and vendored files) a rule of type `security` weighs the same, as builds run those files; one
+that is `lighter_outside`, and every other, weighs one step less there. `bad` is found and `good` is not; tests play
+both, and `bad` with other names, in another order and with one step of indirection. `frail` names those of the three
+that the rule does not survive. A rule that is `filled_in` reads Python only where names are filled in already, so that
+a name that is left stands for something unknown. A rule on statements yields to another that says as much of the line.
+
+Rules on the syntax tree as ast-grep is given them, made cheap to compile.
+
+ast-grep compiles a rule anew at each call, and that is nearly all that a rule costs: with every shared part of its
+language and Unicode's classes 1 to 7 ms, with the parts that it names and classes of ASCII a tenth.
+"""
+
+import re
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import re2
+
+from scoring.diff.globs import clean_path, first_match
+from scoring.diff.paths import Role
+from scoring.scanners._text import GRAMMARS, Language
+from scoring.types import FlagType, Severity
+
+FOLDER = Path(__file__).with_name("rules")
+Rewriting = Literal["names", "order", "indirection"]
+SHARED = "shared.yml"  # parts of rules on trees, by language
+PATTERNS = "patterns.yml"  # parts of expressions for statements
+_NAMED = re.compile(r"\{([a-z]+(?:-[a-z]+)*)\}")
+
+
+class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
+    """One rule; the module says what its fields mean. `roles` empty: everywhere."""
+
+    id: str
+    severity: Severity
+    message: str
+    bad: str
+    good: str
+    type: FlagType | None = None
+    languages: tuple[Language, ...] = ()
+    roles: tuple[Role, ...] = ()
+    paths: tuple[str, ...] = ()
+    needles: tuple[str, ...] = ()
+    rule: dict[str, Any] | None = None
+    constraints: dict[str, Any] = {}
+    lines: str | None = None
+    removed: str | None = None
+    statement: str | None = None
+    spares: str | None = None
+    holes: str | None = None
+    within: str | None = None
+    as_written: bool = False
+    beside: str | None = None
+    unless: str | None = None
+    lighter_outside: bool = False
+    filled_in: bool = False
+    frail: tuple[Rewriting, ...] = ()
+
+    def __post_init__(self) -> None:
+        if [self.rule, self.lines, self.removed, self.statement].count(None) != 3:
+            raise ValueError(f"the rule {self.id} needs exactly one of rule, lines, removed and statement")
+
+    @property
+    def weighs_everywhere(self) -> bool:
+        """Return whether the rule weighs the same outside of code."""
+        return bool(self.roles) or (self.type == "security" and not self.lighter_outside)
+
+    @cached_property
+    def pattern(self) -> "re2._Regexp":
+        """Compile `lines`, `removed` or `statement`."""
+        return re2.compile(self.lines or self.removed or with_patterns(self.statement or ""))
+
+    @cached_property
+    def spared(self) -> "re2._Regexp | None":
+        """Compile `spares`."""
+        return re2.compile(with_patterns(self.spares)) if self.spares else None
+
+    @cached_property
+    def safe_values(self) -> "re2._Regexp | None":
+        """The expression of the part that `holes` names."""
+        return re2.compile(with_patterns(_patterns()[self.holes])) if self.holes else None
+
+    @cached_property
+    def surroundings(self) -> "re2._Regexp | None":
+        """Compile `within`."""
+        return re2.compile(self.within) if self.within else None
+
+    @cached_property
+    def exception(self) -> "re2._Regexp | None":
+        """Compile `unless`."""
+        return re2.compile(self.unless) if self.unless else None
+
+    @cached_property
+    def companion(self) -> "re2._Regexp | None":
+        """Compile `beside`."""
+        return re2.compile(self.beside) if self.beside else None
+
+    def looks_at(self, path: str, part: Role) -> bool:
+        """Return whether the rule is for files of this path and role."""
+        is_meant = not self.paths or first_match(self.paths, clean_path(path).lower())
+        return is_meant and (not self.roles or part in self.roles)
+
+    def may_match(self, text: str) -> bool:
+        """Return whether the text holds one of the words that the rule needs."""
+        for needle in self.needles:  # a generator took a tenth of a whole review
+            if needle in text:
+                return True
+        return not self.needles
+
+
+class RuleFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One file of rules; `languages` and `type` hold for its rules that name none."""
+
+    languages: tuple[Language, ...]
+    rules: tuple[Rule, ...]
+    type: FlagType = "security"
+
+
+@cache
+def rules() -> tuple[Rule, ...]:
+    """Read every rule of every file. Raises msgspec.ValidationError for a file that breaks the form."""
+    return tuple(rule for name in _names() if name not in (SHARED, PATTERNS) for rule in _read(name))
+
+
+@cache
+def rules_for(language: Language) -> tuple[Rule, ...]:
+    """Return the rules of one language; those on the syntax tree only where there is a grammar."""
+    return tuple(rule for rule in rules() if language in rule.languages and (rule.rule is None or language in GRAMMARS))
+
+
+@cache
+def _needles() -> tuple[Any, tuple[str, ...]]:
+    """Return the needles of all rules on trees and statements as one set, and the ids of the rules in its order."""
+    options = re2.Options()
+    options.max_mem = 64 << 20  # bytes; what a text makes of the set is kept, and is begun anew when it is full
+    found = re2.Set.SearchSet(options)
+    named = [rule for rule in rules() if rule.statement is not None or rule.rule is not None]
+    for rule in named:
+        found.Add("|".join(map(re2.escape, rule.needles)))
+    found.Compile()
+    return found, tuple(rule.id for rule in named)
+
+
+def may_read(text: str) -> set[str]:
+    """Return the ids of the rules on trees and statements of which a needle stands in a text, or which need none.
+
+    One pass for all rules: asked one by one they took a third of a review.
+    """
+    found, ids = _needles()
+    return {ids[place] for place in found.Match(text) or ()}
+
+
+@cache
+def shared_parts() -> dict[str, dict[str, Any]]:
+    """Read the parts that rules name with `matches`, by language."""
+    return _decode(SHARED, dict[str, dict[str, Any]])
+
+
+def with_patterns(expression: str) -> str:
+    """Return an expression with the parts that it names in braces; those may name others."""
+    while (named := _NAMED.search(expression)) is not None:
+        expression = f"{expression[: named.start()]}(?:{_patterns()[named[1]]}){expression[named.end() :]}"
+    return expression
+
+
+@cache
+def visitor_values() -> "re2._Regexp":
+    """Compile the expression that matches a visitor's input in any language."""
+    return re2.compile(f"({with_patterns(_patterns()['visitor'])})")
+
+
+@cache
+def cleaning() -> "re2._Regexp":
+    """The expression of calls that make a value safe for some place, in any language."""
+    return re2.compile(with_patterns(_patterns()["cleaned"]))
+
+
+@cache
+def hiding() -> "re2._Regexp":
+    """The expression of calls that decode what is written in an unreadable form, in any language."""
+    return re2.compile(with_patterns(_patterns()["decoded"]))
+
+
+@cache
+def _patterns() -> dict[str, str]:
+    return _decode(PATTERNS, dict[str, str])
+
+
+def _names() -> list[str]:
+    return sorted(file.name for file in FOLDER.glob("*.yml"))
+
+
+def _read(name: str) -> list[Rule]:
+    file = _decode(name, RuleFile)
+    given = [(rule, rule.languages or file.languages, rule.type or file.type) for rule in file.rules]
+    return [msgspec.structs.replace(rule, languages=languages, type=kind) for rule, languages, kind in given]
+
+
+def _decode(name: str, kind: Any) -> Any:
+    import msgspec.yaml  # its parser takes 20 ms to import, which only a review has to pay
+
+    return msgspec.yaml.decode((FOLDER / name).read_bytes(), type=kind)
+
+
+_PIECE = re.compile(r"\\.|.", re.DOTALL)
+_WITHIN = {r"\w": "0-9A-Za-z_", r"\d": "0-9", r"\s": r" \t\r\n\f"}  # between brackets
+_OUTSIDE = {**{name: f"[{inner}]" for name, inner in _WITHIN.items()}, r"\S": r"[^ \t\r\n\f]", r"\b": r"(?-u:\b)"}
+
+
+@cache
+def tree_rules(language: Language) -> dict[str, Any]:
+    """Return the configuration of ast-grep for each rule of a language, by the rule's id."""
+    shared = {name: in_ascii(part) for name, part in shared_parts().get(language, {}).items()}
+    return {
+        rule.id: {
+            "rule": in_ascii(rule.rule),
+            "constraints": in_ascii(rule.constraints),
+            "utils": {name: shared[name] for name in named_parts(rule.rule)},
+        }
+        for rule in rules_for(language)
+        if rule.rule is not None
+    }
+
+
+def named_parts(part: Any) -> set[str]:
+    """Return the shared parts that a rule names; those name no others."""
+    if isinstance(part, list):
+        return {name for one in part for name in named_parts(one)}
+    if not isinstance(part, dict):
+        return set()
+    own = {part["matches"]} if "matches" in part else set()
+    return own.union(*(named_parts(one) for one in part.values()))
+
+
+def in_ascii(part: Any) -> Any:
+    """Return the rule with the classes of its expressions written out in ASCII."""
+    if isinstance(part, list):
+        return [in_ascii(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    return {name: _ascii_classes(one) if name == "regex" else in_ascii(one) for name, one in part.items()}
+
+
+def _ascii_classes(expression: str) -> str:
+    pieces, inside = [], False
+    for piece in _PIECE.findall(expression):
+        inside = piece == "[" or (inside and piece != "]")
+        pieces.append((_WITHIN if inside else _OUTSIDE).get(piece, piece))
+    return "".join(pieces)

@@ -1,0 +1,193 @@
+"""Changes to files that run before a person reads them: CI, build, release, install hooks, dependencies, binaries."""
+
+from collections.abc import Iterator
+from functools import cache
+
+import re2
+
+from scoring.diff.change import Change, FileChange, Line
+from scoring.diff.globs import PatternProblem, matching_pattern
+from scoring.diff.paths import Kind, kinds_of, never_fast, role
+from scoring.scanners._finding_helpers import cut, quoted, worst_first
+from scoring.scanners._rules import with_patterns
+from scoring.scanners.submission import Submission
+from scoring.types import Finding, Severity
+
+SCANNER = "build_paths"
+LINE_LENGTH = 4_000  # characters of a line that are looked at
+FILES_TOLD = 20  # findings of one kind: the next says how many more there are
+
+TOLD: dict[Kind, tuple[Severity, str]] = {
+    "ci": (Severity.LOW, "What the CI server runs, with the rights of the project, is changed."),
+    "release": (Severity.LOW, "How releases are made or deployed is changed."),
+    "install_hook": (
+        Severity.MED,
+        "The change touches a file that runs automatically when somebody installs or tests.",
+    ),
+    "build": (Severity.LOW, "How the project is built is changed."),
+    "dependencies": (Severity.LOW, "What the project depends on is changed."),
+    "binary": (Severity.MED, "A file is changed that nobody can read as text."),
+    "submodule": (Severity.MED, "The commit of another repository that is checked out here is changed."),
+    "symlink": (Severity.MED, "A link to another path is added or changed."),
+    "executable": (Severity.LOW, "A file is made executable."),
+}
+# Files of an install-hook path that are changed in daily work and do not run outside of tests or editors.
+EVERYDAY_HOOKS = ("conftest.py", ".pre-commit-config.yaml", ".gitattributes", ".vscode/", ".devcontainer/", "*.md")
+PROGRAMS = re2.compile(
+    r"(?i)\.(exe|dll|so(\.\d+)*|dylib|jar|class|pyc|pyd|wasm|node|apk|deb|rpm|msi|bin|elf|whl|ko|scr)$"
+)
+PICTURES = re2.compile(r"(?i)\.(png|jpe?g|gif|webp|ico|bmp|avif|woff2?|ttf|otf|eot|mp[34]|webm|ogg|wav|pdf|psd)$")
+RIGHTS = re2.compile(
+    r"pull_request_target|workflow_run:|permissions:\s*write-all|(contents|packages|id-token|actions|deployments)"
+    r":\s*write\b|\bsecrets:\s*inherit|runs-on:.*self-hosted|persist-credentials:\s*true"
+)
+STRANGER = r"\$\{\{\s*github\.(event\.(issue|pull_request|comment|review|head_commit)\.(title|body|message)|head_ref)"
+PRIVILEGES = re2.compile(f"{RIGHTS.pattern}|{STRANGER}")
+# A stranger's text is a value and not code here: a variable of a step as in `TITLE: ${{ ... }}`, a group, a name.
+GIVEN_AS_VALUE = re2.compile(r"^\s*(-\s+)?([A-Z][A-Z0-9_]*|group|if|run-name|key)\s*:\s")
+SECRETS = re2.compile(r"\$\{\{\s*secrets\.")
+PINNED = re2.compile(r"uses:\s*[\"']?(\./|docker://\S+@sha256:|[\w./-]+@[0-9a-f]{40}\b|(actions|github)/)")
+ACTION = re2.compile(r"\buses:\s*[\"']?[\w.-]+/[\w./-]+@")
+NPM_HOOK = re2.compile(r'^\s*"(?:pre|post)?(?:install|prepare|uninstall|pack|publish)"\s*:\s*"')
+SETUP_HOOK = re2.compile(r"\bcmdclass\b|class\s+\w+\((\w+\.)*(install|develop|build_py|build_ext|egg_info|sdist)\)")
+BACKEND = re2.compile(r"^\s*(build-backend|backend-path)\s*=")
+# Nearly every project is built with one of these; a switch to one of them is not a finding.
+USUAL_BACKEND = re2.compile(
+    r"build-backend\s*=\s*[\"'](setuptools\.build_meta(:__legacy__)?|hatchling\.build|flit_core\.buildapi|poetry\.core\.masonry"
+    r"\.api|pdm\.backend|uv_build|maturin|scikit_build_core\.build|mesonpy)[\"']"
+)
+
+
+def scan(submission: Submission) -> Iterator[Finding]:
+    """Yield a finding for each file and kind, and one for each line that gives more rights; the worst first."""
+    change = submission.change
+    found = [*_limited(change), *_lines(change), *_sensitive(submission)]
+    yield from worst_first(found)
+
+
+def _limited(change: Change) -> Iterator[Finding]:
+    counts: dict[Kind, int] = {}
+    for file in change.files:
+        for kind in sorted(kinds_of(file)):
+            counts[kind] = counts.get(kind, 0) + 1
+            if counts[kind] <= FILES_TOLD:
+                yield _about(kind, file)
+    for kind, count in counts.items():
+        if count > FILES_TOLD:
+            message = f"{count - FILES_TOLD} more files of this kind ({kind}) are changed."
+            yield Finding(SCANNER, f"more-{kind}", "security", TOLD[kind][0], message)
+
+
+def _about(kind: Kind, file: FileChange) -> Finding:
+    severity, message = TOLD[kind]
+    if kind == "binary":
+        severity, message = _binary(file, severity, message)
+    if kind == "symlink" and _leaves(file):
+        severity, message = Severity.HIGH, "A link is added that leads out of the repository."
+    if kind == "install_hook" and _is_everyday(file.path):
+        severity = Severity.LOW
+    return Finding(SCANNER, kind, "security", severity, message, file=file.path)
+
+
+def _binary(file: FileChange, severity: Severity, message: str) -> tuple[Severity, str]:
+    if file.kind == "deleted" or PICTURES.search(file.path):
+        return Severity.LOW, message
+    if PROGRAMS.search(file.path) and role(file.path) != "tests":
+        return Severity.HIGH, "A compiled program or library is added or changed, which nobody can read."
+    return severity, message
+
+
+def _leaves(file: FileChange) -> bool:
+    """Return whether an added link points to an absolute path, or above the top of the repository."""
+    depth = file.path.count("/")
+    return any(
+        line.text.startswith(("/", "~")) or cut(line.text, LINE_LENGTH).split("/").count("..") > depth
+        for line in file.added()
+    )
+
+
+def _is_everyday(path: str) -> bool:
+    return matching_pattern(EVERYDAY_HOOKS, path.lower()) is not None
+
+
+def _lines(change: Change) -> Iterator[Finding]:
+    """Yield lines of such files that give rights, hide something or send secrets."""
+    for file in change.files:
+        name = file.path.rsplit("/", 1)[-1]
+        kind = never_fast(file.path)
+        if kind == "ci":
+            message = "This line gives the CI job more rights, all secrets or the text of a stranger."
+            yield from _found(file, PRIVILEGES, "ci-rights", message)
+            yield from _unpinned(file)
+            yield from _given_secrets(file)
+        elif name == "package.json":
+            yield from _found(
+                file, NPM_HOOK, "npm-hook", "This command runs on every machine that installs the package."
+            )
+        elif name == "setup.py":
+            yield from _found(
+                file, SETUP_HOOK, "setup-hook", "Code of the project's own runs while the package is installed."
+            )
+        elif name == "pyproject.toml":
+            yield from _found(
+                file, BACKEND, "build-backend", "What builds the package, and so runs at its installation, is changed."
+            )
+
+
+def _unpinned(file: FileChange) -> Iterator[Finding]:
+    for line in _matching(file, ACTION):
+        if not PINNED.search(cut(line.text, LINE_LENGTH)):
+            message = "A step of somebody else is named by a tag or branch, which its owner can move at any time."
+            yield _line_finding(file, line, "ci-step-unpinned", Severity.LOW, message)
+
+
+def _given_secrets(file: FileChange) -> Iterator[Finding]:
+    """Report secrets at low severity: honest steps use them daily. Rules on statements judge where they go."""
+    for line in _matching(file, SECRETS):
+        message = "This line gives a step of the CI job a secret of the project."
+        yield _line_finding(file, line, "ci-secret", Severity.LOW, message)
+
+
+def _found(file: FileChange, pattern: "re2._Regexp", rule: str, message: str) -> Iterator[Finding]:
+    for line in _matching(file, pattern):
+        text = cut(line.text, LINE_LENGTH)
+        if rule == "build-backend" and USUAL_BACKEND.search(text):
+            continue
+        if rule == "ci-rights" and GIVEN_AS_VALUE.search(text) and not RIGHTS.search(text):
+            continue
+        severity = Severity.LOW if rule == "npm-hook" and _usual_hook().search(text) else Severity.MED
+        yield _line_finding(file, line, rule, severity, message)
+
+
+@cache
+def _usual_hook() -> "re2._Regexp":
+    """Return whether a hook calls nothing but usual build tools by their own names, without an address."""
+    tool = r"{usual-tool}(?: [\w./=@-]+)*"
+    return re2.compile(with_patterns(rf'{NPM_HOOK.pattern}{tool}(?:\s*(?:&&|\|\||;)\s*{tool})*"'))
+
+
+def _matching(file: FileChange, pattern: "re2._Regexp") -> list[Line]:
+    return [line for line in file.added() if pattern.search(cut(line.text, LINE_LENGTH))][:FILES_TOLD]
+
+
+def _line_finding(file: FileChange, line: Line, rule: str, severity: Severity, message: str) -> Finding:
+    return Finding(SCANNER, rule, "security", severity, message, file=file.path, line=line.new, quote=quoted(line.text))
+
+
+def _sensitive(submission: Submission) -> Iterator[Finding]:
+    """Yield files in paths that the maintainers named; a list that cannot be read is a finding, never ignored."""
+    patterns = submission.knowledge.sensitive_paths
+    if not patterns:
+        return
+    try:
+        named = [file for file in submission.change.files if _is_named(patterns, file)]
+    except PatternProblem as problem:
+        yield Finding(SCANNER, "sensitive-paths-unreadable", "other", Severity.MED, f"Sensitive paths: {problem}.")
+        return
+    for file in named[:FILES_TOLD]:
+        message = "A path is changed that the maintainers of this repository call sensitive."
+        yield Finding(SCANNER, "sensitive-path", "security", Severity.MED, message, file=file.path)
+
+
+def _is_named(patterns: tuple[str, ...], file: FileChange) -> bool:
+    return any(matching_pattern(patterns, path) for path in {file.path, file.old_path})

@@ -1,0 +1,253 @@
+"""Constructs that run, open, weaken or hide something: the rules in rules/, played on added and removed lines."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import dropwhile, takewhile
+
+from scoring.diff.budget import BudgetSpent, spend
+from scoring.diff.change import Change, FileChange, Hunk, Line
+from scoring.diff.paths import Role, role
+from scoring.scanners._finding_helpers import cut, lowered, quoted, worst_first
+from scoring.scanners._notebooks import read_as
+from scoring.scanners._rules import Rule, may_read, rules_for
+from scoring.scanners._text import (
+    CONTINUED,
+    Language,
+    cleaned,
+    continued,
+    fragment_of,
+    is_comment,
+    is_too_deep,
+    told_elsewhere,
+)
+from scoring.scanners._tree_matches import tree_matches
+from scoring.scanners.submission import Submission
+from scoring.scanners.whole_files import NewSide
+from scoring.types import Finding, Severity
+
+SCANNER = "dangerous"
+LINE_LENGTH = 20_000  # characters of a line that expressions are played on
+PARSED_CHARACTERS = 3_000_000  # of one change: about 1.5 s; the parser is given no more
+FRAGMENT_CHARACTERS = 1_000_000
+PLAYS = 3_000  # of a rule on a parsed hunk, of one change: .2 ms each; 20,000 lines of real changes take 600
+SUCCESSORS = 30  # added lines that may take the place of a removed one
+ALIKE, MOST = 0.5, 3  # share of the words of the shorter line that stand in both; lines of fewer words count as so many
+_WORD = re.compile(r"\w+")
+ONCE = 20  # findings of one rule in one file: more say the same
+
+
+@dataclass
+class _Reading:
+    """A change while it is read: how much may still be parsed, and which lines no rule saw."""
+
+    change: Change
+    left: int = PARSED_CHARACTERS
+    plays: int = PLAYS
+    unread: dict[str, Line] = field(default_factory=dict)  # path: the first line that no rule saw
+    added: str | None = None
+
+    def added_text(self) -> str:
+        """Return all that the change adds but comments, which tells whether a safeguard only moved."""
+        if self.added is None:
+            lines = (cut(line.text, LINE_LENGTH) for file in self.change.files for line in file.added())
+            self.added = "\n".join(line for line in lines if not is_comment(line))
+        return self.added
+
+
+def scan(submission: Submission) -> Iterator[Finding]:
+    """Findings on added lines, and on removed ones where a safeguard goes; the worst first, in bounded time.
+
+    What runs, fetches or sends something weighs the same in tests, documentation, generated and vendored files, since
+    builds run those; the rest one step less. What is too long or too deep for the rules is a finding of its own.
+    """
+    reading = _Reading(submission.change)
+    yield from worst_first(_found(reading, submission))
+
+
+def _found(reading: _Reading, submission: Submission) -> Iterator[Finding]:
+    for file, whole in submission.files():
+        spend()
+        yield from _scan_file(reading, file, whole)
+    yield from _unread(reading)
+
+
+def _scan_file(reading: _Reading, file: FileChange, whole: NewSide | None) -> Iterator[Finding]:
+    for told, language in read_as(file) if file.hunks else ():
+        yield from _scan_as(reading, told, whole if told is file else None, language)
+
+
+def _scan_as(reading: _Reading, file: FileChange, whole: NewSide | None, language: Language) -> Iterator[Finding]:
+    part = role(file.path)
+    rules = [rule for rule in rules_for(language) if rule.looks_at(file.path, part)]
+    seen: dict[str, set[int]] = {}
+    for rule, line in _least(_matches(reading, file, whole, rules, language)):
+        severity = rule.severity if part == "code" or rule.weighs_everywhere else lowered(rule.severity)
+        number = line.new or line.old or 0
+        lines = seen.setdefault(rule.id, set())
+        if severity and number not in lines and len(lines) < ONCE:
+            lines.add(number)
+            yield _finding(rule, severity, file, line)
+
+
+def _least(matches: Iterator[tuple[Rule, Line]]) -> Iterator[tuple[Rule, Line]]:
+    """Leave out matches of rules on statements at lines where another rule reports the same severity, or high."""
+    general: list[tuple[Rule, Line]] = []
+    told: dict[Line, set[Severity]] = {}
+    spent: BudgetSpent | None = None
+    try:
+        for rule, line in matches:
+            if rule.statement is None:
+                told.setdefault(line, set()).add(rule.severity)
+                yield rule, line
+            else:
+                general.append((rule, line))
+    except BudgetSpent as reason:
+        spent = reason
+    yield from (one for one in general if told.get(one[1], set()).isdisjoint({Severity.HIGH, one[0].severity}))
+    if spent is not None:
+        raise spent
+
+
+def _matches(
+    reading: _Reading, file: FileChange, whole: NewSide | None, rules: list[Rule], language: Language
+) -> Iterator[tuple[Rule, Line]]:
+    tree = [rule for rule in rules if rule.rule is not None or rule.statement is not None]
+    is_whole = whole is not None and _fits(reading, cleaned(whole), tree)
+    if whole is not None and is_whole and any(file.added()):
+        yield from _tree_matches(reading, cleaned(whole), tree, language)
+    for hunk in file.hunks:
+        spend()
+        if not is_whole:
+            yield from _hunk_matches(reading, file, hunk, tree, language)
+        yield from _text_matches(reading, file, hunk, rules, language)
+
+
+def _hunk_matches(
+    reading: _Reading, file: FileChange, hunk: Hunk, rules: list[Rule], language: Language
+) -> Iterator[tuple[Rule, Line]]:
+    """Play rules on the syntax tree of one hunk; one that is too much for them is noted as unread."""
+    if all(line.mark != "+" for line in hunk.lines):
+        return
+    side = fragment_of(hunk, language, told_elsewhere(file.hunks, hunk) if len(file.hunks) > 1 else ())
+    if _fits(reading, side, rules):
+        yield from _tree_matches(reading, side, rules, language)
+    elif rules:
+        reading.unread.setdefault(file.path, next(line for line in hunk.lines if line.mark == "+"))
+
+
+def _fits(reading: _Reading, side: NewSide, rules: list[Rule]) -> bool:
+    """Return whether what may still be parsed of the change has room for this text."""
+    size = len(side.text)
+    is_small = size <= min(reading.left, FRAGMENT_CHARACTERS) and _count_trees(rules) <= reading.plays
+    return is_small and not is_too_deep(side.text)
+
+
+def _tree_matches(
+    reading: _Reading, side: NewSide, rules: list[Rule], language: Language
+) -> Iterator[tuple[Rule, Line]]:
+    """Yield the matches of the rules that may match a text, each with its first added line."""
+    able = may_read(side.text)
+    able_rules = [rule for rule in rules if rule.id in able]
+    meant = rules if language == "python" else able_rules
+    if not meant:
+        return
+    reading.left -= len(side.text)
+    reading.plays -= _count_trees(able_rules)
+    yield from tree_matches(side, meant, language)
+
+
+def _count_trees(rules: list[Rule]) -> int:
+    return sum(rule.rule is not None for rule in rules)
+
+
+def _text_matches(
+    reading: _Reading, file: FileChange, hunk: Hunk, rules: list[Rule], language: Language
+) -> Iterator[tuple[Rule, Line]]:
+    """Play rules on single lines, added and removed."""
+    added, text = [line for line in hunk.lines if line.mark == "+"], _added_text(hunk)
+    whole = [*added, *continued(added)] if language in CONTINUED else added
+    for rule in rules:
+        spend()
+        if rule.lines is not None and rule.may_match(text):
+            yield from _line_matches(rule, whole, text)
+    yield from _removed_matches(reading, hunk, rules)
+    long = next((line for line in added if len(line.text) > LINE_LENGTH), None)
+    if long:
+        reading.unread.setdefault(file.path, long)
+
+
+def _added_text(hunk: Hunk) -> str:
+    return "\n".join(cut(line.text, LINE_LENGTH) for line in hunk.lines if line.mark == "+")
+
+
+def _line_matches(rule: Rule, added: list[Line], text: str) -> Iterator[tuple[Rule, Line]]:
+    if rule.exception and rule.exception.search(text):
+        return
+    if rule.companion and not rule.companion.search(text):
+        return
+    for line in added:
+        beginning = cut(line.text, LINE_LENGTH)
+        if rule.may_match(beginning) and rule.pattern.search(beginning):
+            yield rule, line
+
+
+def _removed_matches(reading: _Reading, hunk: Hunk, rules: list[Rule]) -> Iterator[tuple[Rule, Line]]:
+    """Yield the first line that each rule misses, or what takes its place, unless the change adds the like."""
+    before = ["", *(cut(line.text, LINE_LENGTH) for line in hunk.lines)]
+    removed = [(place, line) for place, line in enumerate(hunk.lines) if line.mark == "-"]
+    for rule in (rule for rule in rules if removed and rule.removed is not None):
+        spend()
+        missed = (
+            line
+            for place, line in removed
+            if rule.pattern.search(before[place + 1])
+            and (rule.companion is None or rule.companion.search(before[place]))
+        )
+        line = next(missed, None)
+        if line and not (rule.exception and rule.exception.search(reading.added_text())):
+            yield rule, _successor(hunk, line) or line
+
+
+def _successor(hunk: Hunk, gone: Line) -> Line | None:
+    """Return the added line that takes the place of a removed one: of the lines that follow its run the most alike."""
+    place = hunk.lines.index(gone)
+    after = list(dropwhile(lambda line: line.mark == "-", hunk.lines[place:]))
+    come = list(takewhile(lambda line: line.mark == "+", after))[:SUCCESSORS]
+    words = set(_WORD.findall(cut(gone.text, LINE_LENGTH)))
+    others = [set(_WORD.findall(cut(line.text, LINE_LENGTH))) for line in come]
+    alike = [len(words & other) / max(min(len(words), len(other)), MOST) for other in others]
+    best = max(alike, default=0.0)
+    return come[alike.index(best)] if best >= ALIKE else None
+
+
+def _finding(rule: Rule, severity: Severity, file: FileChange, line: Line) -> Finding:
+    is_removed = line.mark == "-"
+    return Finding(
+        SCANNER,
+        rule.id,
+        rule.type or "security",
+        severity,
+        rule.message,
+        file=file.path,
+        line=line.old if is_removed else line.new,
+        quote=quoted(line.text),
+        removed=is_removed,
+    )
+
+
+def _unread(reading: _Reading) -> Iterator[Finding]:
+    for path, line in reading.unread.items():
+        parts: dict[Role, Severity] = {"generated": Severity.LOW, "vendored": Severity.LOW, "docs": Severity.LOW}
+        severity = parts.get(role(path), Severity.MED)
+        message = "From this line on the code is too long or nested too deeply for the rules: nobody has read it yet."
+        yield Finding(
+            SCANNER,
+            "too-much-to-read",
+            "oversized",
+            severity,
+            message,
+            file=path,
+            line=line.new,
+            quote=quoted(line.text),
+        )

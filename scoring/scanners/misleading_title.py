@@ -1,0 +1,86 @@
+"""Titles that claim less than the change does: documentation, formatting, tests or a version, while code changes."""
+
+from collections.abc import Iterator
+from functools import cache
+
+import re2
+
+from scoring.diff.change import Change, FileChange
+from scoring.scanners._finding_helpers import cut, quoted
+from scoring.scanners._text import changed_code, code_files
+from scoring.scanners.submission import Submission
+from scoring.types import Finding, Severity
+
+SCANNER = "intent"
+STATEMENTS = 3  # that must change before a claim counts as wrong
+SHARE = 0.3  # of the changed lines of code files, which may otherwise be examples in a docstring
+
+# Matches a whole title: one that goes on ("… and refactor", "fix docs build") claims nothing clear.
+_SCOPE = r"(\([\w./ -]*\))?:\s"
+_DID = r"(add|fix|correct|update|improve)(e?[sd])?\s+((an?|some|more|minor|missing|the|unit|flaky|failing)\s+)*"
+CLAIMS = {
+    "documentation": (
+        rf"^docs?{_SCOPE}|^\[docs?\]",
+        rf"^{_DID}(typos?|spelling|grammar|readme(\.md)?|changelog|documentation|docstrings?)( in [\w .`/_-]+)?[.!]?$",
+        r"^typos?\b[^,;&]*$",
+    ),
+    "formatting": (
+        rf"^style{_SCOPE}|^reformat( code)?[.!]?$",
+        r"^(run|apply|fix)\s+(black|prettier|gofmt|rustfmt|ruff|isort|formatting|white ?space|indentation)[.!]?$",
+        r"\b(no functional changes?|white ?space only|no behaviou?r changes?)\b",
+    ),
+    "tests": (rf"^tests?{_SCOPE}", rf"^{_DID}tests?( for [\w .`()_-]+)?[.!]?$"),
+    "a version": (rf"^((chore|build){_SCOPE})?bump [\w@./ -]+ from v?\d\S* to v?\d\S*( in [\w/.-]+)?$",),
+}
+
+
+@cache
+def _claims() -> dict[str, "re2._Regexp"]:
+    return {claim: re2.compile(f"(?i){'|'.join(expressions)}") for claim, expressions in CLAIMS.items()}
+
+
+def scan(submission: Submission) -> Iterator[Finding]:
+    """Yield at most one finding: the title claims one thing, but statements of the project's own code change."""
+    title = cut(submission.title.strip(), 300)
+    claim = next((claim for claim, pattern in _claims().items() if pattern.search(title)), None)
+    if claim is None:
+        return
+    statements = _statements_against(claim, submission.change)
+    if statements >= STATEMENTS:
+        message = f"The title speaks of {claim} only, and {statements} statements of code change."
+        yield Finding(SCANNER, "title-claims-less", "intent_mismatch", Severity.MED, message, quote=quoted(title))
+
+
+def _statements_against(claim: str, change: Change) -> int:
+    """Count the changed statements that the claim does not cover."""
+    return sum(_changed(file, claim) for file in code_files(change))
+
+
+def _changed(file: FileChange, claim: str) -> int:
+    lines = list(changed_code(file))
+    total = sum(line.mark != " " and bool(line.text.strip()) for hunk in file.hunks for line in hunk.lines)
+    if not lines or len(lines) < SHARE * total:
+        return 0
+    if claim == "formatting":
+        return _rewritten(file)
+    return len(lines)
+
+
+def _rewritten(file: FileChange) -> int:
+    """Count the statements on one side only, ignoring white space, quotes, commas and brackets."""
+    gone = {_bare(line.text) for line in changed_code(file) if line.mark == "-"}
+    come = {_bare(line.text) for line in changed_code(file) if line.mark == "+"}
+    # A line that was broken into several is found as part of the whole.
+    before, after = (
+        "".join(_bare(line.text) for line in file.removed()),
+        "".join(_bare(line.text) for line in file.added()),
+    )
+    if before == after or (len(before) == len(after) and sorted(before) == sorted(after)):
+        return 0
+    return len(
+        {line for line in come - gone if line not in before} | {line for line in gone - come if line not in after}
+    )
+
+
+def _bare(text: str) -> str:
+    return "".join(sign for sign in text[:2_000] if sign.isalnum() or sign in "_+-*/%<>=!&|^~.")

@@ -1,0 +1,263 @@
+"""Text that speaks to the reviewer: orders, flattery, threats, invented verdicts and invented ends of the data.
+
+In code nobody has a reason to speak to a reviewer; in a description people do, to other people. So one phrase alone
+proves little: a finding is several near each other, and weighs by where they stand. What reads as a report about such
+attacks (the phrases beside words like "attack" or "detects") is kept at `med`.
+
+Beside the list stands a classifier of prose (_prose.py), for phrasings and languages that the list does not know.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import re2
+
+from scoring.scanners._normalise import Carrier, Folded, Source, folded, shown
+from scoring.scanners._prose import WINDOW, shipped_model, suspects
+from scoring.scanners._reviewer_phrases import concept
+from scoring.scanners.submission import Submission
+from scoring.types import QUOTE_LENGTH, Finding, Severity
+
+SCANNER = "addressed"
+NEAR = 260  # bytes between two phrases that belong together: about 40 English words, 80 Chinese characters
+SENTENCE = 120  # the same for common words, which two sentences often hold by chance
+HITS = 5_000  # of one concept in one change: a text of nothing but such phrases needs no more to be found
+
+Span = tuple[int, int]
+_HIGH: dict[Carrier, Severity | None] = dict.fromkeys(("code", "docs", "name", "talk"), Severity.HIGH)
+_SPOKEN: dict[Carrier, Severity | None] = {**_HIGH, "docs": Severity.LOW, "talk": Severity.LOW}
+_SIGN: dict[Carrier, Severity | None] = dict.fromkeys(("code", "docs", "name", "talk"), Severity.LOW)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Kinds of phrase that make an attempt together: the first, and each of the others near it."""
+
+    rule: str
+    phrases: tuple[str, ...]
+    weighs: dict[Carrier, Severity | None]
+    what: str
+    mentionable: bool = True
+    near: int = NEAR
+
+
+_HAILED: dict[Carrier, Severity | None] = dict.fromkeys(("code", "docs", "name", "talk"), Severity.MED)
+_MACHINE = "speaks to an automated reviewer and tells it what to find"
+_ATTEMPTS = (
+    Attempt("own-verdict", ("schema",), _HIGH, "states the answer that the review has to give", mentionable=False),
+    Attempt("override", ("override",), _HIGH, "tells its reader to disregard the instructions that it works under"),
+    Attempt("extraction", ("extraction",), _HIGH, "asks its reader for the instructions that it works under"),
+    Attempt("machine-order", ("machine", "verdict"), _HIGH, _MACHINE),
+    Attempt(
+        "machine-waiver", ("machine", "waiver"), _HIGH, "tells an automated reviewer that there is nothing to review"
+    ),
+    Attempt("machine-claim", ("machine", "approved"), _HIGH, "claims an approval towards an automated reviewer"),
+    Attempt("machine-pressure", ("machine", "pressure"), _HIGH, "flatters or threatens an automated reviewer"),
+    Attempt("machine-answer", ("machine", "answer"), _HIGH, "puts an answer into the mouth of an automated reviewer"),
+    Attempt(
+        "machine-result", ("machine", "result"), _SPOKEN, "reports to an automated reviewer what it is to have found"
+    ),
+    Attempt("machine-urged", ("machine", "urge", "outcome"), _SPOKEN, _MACHINE, near=SENTENCE),
+    Attempt("machine-greeted", ("greeting", "urge", "outcome"), _HIGH, _MACHINE),
+    Attempt("authority", ("authority", "verdict"), _HIGH, "speaks as if it came from those who run the review"),
+    Attempt("authority", ("authority", "waiver"), _HIGH, "speaks as if it came from those who run the review"),
+    Attempt("authority", ("authority", "approved"), _HIGH, "speaks as if it came from those who run the review"),
+    Attempt("authority", ("authority", "persona"), _HIGH, "speaks as if it came from those who run the review"),
+    Attempt("role", ("role", "verdict"), _HIGH, "imitates the turn of a conversation and gives an order in it"),
+    Attempt("role", ("role", "waiver"), _HIGH, "imitates the turn of a conversation and waives the review in it"),
+    Attempt("role", ("role", "result"), _HIGH, "imitates the turn of a conversation and invents a result in it"),
+    Attempt("role", ("role", "answer"), _HIGH, "imitates the turn of a conversation and answers in it"),
+    Attempt("role", ("role", "persona"), _HIGH, "imitates the turn of a conversation and assigns a role in it"),
+    Attempt("role", ("role", "approved"), _HIGH, "imitates the turn of a conversation and claims an approval in it"),
+    Attempt("role", ("token", "verdict"), _HIGH, "uses a language model's control token beside an order"),
+    Attempt("role", ("token", "persona"), _HIGH, "uses a language model's control token beside a role"),
+    Attempt("role", ("token", "result"), _HIGH, "uses a language model's control token beside a result"),
+    Attempt("fence", ("fence", "verdict"), _HIGH, "imitates the end of the data and gives an order behind it"),
+    Attempt("fence", ("fence", "role"), _HIGH, "imitates the end of the data and the start of a conversation"),
+    Attempt("fence", ("fence", "persona"), _HIGH, "imitates the end of the data and assigns a role behind it"),
+    Attempt("fence", ("fence", "result"), _HIGH, "imitates the end of the data and invents a result behind it"),
+    Attempt("fence", ("fence", "answer"), _HIGH, "imitates the end of the data and answers behind it"),
+    Attempt("fence", ("fence", "waiver"), _HIGH, "imitates the end of the data and waives the review behind it"),
+    Attempt("persona", ("persona", "verdict"), _HIGH, "assigns a role to its reader and tells it what to find"),
+    Attempt("pressure", ("pressure", "verdict"), _SPOKEN, "flatters or threatens its reviewer"),
+    Attempt("reviewer-order", ("reviewer", "verdict"), _SPOKEN, "speaks to a reviewer and says what to find"),
+    Attempt(
+        "reviewer-waiver",
+        ("reviewer", "waiver"),
+        _SPOKEN,
+        "speaks to a reviewer and says that there is nothing to review",
+    ),
+    Attempt("reviewer-claim", ("reviewer", "approved"), _SPOKEN, "claims an approval towards a reviewer"),
+    Attempt("claim", ("approved", "waiver"), _SPOKEN, "claims an approval and that no review is needed"),
+    Attempt(
+        "invented-result", ("result", "verdict"), _SPOKEN, "reports the result of a tool and says what to conclude"
+    ),
+    Attempt("invented-result", ("answer", "verdict"), _SPOKEN, "writes down an answer and says that it is to be given"),
+    Attempt("machine-hailed", ("hail",), _HAILED, "is addressed to an automated reviewer"),
+    Attempt("control-token", ("token",), _SIGN, "holds a control token of a language model"),
+)
+# Findings of the classifier alone. It does not understand what it reads, so prose for people weighs less.
+_ALIKE = Attempt("reads-like-an-order", (), _HIGH, "reads like words to an automated reviewer")
+# Scores of such a finding, and of a possible one: of 1,200 real diffs 15 reach one of these, 22 at -.5. People
+# write much to each other in documentation, and a statement without words holds names that read like an order by chance
+# (`receive: Receive, send: Send`).
+SURE, LIKELY, LIKELY_IN_PROSE, LIKELY_IN_STATEMENTS = 2.0, -0.15, 1.0, 2.0
+_STATEMENT = re.compile(r"[={};]|\w\(")
+# Where one of these words stands among every RUN of a text it is English, and whoever speaks to a reviewer in English
+# names what is read, done or concluded; imperatives of docstrings and comments do not. Words that other languages have
+# too (an, in, is) are not among them. Of 2,000 real diffs that leaves 19 of 26 flagged.
+_ENGLISH = frozenset(
+    b"the of and to this that for if it you your not are with have has was or by from at be which when will can".split()
+)
+_PLAIN_WORD = re.compile(rb"[a-z']+")
+RUN = 8  # words
+_REVIEWED = re2.compile(
+    rb"\b(?:re-?view|approv|assistant|ai\b|llm|gpt|claude|copilot|language model|models?\b|agents?\b|(?:ro)?bots?\b|"
+    rb"scann|screen|analy[sz]|assess|examin|grad(?:er|ing)|verdict|risk|scor|rat(?:e|ing|ed)\b|audit|flag|finding|"
+    rb"harmless|(?:un)?safe|benign|clean|malicious|ignor|disregard|forget|instruct|prompt|classif|categori|secur|trust|"
+    rb"vulnerab|inspect|evaluat|judg|reader|automated|concern|objection|suspicio|threat|danger|alarm|merge|verified|"
+    rb"checker|conclu|recommend|triage|lgtm|sign(?:ed)?[ -]off|diff\b|patch|pull request|change|vett|lenien|nothing|"
+    rb"look(?:ed)? (?:at|over)|everything|through\b|blessed|goodwill|penali|move along|carry on|from here on|"
+    rb"no further|you (?:play|are))"
+)
+_COMMENT = re.compile(r"(?:^|\s)(?:#|//|/\*|\*|;|%|<!--|<\w|\"\"\"|''')|^\s*--")
+_QUOTED = re.compile(r"[\"'`]([^\"'`]*+)[\"'`]")
+_HOLE = re.compile(r"[$#]?\{[^{}]*\}")  # of a text; what stands in it is no prose
+_WORD = re.compile(r"[^\W\d_]{2,}")
+SENTENCE_WORDS = 4  # of a text in quotes that may be a sentence
+
+
+def scan(submission: Submission) -> Iterator[Finding]:
+    """Yield the strongest attempt of each line, in the order of the change and then of the talk beside it."""
+    text = folded(submission)
+    found = _Phrases(text)
+    strongest: dict[int, tuple[Severity, Attempt]] = {}
+    for attempt in _ATTEMPTS:
+        for span in found.attempts(attempt):
+            line = text.index(span[0])
+            severity = attempt.weighs[text.sources[line].carrier]
+            if severity is Severity.HIGH and attempt.mentionable and found.is_mention(span):
+                severity = Severity.MED
+            if severity is not None and (line not in strongest or _weight(severity) > _weight(strongest[line][0])):
+                strongest[line] = severity, attempt
+    for line, severity in _alike(text):
+        if line not in strongest or _weight(severity) > _weight(strongest[line][0]):
+            strongest[line] = Severity.MED if _is_reported(found, text, line) else severity, _ALIKE
+    for line in sorted(strongest):
+        yield _finding(text.sources[line], *strongest[line])
+
+
+def _alike(text: Folded) -> Iterator[tuple[int, Severity]]:
+    """Yield the sources that the classifier takes for words to a reviewer."""
+    for line, score in suspects(text, shipped_model()):
+        source = text.sources[line]
+        in_prose = source.carrier == "docs"
+        in_statement = not in_prose and _is_statement(source)
+        likely = LIKELY_IN_PROSE if in_prose else LIKELY_IN_STATEMENTS if in_statement else LIKELY
+        if score >= likely and not _is_plain_english(text, line):
+            yield line, Severity.HIGH if score >= SURE and not in_prose and not in_statement else Severity.MED
+
+
+def _is_plain_english(text: Folded, line: int) -> bool:
+    """Return whether the lines that were read together, statements left out, are English and name no review."""
+    ends = [*text.starts, len(text.text)]
+    read: list[bytes] = []
+    for place in range(line, min(line + WINDOW, len(text.sources))):
+        part, end, _ = text.text[ends[place] : ends[place + 1]].partition(b"\n")
+        if not part.isascii() or _REVIEWED.search(part):
+            return False
+        read += [] if _is_statement(text.sources[place]) else _PLAIN_WORD.findall(part)
+        if end:
+            break
+    told = [place for place, word in enumerate(read) if word in _ENGLISH]
+    runs = pairwise([-1, *told, len(read)])
+    return len(told) > 1 and all(last - first <= RUN for first, last in runs)
+
+
+def _is_statement(source: Source) -> bool:
+    """Return whether a line of code does something and has neither a comment nor a text of some words."""
+    text = _HOLE.sub("", source.text[:2_000])
+    if source.carrier != "code" or _STATEMENT.search(source.text[:2_000]) is None or _COMMENT.search(text):
+        return False
+    return all(len(_WORD.findall(quoted)) < SENTENCE_WORDS for quoted in _QUOTED.findall(text))
+
+
+def _is_reported(found: "_Phrases", text: Folded, line: int) -> bool:
+    start = text.starts[line]
+    return found.is_mention((start, start + len(text.sources[line].text)))
+
+
+def _weight(severity: Severity) -> int:
+    return (Severity.LOW, Severity.MED, Severity.HIGH).index(severity)
+
+
+class _Phrases:
+    """The places of each kind of phrase in a folded text, looked up when an attempt first asks for them."""
+
+    def __init__(self, text: Folded) -> None:
+        self._text = text.text
+        self._ascii = text.text.isascii()
+        self._spans: dict[str, list[Span]] = {}
+
+    def spans(self, name: str) -> list[Span]:
+        """Return every place of one kind, in order."""
+        if name not in self._spans:
+            self._spans[name] = list(self._find(name))
+        return self._spans[name]
+
+    def _find(self, name: str) -> Iterator[Span]:
+        for number, match in enumerate(concept(name, self._ascii).finditer(self._text)):
+            if number == HITS:
+                return
+            if name != "verdict" or not _is_negated(self._text, match.start()):
+                yield match.span()
+
+    def attempts(self, attempt: Attempt) -> Iterator[Span]:
+        """Yield the spans from the earliest phrase to the latest, where all stand near the first."""
+        for first in self.spans(attempt.phrases[0]):
+            spans = [first, *(self._near(first, name, attempt.near) for name in attempt.phrases[1:])]
+            if all(spans):
+                yield min(span[0] for span in spans if span), max(span[1] for span in spans if span)
+
+    def is_mention(self, span: Span) -> bool:
+        """Return whether words of a report about such attacks stand beside the span."""
+        return self._near(span, "mention", SENTENCE) is not None
+
+    def _near(self, span: Span, name: str, distance: int) -> Span | None:
+        """Return the first phrase of this kind in the same block, at most `distance` away."""
+        others = self.spans(name)
+        index = bisect_left(others, (span[0] - distance, 0))
+        while index < len(others) and others[index][0] <= span[1] + distance:
+            if self._joined(span, others[index]):
+                return others[index]
+            index += 1
+        return None
+
+    def _joined(self, one: Span, other: Span) -> bool:
+        return self._text.find(b"\n", min(one[0], other[0]), max(one[1], other[1])) < 0
+
+
+def _is_negated(text: bytes, start: int) -> bool:
+    """Return whether a "never" or "not" stands before an order, which then forbids what it names."""
+    before = text[max(start - 12, 0) : start].decode("utf-8", "ignore").rstrip(" \"'`*_:")
+    return before.endswith(
+        (" never", " not", "n't", "cannot", " nicht", " nie", " jamais", " nunca", "никогда не", "不要", "不得")
+    )
+
+
+def _finding(source: Source, severity: Severity, attempt: Attempt) -> Finding:
+    what = {"name": "The name of this file", "talk": "The text beside the change"}.get(source.carrier, "This text")
+    kept = " It may be a report about such attempts." if severity is Severity.MED else ""
+    return Finding(
+        scanner=SCANNER,
+        rule=attempt.rule,
+        type="security",
+        severity=severity,
+        explanation=f"{what} {attempt.what}.{kept}",
+        file=source.file.path if source.file else None,
+        line=source.line.new if source.line else None,
+        quote=shown(source.text)[:QUOTE_LENGTH],
+    )

@@ -1,0 +1,47 @@
+"""New dependencies whose names look like widely known ones."""
+
+from collections.abc import Iterator
+
+from scoring.packages.compare import Comparison, comparisons
+from scoring.packages.entry import Entry
+from scoring.packages.typosquats import Imitation, imitation, known_names
+from scoring.scanners._wording import number_of, quoted, shown
+from scoring.scanners.submission import Submission
+from scoring.types import Finding, Severity
+
+SCANNER = "typosquats"
+_HOW = {
+    "spelling": "is spelled nearly like",
+    "separators": "differs only in its separators from",
+    "lookalike": "looks like",
+    "order": "has the words in another order of",
+    "scope": "has nearly the owner of",
+    "affix": "reads like an edition of",
+    "compound": "has a misspelling in it of",
+}
+_SURE = ("lookalike", "separators", "scope")
+
+
+def scan(submission: Submission) -> Iterator[Finding]:
+    """Yield a finding for each new name that imitates a known one, in manifests and lock files."""
+    for comparison in comparisons(submission.change):
+        known = known_names(comparison.format.ecosystem, submission.knowledge.popular)
+        for entry in comparison.new():
+            if entry.source != "path" and (found := imitation(entry.name, known)):
+                yield _finding(comparison, entry, found)
+
+
+def _finding(comparison: Comparison, entry: Entry, found: Imitation) -> Finding:
+    is_sure = found.kind in _SURE or (found.kind == "spelling" and found.edits == 1)
+    severity = Severity.HIGH if is_sure else Severity.MED
+    names = f"{shown(entry.name)} is new and {_HOW[found.kind]} {found.of}"
+    return Finding(
+        scanner=SCANNER,
+        rule=found.kind,
+        type="security",
+        severity=severity,
+        explanation=f"{names}: see that it is the package that was meant.",
+        file=comparison.file.path,
+        line=number_of(entry.line),
+        quote=quoted(entry.line),
+    )

@@ -1,0 +1,86 @@
+"""Files as they will be: the text at the base with the hunks applied, and the way back to the change's lines. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from scoring.diff.change import Change, FileChange, Hunk, Line
+
+# Bytes of all new sides together, of those whose file was known before: 400 parts of one file of 1 MB would be 400 MB.
+SIDES_BYTES = 20_000_000
+ROW_BYTES = 8  # that a row takes beside its text
+SHIFT = 100  # lines by which a hunk may have moved since the patch was made
+
+
+@dataclass(frozen=True, slots=True)
+class NewSide:
+    """The new side of a file or of a hunk. `lines` gives for each row of `text` the line of the change, else None."""
+
+    text: str
+    lines: tuple[Line | None, ...]
+
+    def added(self, first: int, last: int) -> Line | None:
+        """Return the first added line among the rows `first` to `last` (both included, from 0)."""
+        rows = self.lines[first : last + 1]
+        return next((line for line in rows if line is not None and line.mark == "+"), None)
+
+
+def whole_files(change: Change, base: Mapping[str, str]) -> tuple[NewSide | None, ...]:
+    """Return the new side of each file of the change, in order; None where it is not known.
+
+    `base` maps paths to texts before the change. A file that the change adds is known without it. Parts of a series
+    build on each other. A part whose context does not match is None, as are later parts of the same file, and parts
+    that would take all sides together beyond SIDES_BYTES.
+    """
+    texts: dict[str, str] = dict(base)
+    sides: list[NewSide | None] = []
+    left = SIDES_BYTES
+    for file in change.files:
+        before = "" if file.kind == "added" else texts.pop(file.old_path, None)
+        if file.kind == "copied" and before is not None:
+            texts[file.old_path] = before
+        side = _applied(before, file) if before is not None and (not before or _weight(before) <= left) else None
+        if side is not None:
+            texts[file.path] = side.text
+            left -= _weight(side.text)
+        sides.append(side)
+    return tuple(sides)
+
+
+def _weight(text: str) -> int:
+    return len(text) + ROW_BYTES * text.count("\n")
+
+
+def _applied(before: str, file: FileChange) -> NewSide | None:
+    if file.kind == "deleted" or file.binary or not file.hunks:
+        return None
+    old = before.removesuffix("\n").split("\n") if before else []
+    rows: list[tuple[str, Line | None]] = []
+    place = shift = 0
+    for hunk in file.hunks:
+        start = _find(old, hunk, place, shift) if hunk.whole else None
+        if start is None:
+            return None
+        rows += [(text, None) for text in old[place:start]]
+        rows += [(line.text, line) for line in hunk.lines if line.mark != "-"]
+        place = start + sum(line.mark != "+" for line in hunk.lines)
+        shift = start - _promised(hunk)
+    rows += [(text, None) for text in old[place:]]
+    return NewSide("\n".join([*(text for text, _ in rows), ""]), tuple(line for _, line in rows))
+
+
+def _promised(hunk: Hunk) -> int:
+    """Return the row, from 0, at which the hunk says it begins; one without old lines names the line before it."""
+    return hunk.old_start - 1 if any(line.mark != "+" for line in hunk.lines) else hunk.old_start
+
+
+def _find(old: Sequence[str], hunk: Hunk, first: int, shift: int) -> int | None:
+    """Return the row at which the hunk's old lines stand, the nearest to where it says; None where they do not."""
+    wanted = [line.text for line in hunk.lines if line.mark != "+"]
+    meant = _promised(hunk) + shift
+    if not wanted:
+        return meant if first <= meant <= len(old) else None
+    for distance in range(SHIFT + 1):
+        for start in (meant - distance, meant + distance):
+            if first <= start and old[start : start + len(wanted)] == wanted:
+                return start
+    return None

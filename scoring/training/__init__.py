@@ -1,0 +1,1 @@
+"""Fits, promotes and backtests models; nothing that serves imports it."""

@@ -1,0 +1,85 @@
+"""The attempt to certify a threshold for a model that was just trained: which cases count, and with which score."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from datetime import datetime, timedelta
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scoring.certificates.certificate import Certificate, Label
+from scoring.certificates.issue import Floats, Settled, Terms, bad_shares, certify, counts_of, label_for
+from scoring.certificates.lane_counts import Judged
+from scoring.certificates.lane_curve import group_of
+from scoring.certificates.threshold import DEFAULT
+from scoring.certificates.threshold_queries import Kept, KeptGroup, Table, table_of
+from scoring.dataset.audit_weights import Waved
+from scoring.dataset.cases import Cases, LabelName
+from scoring.dataset.labels import clean_as_sent
+from scoring.dataset.track_record import settled_record, with_record
+from scoring.training.train import Trained
+
+
+def attempt(
+    cases: Cases,
+    trained: Mapping[str, Trained],
+    terms: Terms,
+    lane: Waved,
+    before: Mapping[str, Certificate],
+    now: datetime,
+) -> Certificate:
+    """One attempt on all settled cases with the scores that they were given at opening.
+
+    The label of `terms` is that of the model; a fast lane promises more as soon as that can be counted. Raises
+    CertificateProblem where this model had its attempt at this side this month.
+    """
+    label, counted = terms.defined, label_of(cases, terms)
+    settled = settled_cases(cases, trained, label, counted, lane, now)
+    return certify(settled, replace(terms, label=counted, definition=label), before, now)
+
+
+def lane_table(cases: Cases, trained: Mapping[str, Trained], terms: Terms, lane: Waved, now: datetime) -> Kept:
+    """The table of the pull requests that a certificate of T_HIGH counts, of the year before now."""
+    label, window = label_of(cases, terms), (now - timedelta(days=DEFAULT.window_days), now)
+    settled = settled_cases(cases, trained, terms.defined, label, lane, now)
+    which = counts_of(settled, "high", *window)
+    columns = (settled.scores, settled.bad, settled.authors, settled.opened_at, 1 / settled.odds)
+    table = table_of(Judged.of(*(column[which] for column in columns)))
+    rounded = {name: tuple(np.round(getattr(table, name), 6).tolist()) for name in Table.__dataclass_fields__}
+    everybody = counts_of(replace(settled, push_holder=np.zeros_like(settled.push_holder)), "high", *window)
+    groups = (_group(settled, which & ~settled.recorded), _group(settled, everybody))
+    return Kept("sunstead-lanes/1", terms.model, label, window, **rounded, newcomers=groups[0], everybody=groups[1])
+
+
+def _group(settled: Settled, which: NDArray[np.bool_]) -> KeptGroup:
+    return KeptGroup(**asdict(group_of(settled.scores[which], settled.bad[which], 1 / settled.odds[which])))
+
+
+def label_of(cases: Cases, terms: Terms) -> Label:
+    """By which label a threshold counts: whoever is sent to a person is promised nothing of the patch first sent."""
+    if terms.side == "low":
+        return terms.defined
+    told = (cases.as_sent >= 0) & (clean_as_sent(cases, terms.defined).clean >= 0)
+    return label_for(int(np.count_nonzero(told)), terms.defined)
+
+
+def settled_cases(
+    cases: Cases, trained: Mapping[str, Trained], definition: LabelName, counted: Label, lane: Waved, now: datetime
+) -> Settled:
+    """Every case with the P(clean) that the gate would have had at its opening; NaN for what the lane let through
+    unheard."""
+    return Settled(
+        keys=[str(key) for key in cases.keys],
+        scores=np.where(lane.unheard(cases), np.nan, _given(trained)),
+        bad=bad_shares(cases, definition, counted, lane.audited, now),
+        odds=np.array([lane.audited[key].odds if key in lane.audited else 1.0 for key in cases.keys], dtype=np.float64),
+        authors=cases.authors,
+        opened_at=cases.opened_at,
+        push_holder=cases.push_holder,
+        recorded=with_record(settled_record(cases, definition)),
+    )
+
+
+def _given(trained: Mapping[str, Trained]) -> Floats:
+    """P(clean) as the gate would have had it at opening: of a change and its author alone the lower one."""
+    return np.fmin(trained["change"].told, trained["person"].told)

@@ -1,0 +1,367 @@
+"""The backtest as one page of charts that opens without a server: drawn inline, no script, nothing fetched. Pure.
+
+Every name in it is escaped: repositories are named by strangers.
+
+The backtest as a table of plain text. Pure.
+
+What the trees of the newest quarter weigh, as shap's summary plot draws it.
+
+Their shares of each case are LightGBM's own exact Shapley values, which are shap's to 1e-9 (a test compares them).
+"""
+
+import io
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from textwrap import fill, wrap
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scoring.explain.sentences import factor_label
+from scoring.models.base import Estimator, Floats
+from scoring.models.boosted import Boosted
+from scoring.models.contributions import contributions
+from scoring.training.metrics import WIDE, Bin
+
+HEADING = f"{'':<34}{'n':>7}{'AUC':>7}{'new':>7}{'Brier':>7}{'log-loss':>10}{'ECE':>7}  95 % band"
+RULES = (
+    "Lanes by the recipe (chosen monthly at even odds, authors by their design effect alone), and below each, as "
+    "certified, by the rule of a real certificate (30 authors, a delta of 5 % spent over all monthly attempts)."
+)
+NEWCOMERS = (
+    "Newcomers beside everybody: the AUC under “new”; in a lane how many of them, and how many of these were bad."
+)
+LANES = f"{'':<34}{'lane':>6}{'share':>7}{'authors':>8}{'false':>6}{'new, bad':>9}{'really':>8}  {'95 %':<15}plug"
+ORDER_RULES = (
+    "Orders of the queue. If all waited at once: the share of all bad ones in the first tenth, how much of that tenth "
+    "is bad, the share in the first third; the bad ones in the first 10 of 30 successive arrivals. At the recorded "
+    "number of verdicts a day, days until one: the median, that of first-timers, their longest, the longest of all."
+)
+ORDERS = f"{'tenth':>7}{'bad':>7}{'third':>7}{'in 10':>7}{'median':>8}{'new':>7}{'longest':>9}{'of all':>8}"
+ORDER_NAMES = {
+    "need": "as shown",
+    "oldest": "oldest first",
+    "risk": "by content risk alone",
+    "model": "by the served model alone",
+    "random": "at random",
+    "best": "best possible",
+}
+SCOPES = {"change": "with the change", "person": "the person alone"}
+
+
+def table(found: Mapping[str, Any]) -> Iterator[str]:
+    """Lines for a terminal of 100 columns."""
+    for label, figures in found["labels"].items():
+        test = figures["test"]
+        yield f"{label}: test from {test['from'] or 'no settled case'}, served by {test['model']}"
+        yield from wrap(NEWCOMERS, 100)
+        yield HEADING
+        for scope, words in SCOPES.items():
+            part = figures if scope == "change" else figures["person"]
+            yield from _scope(part, words)
+            yield f"  {interval_words(part)}"
+        gate = figures["gate"]
+        yield _row("gate: the lower of the two", gate["test"])
+        yield _row("  newcomers", gate["newcomers"])
+        yield _row("  without push-holders", gate["without_push_holders"]["test"])
+        yield _row("    newcomers", gate["without_push_holders"]["newcomers"])
+        yield from _below(gate["splits"])
+        yield from wrap(RULES, 100)
+        yield LANES
+        for part, words in _named_lanes(figures):
+            for budget, lane in part["budgets"].items():
+                yield _lane(f"{words}, budget {float(budget):.0%}", lane)
+                yield _lane("  as certified", lane["certificate"])
+        for budget, low in gate["without_push_holders"]["t_low"].items():
+            yield _low(float(budget), low)
+        yield from wrap(ORDER_RULES, 100)
+        for part, words in ((figures, "everybody"), (figures["without_push_holders"], "no push-holders")):
+            yield f"{words:<34}{ORDERS}"
+            yield from (_order(ORDER_NAMES[name], one) for name, one in part["order"].items())
+        yield ""
+
+
+def _scope(part: Mapping[str, Any], words: str) -> Iterator[str]:
+    for name, figures in part["models"].items():
+        yield _row(f"{words}: {name}", figures)
+    yield _row("  newcomers", part["newcomers"])
+    outside = part["without_push_holders"]
+    for name, figures in outside["models"].items():
+        yield _row(f"  without push-holders: {name}", figures)
+    yield _row("    newcomers", outside["newcomers"])
+    gains = ((part["gain"], "all"), (part["gain_of_newcomers"], "newcomers"), (outside["gain"], "without push-holders"))
+    for gain, who in gains:
+        yield f"  gain over the shrunk rate, {who}: AUC {_signed(gain['auc'])} {_interval(gain['auc_ci'])}"
+
+
+def _below(splits: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """The splits in which what serves lies below the shrunk rate."""
+    for name, split in splits.items():
+        if split["log_loss"] is not None and split["log_loss"] < 0:
+            sure = "for sure" if split["worse"] else "not for sure"
+            gain = f"{_signed(split['log_loss'])} {_interval(split['log_loss_ci'])}"
+            yield f"  below the shrunk rate, {sure}: {name} ({split['n']:,}), log-loss {gain}"
+
+
+def interval_words(part: Mapping[str, Any]) -> str:
+    """How sure P(clean) was in the test of one scope, newcomers apart, as a sentence."""
+    told = part["venn_abers"]
+    return f"Venn-Abers intervals: {_width(told)}; of newcomers {_width(told['newcomers'])}."
+
+
+def _width(told: Mapping[str, Any]) -> str:
+    if told["mean"] is None:
+        return "none"
+    return f"mean width {told['mean']:.3f}, {told['wide_share']:.0%} wider than {WIDE:g}"
+
+
+def _named_lanes(figures: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
+    yield figures, "everybody"
+    yield figures["without_push_holders"], "no push-holders"
+    yield figures["gate"], "gate"
+    yield figures["gate"]["without_push_holders"], "gate, no push-holders"
+
+
+def _row(words: str, figures: Mapping[str, Any]) -> str:
+    columns = (("auc", 7), ("newcomers_auc", 7), ("brier", 7), ("log_loss", 10), ("ece", 7))
+    cells = "".join(_number(figures[name], width) for name, width in columns)
+    return f"{words:<34}{figures['n']:>7,}{cells}  {_interval(figures['ece_band'])}"
+
+
+def _lane(words: str, lane: Mapping[str, Any]) -> str:
+    share = f"{lane['lane_share']:.1%}"
+    counts = f"{lane['lane']:>6,}{share:>7}{lane['authors']:>8,}{lane['false_approvals']:>6,}"
+    newcomers = f"{lane['newcomers']:,}, {lane['newcomers_bad']:,}"
+    plain = _share(lane["plug_in_rate"]) if "plug_in_rate" in lane else ""
+    return f"{words:<34}{counts}{newcomers:>9}{_share(lane['rate']):>8}  {_shares(lane['rate_ci']):<15}{plain}"
+
+
+def _low(budget: float, low: Mapping[str, Any]) -> str:
+    return (
+        f"T_LOW, gate, no push-holders, people with a record, budget {budget:.0%}: {low['sent']:,} of {low['n']:,} "
+        f"sent to a person, {_share(low['clean_sent'])} of the clean and {_share(low['bad_sent'])} of the others"
+    )
+
+
+def _order(words: str, one: Mapping[str, Any]) -> str:
+    shares = (("tenth", 7), ("tenth_bad", 7), ("third", 7))
+    numbers = (("window", 7), ("wait", 8), ("first_timer_wait", 7), ("first_timer_longest", 9), ("longest", 8))
+    cells = "".join(f"{_share(one[name]):>{width}}" for name, width in shares)
+    return f"  {words:<32}{cells}" + "".join(
+        f"{'-' if one[name] is None else f'{one[name]:.1f}':>{width}}" for name, width in numbers
+    )
+
+
+def _number(value: float | None, width: int) -> str:
+    return f"{'-' if value is None else f'{value:.3f}':>{width}}"
+
+
+def _signed(value: float | None) -> str:
+    return "-" if value is None else f"{value:+.3f}"
+
+
+def _interval(edges: Any) -> str:
+    return "-" if edges[0] is None else f"[{edges[0]:.3f}, {edges[1]:.3f}]"
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
+
+
+def _shares(edges: Any) -> str:
+    return "-" if edges[0] is None else f"[{edges[0]:.1%}, {edges[1]:.1%}]"
+
+
+MOST_CASES = 500  # points a row: more of them hide one another
+MOST_COLUMNS = 12
+LINE = 44  # characters of a label's line
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """Of n cases and the columns `names`: `shares` of the log odds (n, columns), and the raw `values` (n, columns)."""
+
+    names: tuple[str, ...]
+    shares: Floats
+    values: Floats
+
+
+def weighed(
+    model: Estimator | None, features: Mapping[str, Floats], which: NDArray[np.bool_], seed: int
+) -> Weighed | None:
+    """The shares of at most MOST_CASES of `which` (n), drawn by the seed; None where no trees could be fitted."""
+    places = np.flatnonzero(which)
+    if not isinstance(model, Boosted) or not len(places):
+        return None
+    places = np.sort(np.random.default_rng(seed).permutation(places)[:MOST_CASES])
+    rows = {name: features[name][places] for name in model.names_}
+    found = contributions(model, rows)
+    return Weighed(found.names, found.shares, np.column_stack([rows[name] for name in found.names]))
+
+
+def summary_plot(found: Weighed) -> bytes:
+    """A PNG of shap's beeswarm: a point a case, to the right what raises P, coloured by the raw value."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")  # no window, and none is asked for
+    import shap
+    from matplotlib import pyplot as plt
+
+    labels = [fill(factor_label(name), LINE) for name in found.names]
+    told = shap.Explanation(values=found.shares, data=found.values, feature_names=labels)
+    state = np.random.get_state()  # shap spreads the points by this generator
+    np.random.seed(0)
+    figure = plt.figure(figsize=(10, 7), facecolor="white")
+    try:
+        shap.plots.beeswarm(told, max_display=MOST_COLUMNS, show=False, plot_size=None)
+        plt.xlabel("Share of the log odds of clean")
+        drawn = io.BytesIO()
+        figure.savefig(drawn, format="png", dpi=90, bbox_inches="tight", metadata={"Software": None})
+    finally:
+        plt.close(figure)
+        np.random.set_state(state)
+    return drawn.getvalue()
+
+
+SIDE, EDGE = 320, 36
+INNER = SIDE - 2 * EDGE
+COLOURS = {"beta": "#8a6d3b", "logistic": "#2a6f97", "lightgbm": "#2f7d4f", "blend": "#7b3fa0"}
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #1b1b1b }
+figure { display: inline-block; margin: 0 1.5rem 1.5rem 0; vertical-align: top }
+figcaption { max-width: 20rem } .wide figcaption { max-width: 40rem } .wide img { max-width: 100% }
+pre { overflow-x: auto; font-size: 13px } svg text { font: 11px system-ui, sans-serif }
+@media (prefers-color-scheme: dark) { body { background: #16181a; color: #e8e8e8 } svg { background: #fff } }
+"""
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
+<title>Backtest</title><style>{style}</style></head><body>
+<h1>Backtest</h1>
+<p>{cases:,} pull requests, data {data}, seed {seed}. Each was scored by a model that knew only what was known
+before its quarter began.</p>
+{parts}
+<h2>All figures</h2><pre>{table}</pre>
+</body></html>
+"""
+
+
+def page(found: Mapping[str, Any], besides: Mapping[str, Any]) -> str:
+    """The report as HTML; `found` and `besides` are what `backtest.run` returns."""
+    parts = "\n".join(
+        part for label in found["labels"] for part in _label(label, found["labels"][label], besides[label])
+    )
+    words = escape("\n".join(table(found)))
+    return PAGE.format(
+        style=STYLE, cases=found["cases"], data=escape(found["data"]), seed=found["seed"], parts=parts, table=words
+    )
+
+
+def _label(label: str, figures: Mapping[str, Any], besides: Mapping[str, Any]) -> Iterator[str]:
+    yield f"<h2>{escape(label)}</h2>"
+    for scope, words in (("change", "with the change"), ("person", "the person alone")):
+        part = besides[scope]
+        test = figures["test"] if scope == "change" else figures["person"]["test"]
+        yield f"<h3>{words}: {escape(test['model'])} serves</h3>"
+        yield "".join(f"<p>{escape(one['name'])}: {escape(one['why'])}</p>" for one in part["decision"]["trials"][1:])
+        yield "".join(f"<p>{escape(words)}</p>" for words in part["said"])
+        yield f"<p>{escape(interval_words(figures if scope == 'change' else figures['person']))}</p>"
+        yield _figure(_reliability(part["reliability"]), _calibration_words(test, part["corp"]))
+        yield _figure(_quarters(part["auc"]), "AUC of each quarter: " + _legend(part["auc"]))
+    yield _figure(_lanes(figures["without_push_holders"]["budgets"]), "What each budget really gave, no push-holders.")
+    yield _summary(besides["weighed"])
+
+
+def _summary(found: Weighed | None) -> str:
+    """shap's summary plot as an image in the page."""
+    if found is None:
+        return "<p>No trees could be fitted, so there is nothing of what they weigh.</p>"
+    words = (
+        f"What the trees of the newest quarter weigh in {len(found.shares):,} cases of the test: a point a case, to "
+        "the right what raises the chance to stay clean, red where the value is high."
+    )
+    data = b64encode(summary_plot(found)).decode()
+    image = f'<img src="data:image/png;base64,{data}" alt="{escape(words)}">'
+    return f'<figure class="wide">{image}<figcaption>{escape(words)}</figcaption></figure>'
+
+
+def _figure(drawing: str, words: str) -> str:
+    box = f'viewBox="0 0 {SIDE} {SIDE}" width="{SIDE}" height="{SIDE}" role="img"'
+    caption = escape(words)
+    return f"<figure><svg {box}><title>{caption}</title>{drawing}</svg><figcaption>{caption}</figcaption></figure>"
+
+
+def _calibration_words(test: Mapping[str, Any], corp: Any) -> str:
+    if corp is None:
+        return "No settled case to judge."
+    inside = test["ece_band"][0] is not None and test["ece"] <= test["ece_band"][1]
+    return (
+        f"Predicted against observed, with the band of perfect calibration. ECE {test['ece']:.3f}, "
+        f"{'inside' if inside else 'outside'} the band to {test['ece_band'][1]:.3f}. Brier score "
+        f"{corp.miscalibration:.4f} miscalibration - {corp.discrimination:.4f} discrimination + "
+        f"{corp.uncertainty:.4f} uncertainty."
+    )
+
+
+def _reliability(bins: Sequence[Bin]) -> str:
+    marks = [_axes(0.0, 1.0), _line([(0.0, 0.0), (1.0, 1.0)], "#999")]
+    for one in bins:
+        x, low, high = _x(one.told), _y(one.low), _y(one.high)
+        marks.append(f'<line x1="{x}" x2="{x}" y1="{low}" y2="{high}" stroke="#bbb" stroke-width="6"/>')
+        marks.append(f'<circle cx="{x}" cy="{_y(one.came)}" r="4" fill="#2a6f97"/>')
+    return "".join(marks)
+
+
+def _quarters(models: Mapping[str, Sequence[tuple[str, float]]]) -> str:
+    names = sorted({quarter for values in models.values() for quarter, _ in values})
+    places = {name: place / max(len(names) - 1, 1) for place, name in enumerate(names)}
+    marks = [_axes(0.0, 1.0)]
+    for model, values in models.items():
+        marks.append(_line([(places[quarter], value) for quarter, value in values], COLOURS.get(model, "#555")))
+    if names:
+        marks.append(f'<text x="{EDGE}" y="{SIDE - 8}">{escape(names[0])}</text>')
+        marks.append(f'<text x="{SIDE - EDGE}" y="{SIDE - 8}" text-anchor="end">{escape(names[-1])}</text>')
+    return "".join(marks)
+
+
+def _lanes(budgets: Mapping[str, Mapping[str, Any]]) -> str:
+    marks, step = [_axes(0.0, 0.3)], INNER / max(len(budgets), 1)
+    for place, (budget, lane) in enumerate(budgets.items()):
+        x = EDGE + step * (place + 0.5)
+        allowed = _y(float(budget) / 0.3)
+        marks.append(f'<line x1="{x - 40}" x2="{x + 40}" y1="{allowed}" y2="{allowed}" stroke="#b03a2e"/>')
+        marks.append(f'<text x="{x}" y="{SIDE - 8}" text-anchor="middle">budget {float(budget):.0%}</text>')
+        for name, value, shift in (("chosen", lane["rate"], -20), ("plug-in", lane["plug_in_rate"], 20)):
+            if value is not None:
+                y = _y(min(value / 0.3, 1.0))
+                marks.append(f'<circle cx="{x + shift}" cy="{y}" r="4" fill="#2a6f97"/>')
+                marks.append(f'<text x="{x + shift}" y="{y - 8}" text-anchor="middle">{name} {value:.1%}</text>')
+    return "".join(marks)
+
+
+def _legend(models: Mapping[str, Any]) -> str:
+    words = {"#8a6d3b": "brown", "#2a6f97": "blue", "#2f7d4f": "green"}
+    return ", ".join(f"{name} {words.get(COLOURS.get(name, ''), 'grey')}" for name in models)
+
+
+def _axes(low: float, high: float) -> str:
+    bottom = SIDE - EDGE
+    frame = f'<path d="M{EDGE} {EDGE}V{bottom}H{bottom}" fill="none" stroke="#555"/>'
+    ends = f'<text x="4" y="{bottom}">{low:g}</text><text x="4" y="{EDGE + 4}">{high:g}</text>'
+    return frame + ends
+
+
+def _line(points: Sequence[tuple[float, float]], colour: str) -> str:
+    joined = " ".join(f"{_x(x)},{_y(y)}" for x, y in points)
+    return f'<polyline points="{joined}" fill="none" stroke="{colour}" stroke-width="2"/>'
+
+
+def _x(share: float) -> float:
+    return round(EDGE + INNER * share, 1)
+
+
+def _y(share: float) -> float:
+    return round(SIDE - EDGE - INNER * share, 1)

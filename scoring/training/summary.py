@@ -1,0 +1,394 @@
+"""The figures of a model and of its attempt at a threshold, small enough for a page: a file beside the model.
+
+It names nobody and no pull request.
+
+Small files that a command writes and a page shows: JSON of a declared type, whole or not there.
+
+A page reads one as something that anybody may have written: bounded, typed, or not at all.
+
+The newest backtest as a page shows it: a small file that the command writes beside its report.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+
+from ingest.files import write_whole
+from ingest.json_decoding import decode_json
+from scoring.certificates.certificate import Case, Certificate, Digest, Moment, Share, ToldNeed, Unit, Weight
+from scoring.dataset.cases import LabelName
+from scoring.models.storage import ModelProblem, serving_name
+
+Shown = TypeVar("Shown", bound=msgspec.Struct)
+
+
+def keep_shown(path: Path, shown: msgspec.Struct) -> Path:
+    """Put it in the place of the one before, whole or not at all. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, msgspec.json.encode(shown, order="sorted"))
+    return path
+
+
+def read_shown(path: Path, kind: type[Shown], largest: int) -> Shown | None:
+    """What was kept there; None where there is none, or none of this type within `largest` bytes."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(largest + 1)
+        return decode_json(data if len(data) <= largest else b"", kind)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+FORM = "sunstead-figures/1"
+ENDING = ".figures.json"
+LARGEST = 256 * 1024  # bytes of a file that is read; 20 bins and 13 months need 4 KB
+STEPS = 10_000  # of a score in a certificate
+SURE = 0.025  # each end of a 95 % interval
+Words = Annotated[str, msgspec.Meta(max_length=1000)]
+Size = Annotated[int, msgspec.Meta(ge=0, le=10**12)]
+
+
+class ShownBin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One bin of a reliability curve, as `measures.Bin`."""
+
+    n: Size
+    told: Unit
+    came: Unit
+    low: Unit
+    high: Unit
+
+
+class ShownScope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What serves one scope and how it did on the judged years, scored as it would have been then.
+
+    `self_lift` is the most that anybody raised P by what they can do alone, None where the model was never tried.
+    """
+
+    model: Words
+    n: Size
+    auc: Unit | None
+    ece: Unit | None
+    ece_high: Unit | None
+    bins: Annotated[tuple[ShownBin, ...], msgspec.Meta(max_length=100)]
+    self_lift: float | None = None
+
+
+class ShownMonth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the lane would have let through of one month's pull requests, by weight; a 95 % interval of the bad share.
+
+    The interval takes each pull request for itself: with authors as clusters it would be wider.
+    """
+
+    month: Annotated[str, msgspec.Meta(pattern="^[0-9]{4}-[0-9]{2}$")]
+    n: Weight
+    bad: Weight
+    low: Unit
+    high: Unit
+
+
+class ShownShare(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How many of `n` settled pull requests were bad, by weight; a 95 % interval of that share, authors as clusters."""
+
+    n: Weight
+    bad: Weight
+    low: Unit
+    high: Unit
+
+
+class ShownLane(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One attempt at the threshold of the fast lane: what would have been let through at `threshold`.
+
+    Where nothing was certified that is the threshold that comes nearest, or None; `need` says what is missing. `low`
+    and `high` are a 95 % interval of the share of bad ones with authors as clusters. `review` and `flagged` are those
+    that score lower, on either side of T_LOW; None in a file of before they were counted.
+    """
+
+    certified: bool
+    threshold: Unit | None
+    budget: Share
+    n: Weight
+    bad: Weight
+    low: Unit
+    high: Unit
+    need: ToldNeed | None
+    made_at: Moment
+    expires_at: Moment
+    months: Annotated[tuple[ShownMonth, ...], msgspec.Meta(max_length=60)]
+    review: ShownShare | None = None
+    flagged: ShownShare | None = None
+
+
+class ShownModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The model named `model`; `lane` is None where no threshold was attempted. `t_low` says what came of the attempt
+    at T_LOW, "" where none was made."""
+
+    form: Literal["sunstead-figures/1"]
+    model: Digest
+    made_at: Moment
+    cases: Size
+    person: ShownScope
+    change: ShownScope
+    lane: ShownLane | None
+    t_low: Words = ""
+
+
+def shown_model(
+    record: Mapping[str, Any], name: str, certificate: Certificate | None, said: str = "", t_low: float = 0.0
+) -> ShownModel:
+    """The figures of the record that `model_files` makes, and of the attempts that were made with it: that at T_HIGH,
+    and what was said of that at T_LOW, which is `t_low` since.
+    """
+    person, change = (_scope(record["scopes"][scope]) for scope in ("person", "change"))
+    made_at = datetime.fromisoformat(record["made_at"])
+    lane = None if certificate is None else shown_lane(certificate, t_low)
+    return ShownModel(FORM, name, made_at, record["cases"], person, change, lane, said)
+
+
+def _scope(part: Mapping[str, Any]) -> ShownScope:
+    figures, serves = part["metrics"], part["decision"]["serves"]
+    lift = next((one["self_lift"] for one in part["decision"]["trials"] if one["name"] == serves), None)
+    bins = tuple(ShownBin(**one) for one in figures["reliability"])
+    return ShownScope(serves, figures["n"], figures["auc"], figures["ece"], figures["ece_band"][1], bins, lift)
+
+
+def shown_lane(certificate: Certificate, t_low: float = 0.0) -> ShownLane:
+    """What an attempt at T_HIGH says of the lane, month by month, and of what scores lower, above T_LOW and below."""
+    found = certificate.found
+    nearest = found.need.threshold if found.need else None
+    threshold = nearest if found.threshold is None else found.threshold
+    inside = [] if threshold is None else _inside(certificate.cases, threshold)
+    n, bad = _weigh(inside)
+    certified = found.threshold is not None
+    low, high = interval(bad, n, found.effective if certified else n)
+    times = (certificate.made_at, certificate.expires_at)
+    edges = ((t_low, found.threshold), (0.0, t_low))  # where nothing is certified the lane is shut: all are below it
+    below = (_share(certificate.cases, start, end) for start, end in edges)
+    counts = (certificate.budget, n, bad, low, high, found.need)
+    return ShownLane(certified, threshold, *counts, *times, _months(inside), *below)
+
+
+def _share(cases: tuple[Case, ...], start: float, end: float | None) -> ShownShare:
+    """What became of those that scored from `start` to below `end`."""
+    import numpy as np
+
+    from scoring.certificates.lane_counts import Judged, lanes_of
+    from scoring.certificates.threshold import effective_counts
+
+    steps = range(round(start * STEPS), STEPS + 1 if end is None else round(end * STEPS))
+    found = [one for one in cases if one.score in steps]
+    n, bad = _weigh(found)
+    if not found:
+        return ShownShare(n, bad, *interval(bad, n, n))
+    # One score for all: they are one lane, counted together.
+    told, authors, odds = (np.array([getattr(one, name) for one in found]) for name in ("bad", "author", "odds"))
+    together = lanes_of(Judged.of(np.zeros(len(found)), told, authors, np.zeros(len(found), "M8[us]"), 1 / odds))
+    return ShownShare(n, bad, *interval(bad, n, float(effective_counts(together)[-1])))
+
+
+def interval(bad: float, n: float, counts: float) -> tuple[float, float]:
+    """A 95 % Clopper-Pearson interval of bad / n that stands for `counts` independent ones; (0, 1) where n is 0."""
+    import numpy as np
+
+    from scoring.certificates.threshold import upper_bound  # and all that learns, of which pages are spared
+
+    if n <= 0 or counts <= 0:
+        return 0.0, 1.0
+    worst = counts * bad / n
+    high, clean = upper_bound(np.array([worst, counts - worst]), np.array([counts, counts]), SURE).tolist()
+    return round(max(0.0, 1 - clean), 6), round(min(1.0, high), 6)
+
+
+def _inside(cases: tuple[Case, ...], threshold: float) -> list[Case]:
+    return sorted((one for one in cases if one.score >= round(threshold * STEPS)), key=lambda one: one.opened)
+
+
+def _months(inside: list[Case]) -> tuple[ShownMonth, ...]:
+    def of_months() -> Iterator[ShownMonth]:
+        for month, cases in groupby(inside, key=lambda one: f"{datetime.fromtimestamp(one.opened, UTC):%Y-%m}"):
+            n, bad = _weigh(list(cases))
+            yield ShownMonth(month, n, bad, *interval(bad, n, n))
+
+    return tuple(of_months())
+
+
+def _weigh(cases: list[Case]) -> tuple[float, float]:
+    """The weights of all of them, and of the bad ones."""
+    return round(sum(1 / one.odds for one in cases), 6), round(sum(one.bad / one.odds for one in cases), 6)
+
+
+def keep_figures(folder: Path, shown: ShownModel) -> Path:
+    """Write the figures beside their model. Raises OSError."""
+    return keep_shown(folder / f"{shown.model}{ENDING}", shown)
+
+
+def read_serving(folder: Path, label: LabelName) -> tuple[str | None, ShownModel | None]:
+    """The name of the model that serves a label, None for none, and its figures, None where they cannot be read."""
+    try:
+        name = serving_name(folder, label)
+    except (ModelProblem, OSError):
+        return None, None
+    found = None if name is None else read_shown(folder / f"{name}{ENDING}", ShownModel, LARGEST)
+    return name, found if found is not None and found.model == name else None
+
+
+BACKTEST_FORM = "sunstead-backtest/1"
+FILE = "backtest.json"
+LARGEST_BACKTEST = 1024 * 1024  # bytes of a file that is read; three labels of five years need 60 KB
+SCOPES = ("change", "person")
+Wait = Annotated[float, msgspec.Meta(ge=0)]
+Edges = tuple[float | None, float | None]
+
+
+class ShownFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How one model did in the test: `name` says which, and on whom; None stands where nothing is defined."""
+
+    name: Words
+    n: Size
+    auc: Unit | None
+    brier: Unit | None
+    log_loss: float | None
+    ece: Unit | None
+    ece_band: Edges
+
+
+class ShownQuarter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The AUC of one model in the quarter that began with `month`."""
+
+    month: Annotated[str, msgspec.Meta(pattern="^[0-9]{4}-[0-9]{2}$")]
+    auc: Unit
+
+
+class ShownSeries(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One model's AUC, quarter by quarter, oldest first."""
+
+    model: Words
+    quarters: Annotated[tuple[ShownQuarter, ...], msgspec.Meta(max_length=200)]
+
+
+class ShownTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One scope ("change", "person"): which model was chosen and why no other, and how each did in the test."""
+
+    scope: Words
+    serves: Words
+    since: Words | None
+    models: Annotated[tuple[ShownFigures, ...], msgspec.Meta(max_length=20)]
+    bins: Annotated[tuple[ShownBin, ...], msgspec.Meta(max_length=100)]
+    series: Annotated[tuple[ShownSeries, ...], msgspec.Meta(max_length=20)]
+    why: Annotated[tuple[Words, ...], msgspec.Meta(max_length=100)]
+
+
+class ShownBudget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What really came of a lane that was chosen month by month, `way` by the recipe or by certificates."""
+
+    way: Literal["recipe", "certificate"]
+    budget: Share
+    n: Size
+    lane: Size
+    authors: Size
+    bad: Size
+    rate: Unit | None
+    rate_ci: Edges
+    newcomers: Size | None = None  # of the lane, and how many of these were bad; None in older files
+    newcomers_bad: Size | None = None
+
+
+class ShownOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How one order of the queue would have done: `queue_orders.order_figures` says what each field is."""
+
+    name: Words
+    tenth: Unit
+    tenth_bad: Unit | None
+    third: Unit
+    window: Wait | None
+    wait: Wait | None
+    first_timer_wait: Wait | None
+    first_timer_longest: Wait | None
+    longest: Wait | None
+
+
+class ShownLabel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One definition of a clean pull request."""
+
+    label: Words
+    tests: Annotated[tuple[ShownTest, ...], msgspec.Meta(max_length=4)]
+    budgets: Annotated[tuple[ShownBudget, ...], msgspec.Meta(max_length=20)]
+    orders: Annotated[tuple[ShownOrder, ...], msgspec.Meta(max_length=20)] = ()  # of everybody; none in older files
+
+
+class ShownBacktest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One run of the backtest, at `at` (naive UTC), on `cases` pull requests."""
+
+    form: Literal["sunstead-backtest/1"]
+    at: Moment
+    data: Words
+    seed: Size
+    cases: Size
+    labels: Annotated[tuple[ShownLabel, ...], msgspec.Meta(max_length=10)]
+
+
+def shown_backtest(found: Mapping[str, Any], besides: Mapping[str, Any], at: datetime) -> ShownBacktest:
+    """What of a run a page shows; `found` and `besides` are what `backtest.run` returns."""
+    labels = tuple(_label(label, figures, besides[label]) for label, figures in found["labels"].items())
+    return ShownBacktest(BACKTEST_FORM, at.replace(microsecond=0), found["data"], found["seed"], found["cases"], labels)
+
+
+def _label(label: str, figures: Mapping[str, Any], besides: Mapping[str, Any]) -> ShownLabel:
+    parts = {"change": figures, "person": figures["person"]}
+    gate = figures["gate"]["without_push_holders"]
+    tests = tuple(_test(scope, parts[scope], gate, besides[scope]) for scope in SCOPES)
+    lanes = gate.get("budgets", {})
+    orders = tuple(ShownOrder(name, **one) for name, one in figures["order"].items())
+    return ShownLabel(label, tests, tuple(_budgets(lanes)), orders)
+
+
+def _test(scope: str, part: Mapping[str, Any], gate: Mapping[str, Any], beside: Mapping[str, Any]) -> ShownTest:
+    """Without push-holders' own: nobody has to judge those. Newcomers, and what the gate takes, beside the models."""
+    outside = part["without_push_holders"]
+    models = {**outside["models"], f"{part['test']['model']}, newcomers": outside["newcomers"]}
+    if scope == "change":
+        models |= {"gate: the lower of the two": gate["test"], "gate, newcomers": gate["newcomers"]}
+    why = [f"{one['name']}: {one['why']}" for one in beside["decision"]["trials"][1:]]
+    return ShownTest(
+        scope,
+        part["test"]["model"],
+        part["test"]["from"],
+        tuple(_figures(name, one) for name, one in models.items()),
+        tuple(ShownBin(one.n, one.told, one.came, one.low, one.high) for one in beside["reliability"]),
+        tuple(ShownSeries(name, _quarters(values)) for name, values in beside["auc"].items()),
+        tuple(words[:1000] for words in (*why, *beside["said"])),
+    )
+
+
+def _figures(name: str, one: Mapping[str, Any]) -> ShownFigures:
+    low, high = one["ece_band"]
+    return ShownFigures(name, one["n"], one["auc"], one["brier"], one["log_loss"], one["ece"], (low, high))
+
+
+def _quarters(values: Any) -> tuple[ShownQuarter, ...]:
+    return tuple(ShownQuarter(month, value) for month, value in values)
+
+
+def _budgets(lanes: Mapping[str, Mapping[str, Any]]) -> Iterator[ShownBudget]:
+    for budget, lane in lanes.items():
+        yield _budget("recipe", float(budget), lane["n"], lane)
+        yield _budget("certificate", float(budget), lane["n"], lane["certificate"])
+
+
+def _budget(way: Literal["recipe", "certificate"], budget: float, n: int, lane: Mapping[str, Any]) -> ShownBudget:
+    low, high = lane["rate_ci"]
+    counts = (n, lane["lane"], lane["authors"], lane["false_approvals"])
+    return ShownBudget(way, budget, *counts, lane["rate"], (low, high), lane["newcomers"], lane["newcomers_bad"])
+
+
+def keep_backtest(folder: Path, shown: ShownBacktest) -> Path:
+    """Put the run in the place of the one before. Raises OSError."""
+    return keep_shown(folder / FILE, shown)
+
+
+def read_backtest(folder: Path) -> ShownBacktest | None:
+    """The newest run that was kept; None where there is none, or none that can be read."""
+    return read_shown(folder / FILE, ShownBacktest, LARGEST_BACKTEST)

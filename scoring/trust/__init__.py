@@ -1,0 +1,1 @@
+"""Edges and seeds in; trust, distance, paths and dominators out."""

@@ -1,0 +1,282 @@
+"""Structural trust of everyone from every seed set, as columns of the `trust` table.
+
+What a vouch names as evidence, checked against the store: which pull requests its subject really had merged.
+
+Any at-uri can stand in a vouch and the forge checks none of them (DESIGN.md §1.3), so what is named counts only where
+
+- it is a pull request by the subject of that vouch: somebody else's says nothing about them;
+- its target is a watched repository: elsewhere anybody may be their own push-holder;
+- `outcomes` (derived.sql) has it merged as of now: in the last word of a push-holder who is not its author, or because
+  it newly landed on the target branch, and neither reverted nor mended within its window;
+- it is named once: ten mentions of one merge are one.
+
+Nothing of that is in the hands of voucher or subject. What a later word takes back counts no more from then on.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ingest.store.transaction import Rows
+from scoring.config.policy import Policy
+from scoring.derived import STATEMENTS
+from scoring.trust.denounces import judge_within, transfers_left
+from scoring.trust.dominators import NOBODY, hangs_on_one, immediate_dominators
+from scoring.trust.eigentrust import DAMPING
+from scoring.trust.first_passage import Transfers, evidence_weights, trust_of, vouch_weights
+from scoring.trust.graph import Edges, Floats, Integers, Network, prepare, strongest
+from scoring.trust.paths import strongest_chains
+
+# Of vouches that stand, as in scoring/trust/table.py; a denounce gains nothing by evidence.
+NAMING = """
+from vouches
+where kind = 'vouch' and evidences <> '[]' and voucher_id <> subject_id
+  and seen_at <= $now and (superseded_at is null or superseded_at > $now)
+"""
+NAMED = f"""
+named as (
+  select distinct voucher_id, subject_id, unnest(from_json(evidences, '["varchar"]')) as pull_uri {NAMING}
+)
+"""
+ANY = f"select count(*) {NAMING}"  # 2 ms for 400,000 vouches, 15 where it reads what they name
+OUTCOMES = STATEMENTS["outcomes"].partition(" as\n")[2].rstrip(";\n")
+VERIFIED = f"""
+with {NAMED}, known as ({OUTCOMES})
+select n.voucher_id, n.subject_id, count(*) as pulls
+from named n join known k on k.pull_uri = n.pull_uri and k.author_id = n.subject_id and k.clean
+semi join watched_repositories w on w.repository_id = k.repository_id
+group by n.voucher_id, n.subject_id
+"""
+
+
+def verified_evidence(rows: Rows, now: datetime, window_days: int) -> Edges:
+    """How many merged pull requests each vouch rightly names, as its weight; people by contributor_id, others left out.
+
+    Only what was seen up to `now` counts; a merge is taken back by what is known by then to have happened to its lines
+    within `window_days`.
+    """
+    if not rows.value(ANY, {"now": now}):
+        return Edges(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+    found = rows.columns(VERIFIED, {"now": now, "window": window_days})
+    return Edges(*(np.asarray(found[name]) for name in ("voucher_id", "subject_id")), np.asarray(found["pulls"], float))
+
+
+# A change of mind counts from when it was seen: until then the version before it stands. The age is that of whole days
+# of the calendar, so that between two midnights no weight changes and only what a new vouch reaches does; a vouch loses
+# .1 % in one of these steps.
+VOUCHES = """
+select v.voucher_id, v.subject_id, v.kind = 'vouch' as is_vouch, 0 as merges,
+  date_diff('day', v.written_at, $now::timestamp) as age_days
+from vouches v
+where v.seen_at <= $now and (v.superseded_at is null or v.superseded_at > $now) and v.voucher_id <> v.subject_id
+  and v.voucher_id not in (select contributor_id from hidden_people)
+"""
+# Who had whose work merged: in the last word of a push-holder who is not its author, into a repository where the author
+# may not push, and not against the word of others. Whoever says something of that person themselves is taken at that.
+# A merge that only a landing shows (`landings`) is nobody's vouch: who pushed it is not known.
+MERGES = f"""
+with said as ({VOUCHES}), told as (
+  select pull_uri, arg_max({{'status': status, 'actor_id': actor_id, 'seen_at': seen_at}}, (seen_at, event_seq)) as word
+  from statuses
+  where authority = 'push_holder' and status in ('open', 'closed', 'merged') and deleted_at is null and seen_at <= $now
+  group by pull_uri
+)
+from said union all by name
+select t.word.actor_id as voucher_id, p.author_id as subject_id, true as is_vouch, count(*) as merges,
+  date_diff('day', max(t.word.seen_at), $now::timestamp) as age_days
+from told t join pull_requests p using (pull_uri)
+semi join contributors c on c.contributor_id = t.word.actor_id
+anti join hidden_people h on h.contributor_id = t.word.actor_id
+anti join push_holders own on own.repository_id = p.repository_id and own.contributor_id = p.author_id
+anti join said on said.voucher_id = t.word.actor_id and said.subject_id = p.author_id
+where t.word.status = 'merged' and p.merge_proof is distinct from 'contradicted' and t.word.actor_id <> p.author_id
+group by voucher_id, subject_id
+"""
+NEGLIGIBLE = 1e-12  # below this a share of the EigenTrust walk is rounding
+# Significant digits that are stored: a vouch somewhere moves everybody's trust and share a little, beyond these digits
+# in nine of ten rows, which need not be written then. Cut, never rounded up: what is stored passes no threshold that
+# the value does not pass. `SLACK` keeps what is a round number but for the order of a sum.
+DIGITS, SHARE_DIGITS, SLACK = 4, 3, 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Graph:
+    """The vouches that stand, with people numbered in the order of their DIDs.
+
+    That order, unlike the numbers of the store, is the same however the events arrived: ties between equal paths are
+    broken alike in every run.
+    """
+
+    contributor_ids: Integers  # by index
+    position: Integers  # index by contributor_id, -1 for a number that nobody has
+    vouches: Network
+    denounces: Network
+    merges: Edges  # vouches that are merges, sorted, with how many: nobody vouched there in a record
+    evidence: Edges  # vouches that name merged pull requests of their subject, sorted, with how many are verified
+
+    def places(self, people: Sequence[int]) -> Integers:
+        """The indices of people, in rising order, each once."""
+        return np.unique(self.position[np.asarray(people, dtype=np.int64)])
+
+    @property
+    def edges(self) -> Edges:
+        """The vouches as columns."""
+        return Edges(self.vouches.voucher, self.vouches.subject, self.vouches.weight)
+
+    def merges_behind(self, voucher: Integers, subject: Integers) -> Integers:
+        """How many merges each of these vouches stands for; 0 where somebody really vouched."""
+        return _counted(self.merges, voucher, subject, len(self.contributor_ids))
+
+    def evidence_behind(self, voucher: Integers, subject: Integers) -> Integers:
+        """How many verified pull requests each of these vouches names."""
+        return _counted(self.evidence, voucher, subject, len(self.contributor_ids))
+
+
+def read_graph(rows: Rows, now: datetime, policy: Policy) -> Graph:
+    """The vouch graph as of now: weights by verified evidence and by age, merges as weak vouches if wanted."""
+    ids = rows.columns("select contributor_id from contributors order by did")["contributor_id"].astype(np.int64)
+    position, size = np.full(int(ids.max(initial=0)) + 1, -1, dtype=np.int64), len(ids)
+    position[ids] = np.arange(size)
+    found = rows.columns(MERGES if policy.merge_weight else VOUCHES, {"now": now})
+    voucher, subject = position[found["voucher_id"]], position[found["subject_id"]]
+    vouch, merges = np.asarray(found["is_vouch"], dtype=bool), np.asarray(found["merges"], dtype=np.int64)
+    named = verified_evidence(rows, now, policy.window_days)
+    evidence = Edges(*strongest(position[named.voucher], position[named.subject], named.weight, size))
+    weight = vouch_weights(np.asarray(found["age_days"], dtype=np.float64), policy.half_life_days)
+    weight[vouch] *= _weight_of(merges[vouch], _counted(evidence, voucher[vouch], subject[vouch], size), policy)
+    implied = merges > 0
+    return Graph(
+        contributor_ids=ids,
+        position=position,
+        vouches=prepare(Edges(voucher[vouch], subject[vouch], weight[vouch]), size),
+        denounces=prepare(Edges(voucher[~vouch], subject[~vouch], weight[~vouch]), size),
+        merges=Edges(*strongest(voucher[implied], subject[implied], merges[implied].astype(np.float64), size)),
+        evidence=evidence,
+    )
+
+
+def _weight_of(merges: Integers, pulls: Integers, policy: Policy) -> Floats:
+    """What vouches weigh before they age: by the merges that they are, or by the pull requests that they name."""
+    said = evidence_weights(pulls, policy.vouch_weight, policy.evidence_weight)
+    return np.where(merges > 0, np.minimum(policy.merge_weight * merges, policy.merge_cap), said)
+
+
+def _counted(counts: Edges, voucher: Integers, subject: Integers, size: int) -> Integers:
+    """The counts of these pairs in sorted `counts`, 0 where a pair has none."""
+    keys = np.append(counts.voucher * size + counts.subject, -1)
+    place = np.searchsorted(keys[:-1], voucher * size + subject)
+    count = np.append(counts.weight, 0).astype(np.int64)
+    return np.where(keys[place] == voucher * size + subject, count[place], 0)
+
+
+def passage_columns(graph: Graph, seeds: Sequence[int], policy: Policy) -> pa.Table:
+    """Trust from one seed set for everyone whom it reaches or whom somebody trusted denounces, by contributor_id.
+
+    `reached` is the number of hops by vouches alone, -1 beyond reach: who is not reached cannot change any of this.
+    """
+    start, hops = graph.places(seeds), policy.parameters.hops
+    found = judge_within(graph.vouches, graph.denounces, start, policy.parameters, policy.denounce_strength)
+    shown = np.flatnonzero((found.first.distance >= 0) | (found.trusted_denouncers > 0))
+    flow = transfers_left(graph.vouches, found, start, policy.parameters)
+    mass = _cut(found.passage.mass[shown], DIGITS)
+    distance, dominator = found.passage.distance[shown], _dominators(flow, hops)[shown]
+    path, path_merges = _path_columns(graph, strongest_chains(flow, hops)[shown])
+    columns = {
+        "contributor_id": graph.contributor_ids[shown],
+        "reached": found.first.distance[shown],
+        "first_passage": mass,
+        "structural_trust": trust_of(mass, policy.parameters, found.passage.distance[shown] == 0),
+        "distance": pa.array(distance, mask=distance < 0),
+        "path": path,
+        "path_merges": path_merges,
+        "dominator": pa.array(graph.contributor_ids[dominator], mask=dominator == NOBODY),
+        "denounced_by_seed": found.by_seed[shown],
+        "trusted_denouncers": found.trusted_denouncers[shown],
+        "denounce_weight": _cut(found.weight[shown], DIGITS),
+        "keep": _cut(found.keep[shown], DIGITS),
+    }
+    return pa.table(columns)
+
+
+def trust_columns(
+    graph: Graph, repository_id: int, seeds: Sequence[int], passage: pa.Table, share: Floats, policy: Policy
+) -> pa.Table:
+    """Rows of the `trust` table for one seed set from its two measures: `passage_columns`, and EigenTrust by index."""
+    places = graph.position[passage["contributor_id"].to_numpy()]
+    walked = share > NEGLIGIBLE
+    walked[places] = False
+    further = np.flatnonzero(walked)
+    whole = pa.concat_tables([passage, _beyond_reach(graph, further, passage.schema)])
+    places = np.concatenate([places, further])
+    trust, keep = (whole[name].to_numpy() for name in ("structural_trust", "keep"))
+    is_seed = np.isin(places, graph.places(seeds))
+    columns = {name: whole[name] for name in whole.column_names if name != "reached"}
+    columns |= {
+        "repository_id": np.full(len(places), repository_id, dtype=np.int32),
+        "structural_trust": served_trust(trust, keep, share[places], is_seed, policy),
+        "eigentrust": _cut(np.where(share > NEGLIGIBLE, share, 0.0)[places], SHARE_DIGITS),
+    }
+    return pa.table(columns)
+
+
+def _beyond_reach(graph: Graph, places: Integers, schema: pa.Schema) -> pa.Table:
+    """Rows of people whom only the walk of EigenTrust reaches."""
+    count = len(places)
+    columns = {
+        "contributor_id": graph.contributor_ids[places],
+        "reached": np.full(count, -1),
+        "distance": pa.nulls(count, pa.int64()),
+        "path": [[]] * count,
+        "path_merges": [[]] * count,
+        "dominator": pa.nulls(count, pa.int64()),
+        "denounced_by_seed": np.zeros(count, dtype=bool),
+        "trusted_denouncers": np.zeros(count, dtype=np.int64),
+        "keep": np.ones(count),
+    }
+    nothing = dict.fromkeys(("first_passage", "structural_trust", "denounce_weight"), np.zeros(count))
+    return pa.table(columns | nothing, schema)
+
+
+def served_trust(trust: Floats, keep: Floats, share: Floats, is_seed: NDArray[np.bool_], policy: Policy) -> Floats:
+    """The structural trust in [0, 1] that everything else reads; 1 for a seed, 0 for whom a seed denounces.
+
+    TRUST=eigentrust serves the baseline, scaled against one undiluted vouch by one seed: where each of k seeds vouches
+    for one person who vouches for nobody, that person's share is t1 = (1 - a) / (k (2 - a)), and s = t / (t + c t1), so
+    that such a vouch gives the s = 1 / (1 + c) that first passage gives it, and a tenth of it s = 1/2 there too. Unlike
+    there a seed's vouch is worth the less the more people the seed vouches for. Denounces take the same part of it.
+    """
+    if policy.measure == "first_passage":
+        return trust
+    unit = policy.parameters.transfer * (1 - DAMPING) / (max(int(is_seed.sum()), 1) * (2 - DAMPING))
+    scaled = np.divide(share, share + unit, out=np.zeros(len(share)), where=share > NEGLIGIBLE) * keep
+    return np.where(is_seed, 1.0, scaled)
+
+
+def _dominators(flow: Transfers, hops: int) -> Integers:
+    """For each person the one account, no seed, whose loss would end their trust; NOBODY where there is none."""
+    found = immediate_dominators(flow, hops)
+    return np.where(hangs_on_one(found, flow.distance), found, NOBODY)
+
+
+def _path_columns(graph: Graph, chains: Integers) -> tuple[pa.Array, pa.Array]:
+    """The paths in the store's numbers, and for each of their vouches how many merges it stands for (0: a vouch)."""
+    used, linked = chains >= 0, chains[:, 1:] >= 0
+    people = pa.ListArray.from_arrays(_ends(used), graph.contributor_ids[chains[used]])
+    merges = graph.merges_behind(chains[:, :-1][linked], chains[:, 1:][linked])
+    return people, pa.ListArray.from_arrays(_ends(linked), np.minimum(merges, 32_767).astype(np.int16))
+
+
+def _ends(used: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """Where the lists of a list column begin, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(used.sum(axis=1))]).astype(np.int32)
+
+
+def _cut(values: Floats, digits: int) -> Floats:
+    """Values of 0 or more with so many significant digits, the rest cut off."""
+    kept = np.where(values > 0, values, 1.0)
+    unit = 10.0 ** (np.floor(np.log10(kept)) - digits + 1)
+    return np.where(values > 0, np.floor(kept / unit * (1 + SLACK)) * unit, 0.0)

@@ -1,0 +1,1 @@
+"""Who may read and act: sign-in, roles, tokens and limits."""

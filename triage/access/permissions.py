@@ -1,0 +1,109 @@
+"""Who may do and see what in which repository. Every view and operation that changes something asks here.
+
+Rights of maintainers to speak with contributors, and in their name.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from django.contrib.auth.models import AnonymousUser
+from django.core.exceptions import PermissionDenied
+
+from ingest.store.snapshots import Snapshot
+from scoring.queries import read
+from triage.access.requests import Request
+from triage.models import Maintainer, Person
+
+
+class Role(IntEnum):
+    """What a person may do in one repository; each role may do what those before it may."""
+
+    NOBODY = 0
+    VIEWER = 1  # reads
+    MAINTAINER = 2  # acts on pull requests, sees exact thresholds
+    ADMIN = 3  # changes settings and roles
+
+
+class SignInNeeded(PermissionDenied):
+    """Nobody is signed in: a page sends to the sign-in, JSON answers 401."""
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Every role of one person, read once: `least` is what they are everywhere, `held` what rows say, by repo_key."""
+
+    least: Role = Role.NOBODY
+    held: Mapping[str, Role] = field(default_factory=dict)
+
+    def role(self, repo_key: str) -> Role:
+        """The highest role in the repository with this key; a row for the whole site ("") counts everywhere."""
+        return max(self.least, self.held.get("", Role.NOBODY), self.held.get(repo_key, Role.NOBODY))
+
+    def highest(self) -> Role:
+        """The highest role that they have anywhere."""
+        return max(self.least, *self.held.values()) if self.held else self.least
+
+    def keys(self, role: Role) -> frozenset[str]:
+        """Where a row gives them at least this role; "" among them: everywhere."""
+        return frozenset(key for key, held in self.held.items() if held >= role)
+
+    def within(self, repo_key: str) -> "Roles":
+        """The same person with what they are in one repository alone."""
+        return Roles(self.least, {repo_key: self.role(repo_key)})
+
+
+def roles_of(person: Person | AnonymousUser | None) -> Roles:
+    """What a person may do, in one query; whoever is signed in reads, and nobody else has a role."""
+    if not isinstance(person, Person) or not person.is_active:
+        return Roles()
+    found = Maintainer.objects.filter(person=person).values_list("repo_key", "role")
+    return Roles(Role.VIEWER, {key: Role[role.upper()] for key, role in found})
+
+
+def role_of(person: Person | AnonymousUser | None, repo_key: str) -> Role:
+    """The highest role of a person in the repository with this key; a row for the whole site ("") counts everywhere."""
+    return roles_of(person).role(repo_key)
+
+
+def sees_thresholds(roles: Roles, repo_key: str | None = None) -> bool:
+    """Whether exact thresholds, counterfactuals and what is still needed are told: to maintainers of the repository.
+
+    Without a repository it is about the site's own figures, which any maintainer judges by. Every page and operation
+    that could name such a figure asks here and shows others the lane's reason in words.
+    """
+    return (roles.highest() if repo_key is None else roles.role(repo_key)) >= Role.MAINTAINER
+
+
+def require(request: Request, repo_key: str, role: Role) -> Person:
+    """The person who asks, where they have at least `role`; SignInNeeded or PermissionDenied otherwise."""
+    person = request.user
+    if not isinstance(person, Person):
+        raise SignInNeeded("Sign in first. Only a person can change something.")
+    if role_of(person, repo_key) < role:
+        raise PermissionDenied(f"This needs the role {role.name.lower()} in {repo_key or 'the whole site'}.")
+    return person
+
+
+def handled_from(roles: Roles, snapshot: Snapshot | None, did: str) -> str | None:
+    """As maintainer of which repository somebody may speak with a contributor: one to which they offered something.
+
+    "" for maintainers of the site, who may speak with everybody; None for whoever may not.
+    """
+    kept = roles.keys(Role.MAINTAINER)
+    if "" in kept or not kept:
+        return "" if kept else None
+    offered = kept & read.offered_to(snapshot, did) if snapshot is not None else kept & set()
+    return min(offered, default=None)
+
+
+def spoken_for(roles: Roles, snapshot: Snapshot | None, did: str) -> Mapping[str, str]:
+    """Return the watched repositories, name by key, about which somebody may speak in a contributor's name.
+
+    Those that they maintain and to which the contributor offered something.
+    """
+    if snapshot is None:
+        return {}
+    offered = read.offered_to(snapshot, did)
+    names = read.repository_names(snapshot)
+    return {key: name for key, name in names.items() if key in offered and roles.role(key) >= Role.MAINTAINER}

@@ -1,0 +1,416 @@
+"""Who may read, and how a person signs in and out.
+
+Signing in by name and password, and setting the password. Hashes and rules are those of django.contrib.auth.
+
+What a program is told that may not read: how to get in, or that it tried too often.
+"""
+
+import ipaddress
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from functools import wraps
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.contrib.auth import login, logout, update_session_auth_hash
+from django.contrib.auth.hashers import make_password
+from django.contrib.auth.password_validation import password_validators_help_texts, validate_password
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db import transaction
+from django.db.models import Q
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.request import split_domain_port
+from django.shortcuts import redirect, render, resolve_url
+from django.utils import timezone
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST
+from django_htmx.http import HttpResponseClientRedirect
+
+from ingest.atproto.syntax import LONGEST_DID, parse_handle
+from ingest.store.snapshots import Snapshot
+from scoring.queries import read
+from triage.access import throttle
+from triage.access.permissions import Role, Roles, SignInNeeded, roles_of
+from triage.access.problems import CHALLENGE, HOW_TO_READ, ApiProblem, mark_private, prefers_json, problem_response
+from triage.access.requests import Request
+from triage.access.tokens import bearer_secret, bearer_token, count_refused, held_to, new_secret, same_hash, secret_hash
+from triage.models import Person, SignInMethod
+
+BY_LINK = "signed_in_by_link"  # of the session: whoever has the link may set a new password without the old one
+LONGEST = 1_000  # characters
+WRONG = "Wrong handle or password. You can also sign in with a one-time link."
+TWICE = "The two passwords differ. Type the same one twice."
+OLD = "Wrong current password. You can sign in with a one-time link to set a new one."
+
+
+def find_person(name: str, password: str, now: float) -> Person | None:
+    """The active person of this DID or handle, where the password is theirs; None takes as long to say.
+
+    A handle that two people have names nobody. Wrong passwords for an account are counted, and too many shut it for a
+    while: what is then tried is not looked at. `now` in Unix seconds.
+    """
+    person = _named(name)
+    if person is None or len(password) > LONGEST or throttle.seconds_to_wait_for(str(person.pk), now):
+        make_password(password[:LONGEST])  # the same work, so that nobody learns who has an account
+        return None
+    if person.check_password(password):
+        return person
+    throttle.count_failure_for(str(person.pk), now)
+    return None
+
+
+def _named(name: str) -> Person | None:
+    handle = parse_handle(name) or ""
+    found = Person.objects.filter(Q(did=name.strip()) | (Q(handle__iexact=handle) & ~Q(handle="")), is_active=True)
+    people = [person for person in found[:2] if person.has_password]
+    return people[0] if len(people) == 1 else None
+
+
+@never_cache
+@sensitive_post_parameters()
+@require_http_methods(["GET", "HEAD", "POST"])
+def set_password(request: Request) -> HttpResponse:
+    """The page on which whoever is signed in sets their password; one that they have is asked for."""
+
+    person = request.user
+    if not isinstance(person, Person):
+        raise SignInNeeded("Sign in first.")
+    problems = _set(request, person) if request.method == "POST" else []
+    if request.method == "POST" and not problems:
+        return redirect(safe_next(request))
+    context = {
+        "next": safe_next(request),
+        "problems": problems,
+        "asks_old": _asks_old(request, person),
+        "rules": password_validators_help_texts(),
+    }
+    return render(request, "password.html", context, status=422 if problems else 200)
+
+
+def _set(request: Request, person: Person) -> list[str]:
+    """Set the password that was typed; sentences on why not, with nothing changed."""
+    new = request.POST.get("password", "")
+    if _asks_old(request, person) and not _knows_old(request, person):
+        return [OLD]
+    if new != request.POST.get("again", ""):
+        return [TWICE]
+    try:
+        validate_password(new[: LONGEST + 1], person)
+    except ValidationError as problem:
+        return list(problem.messages)
+    if len(new) > LONGEST:
+        return [f"A password has at most {LONGEST:,} characters."]
+    _keep(request, person, new)
+    return []
+
+
+def _keep(request: Request, person: Person, new: str) -> None:
+    """Set it, whole or not at all: this session goes on, every other one ends."""
+    person.set_password(new)
+    with transaction.atomic():
+        person.save(update_fields=["password"])
+        update_session_auth_hash(request, person)
+        request.session.pop(BY_LINK, None)
+        request.session.keep()
+
+
+def _asks_old(request: Request, person: Person) -> bool:
+    return person.has_password and not request.session.get(BY_LINK)
+
+
+def _knows_old(request: Request, person: Person) -> bool:
+    return find_person(str(person.did), request.POST.get("old", ""), time.time()) is not None
+
+
+ONE_REPOSITORY = (
+    "This token reads one repository only, and this address covers others too. "
+    "Ask /queue, /pull, /approved.json, /score or /trust with repo."
+)
+
+
+def turned_away(request: Request, how: str = HOW_TO_READ) -> ApiProblem:
+    """401 with `how` for who has no good token, 403 for one that reads one repository; 429 for too many of these.
+
+    A revoked token is counted where it is kept, so that its owner sees that somebody still has it.
+    """
+    if how == HOW_TO_READ and held_to(request):
+        return ApiProblem(403, ONE_REPOSITORY, code="one_repository")
+    network, now = throttle.network_of(request.META.get("REMOTE_ADDR", "")), time.time()
+    if throttle.count("refused", network, throttle.MINUTE, now) > settings.API_ANONYMOUS_A_MINUTE:
+        return too_many(throttle.seconds_left(throttle.MINUTE, now))
+    if secret := bearer_secret(request):
+        count_refused(secret)
+    return ApiProblem(401, how, CHALLENGE)
+
+
+def too_many(seconds: int) -> ApiProblem:
+    """429 until the window ends."""
+    return ApiProblem(429, f"Too many requests; try again in {seconds} seconds.", {"Retry-After": str(seconds)})
+
+
+ASK_AGAIN = "Ask the operator of this site for a new one."
+
+
+class SignInProblem(Exception):
+    """Why a sign-in was refused: an HTTP status and one sentence for the person; seconds to wait where that helps."""
+
+    def __init__(self, status: int, sentence: str, wait: int = 0) -> None:
+        super().__init__(sentence)
+        self.status = status
+        self.sentence = sentence
+        self.wait = wait
+
+
+# --- Reading ---------------------------------------------------------------------------------------------------------
+
+
+def may_read(request: Request) -> bool:
+    """Whether whoever asks may see pages and all scores: anybody if PUBLIC_READ, a person, a token that reads all."""
+    if settings.PUBLIC_READ or request.user.is_authenticated:
+        return True
+    token = bearer_token(request, "read")
+    return token is not None and not token.repo_key
+
+
+def viewing(request: Request) -> Roles:
+    """The roles of whoever reads: the person signed in, else the one whose token came; asked once for a request."""
+    known = getattr(request, "roles", None)
+    if known is None:
+        known = request.roles = _roles(request)
+    return known
+
+
+def _roles(request: Request) -> Roles:
+    """A token for one repository has its person's role there and none elsewhere."""
+    token = None if request.user.is_authenticated else bearer_token(request, "read")
+    if token is None:
+        return roles_of(request.user)
+    roles = roles_of(token.person)
+    return roles.within(str(token.repo_key)) if token.repo_key else roles
+
+
+def person_of(request: Request) -> Person | None:
+    """The person who is signed in, else the one whose token came."""
+    if isinstance(request.user, Person):
+        return request.user
+    token = bearer_token(request, "read")
+    return token.person if token else None
+
+
+def viewer_did(request: Request) -> str | None:
+    """The DID of the person who is signed in; None for a token and for whoever is not."""
+    return str(request.user.did) if isinstance(request.user, Person) else None
+
+
+def reader_required(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """The view for those who may read; others are sent to sign in, and programs are told 401."""
+
+    @wraps(view)
+    def guarded(request: Request, *args: object, **kwargs: object) -> HttpResponse:
+        return view(request, *args, **kwargs) if may_read(request) else refuse_reading(request)
+
+    return guarded
+
+
+def refuse_reading(request: Request) -> HttpResponse:
+    """To the sign-in and back for a browser; 401, 403 or 429 for a program."""
+    if prefers_json(request) or "Authorization" in request.headers:
+        return problem_response(turned_away(request))
+    page = request.htmx.current_url_abs_path if request.htmx else request.get_full_path()
+    target = f"{resolve_url(settings.LOGIN_URL)}?{urlencode({'next': page or '/'})}"
+    # A plain redirect would be followed by htmx and swap the sign-in page into a fragment of this one.
+    response = HttpResponseClientRedirect(target) if request.htmx else HttpResponseRedirect(target)
+    mark_private(response)
+    return response
+
+
+# --- One-time links --------------------------------------------------------------------------------------------------
+
+
+def person_for(did: str, snapshot: Snapshot | None, handle: str | None = None) -> Person:
+    """The account of a DID, made if there is none, under `handle` or else the verified one that the snapshot knows."""
+    known = read.score(snapshot, did) if snapshot else None
+    shown = handle or (parse_handle(known.person.name) if known else None)
+    person, _ = Person.objects.get_or_create(did=did)
+    if shown and person.handle != shown:
+        person.handle = shown
+        person.save(update_fields=["handle"])
+    return person
+
+
+def issue_link(person: Person, minutes: int = 15, now: datetime | None = None) -> str:
+    """A token that signs `person` in once within `minutes`; only its hash is kept."""
+    token = new_secret()
+    made_at = now or timezone.now()
+    SignInMethod.objects.create(
+        person=person,
+        kind=SignInMethod.Kind.LINK,
+        secret_hash=secret_hash(token),
+        made_at=made_at,
+        expires_at=made_at + timedelta(minutes=minutes),
+    )
+    return token
+
+
+def check_link(token: str, now: datetime) -> SignInMethod:
+    """The link that this token opens at `now`; SignInProblem 403 if there is none, 410 if it is used or expired."""
+    hashed = secret_hash(token)
+    link = SignInMethod.objects.select_related("person").filter(kind="link", secret_hash=hashed).first()
+    if link is None or not same_hash(link.secret_hash, hashed) or not link.person.is_active:
+        raise SignInProblem(403, f"This sign-in link is not one of ours. {ASK_AGAIN}")
+    if link.used_at is not None:
+        raise SignInProblem(410, f"This sign-in link was already used. {ASK_AGAIN}")
+    if link.expires_at is not None and link.expires_at <= now:
+        raise SignInProblem(410, f"This sign-in link has expired. {ASK_AGAIN}")
+    return link
+
+
+def use_link(token: str, now: datetime) -> Person:
+    """Spend the link and return its person; of two calls at the same time one gets SignInProblem 410."""
+    link = check_link(token, now)
+    spent = SignInMethod.objects.filter(pk=link.pk, used_at=None).update(used_at=now, last_used_at=now)
+    if not spent:
+        raise SignInProblem(410, f"This sign-in link was already used. {ASK_AGAIN}")
+    return link.person
+
+
+# --- Pages -----------------------------------------------------------------------------------------------------------
+
+
+@never_cache
+@sensitive_post_parameters()
+@require_http_methods(["GET", "HEAD", "POST"])
+def sign_in(request: Request) -> HttpResponse:
+    """The sign-in page; a POST with `name` and `password`, or with `link`, a sign-in link or its token, signs in."""
+    if request.method != "POST":
+        return redirect(safe_next(request)) if request.user.is_authenticated else _show(request, "sign_in.html")
+    if "password" in request.POST:
+        return _enter_by_password(request)
+    address, _, _ = request.POST.get("link", "").strip().partition("?")
+    return _enter(request, address.rstrip("/").rpartition("/")[2], "sign_in.html")
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def sign_in_link(request: Request, token: str) -> HttpResponse:
+    """A one-time link: GET asks for a click, since mail scanners and previews open links too; POST signs in."""
+    if request.method == "POST":
+        return _enter(request, token, "sign_in_link.html")
+    try:
+        with _counted(request):
+            link = check_link(token, timezone.now())
+    except SignInProblem as problem:
+        return _show(request, "sign_in_link.html", problem)
+    return _show(request, "sign_in_link.html", invited=link.person)
+
+
+@require_POST
+def sign_out(request: Request) -> HttpResponse:
+    """End the session."""
+    logout(request)
+    return redirect("/")
+
+
+def demo_sign_in(request: Request) -> HttpResponse:
+    """Sign in as the demo's maintainer; only where DEMO_MAINTAINER is set, only from this machine, only by POST."""
+    if settings.DEMO_MAINTAINER is None:
+        raise Http404("This site does not run the demo.")
+    return _demo_sign_in(request, settings.DEMO_MAINTAINER)
+
+
+@never_cache
+@require_POST
+def _demo_sign_in(request: Request, did: str) -> HttpResponse:
+    if not is_local(request):
+        raise PermissionDenied("The demo's sign-in works only on the machine that runs it.")
+    _admit(request, person_for(did, request.snapshot))
+    return redirect(safe_next(request))
+
+
+def is_local(request: HttpRequest) -> bool:
+    """Whether the request came over loopback and was addressed to a loopback name.
+
+    Either alone can be had from elsewhere: the name by rebinding DNS, the address through a proxy on this machine.
+    """
+    host, _ = split_domain_port(request.get_host())
+    return _is_loopback(host.strip("[]")) and _is_loopback(request.META.get("REMOTE_ADDR", ""))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def safe_next(request: HttpRequest) -> str:
+    """Where to go after signing in: the path in `next` if it is on this site, else the queue."""
+    target = request.POST.get("next") or request.GET.get("next") or ""
+    local = target.startswith("/") and url_has_allowed_host_and_scheme(target, allowed_hosts=None)
+    return target if local else "/"
+
+
+def _enter(request: Request, token: str, template: str) -> HttpResponse:
+    try:
+        with _counted(request), transaction.atomic():  # a link is not spent where its person does not get in
+            person = use_link(token, timezone.now())
+            _admit(request, person, **{BY_LINK: True})
+    except SignInProblem as problem:
+        return _show(request, template, problem)
+    if person.has_password or roles_of(person).highest() < Role.MAINTAINER:
+        return redirect(safe_next(request))
+    return redirect(f"{resolve_url('set_password')}?{urlencode({'next': safe_next(request)})}")
+
+
+def _enter_by_password(request: Request) -> HttpResponse:
+    try:
+        with _counted(request):
+            person = find_person(request.POST.get("name", ""), request.POST["password"], time.time())
+            if person is None:
+                raise SignInProblem(403, WRONG)
+    except SignInProblem as problem:
+        return _show(request, "sign_in.html", problem)
+    _admit(request, person)
+    return redirect(safe_next(request))
+
+
+def _admit(request: Request, person: Person, **remembered: object) -> None:
+    """Sign in whole or not at all, under a new session key: nobody can have planted this one."""
+    with transaction.atomic():
+        login(request, person)
+        request.session.update(remembered)
+        request.session.keep()
+
+
+@contextmanager
+def _counted(request: HttpRequest) -> Generator[None]:
+    """Counts what fails inside against the visitor's address; SignInProblem 429 where too much failed already."""
+    address, now = request.META.get("REMOTE_ADDR", ""), time.time()
+    wait = throttle.seconds_to_wait("sign-in", address, now)
+    if wait:
+        raise SignInProblem(429, f"Too many sign-in attempts from your address. Try again in {wait} seconds.", wait)
+    try:
+        yield
+    except SignInProblem:
+        throttle.count_failure("sign-in", address, now)
+        raise
+
+
+def _show(
+    request: Request, template: str, problem: SignInProblem | None = None, invited: Person | None = None
+) -> HttpResponse:
+    context = {
+        "next": safe_next(request),
+        "problem": problem.sentence if problem else "",
+        "name": request.POST.get("name", "")[:LONGEST_DID],
+        "invited": invited,
+        "demo": settings.DEMO_MAINTAINER is not None and is_local(request),
+    }
+    response = render(request, template, context, status=problem.status if problem else 200)
+    if problem and problem.wait:
+        response["Retry-After"] = str(problem.wait)
+    return response

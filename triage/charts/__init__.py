@@ -1,0 +1,1 @@
+"""Geometry for inline SVG."""

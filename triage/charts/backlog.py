@@ -1,0 +1,193 @@
+"""Charts of the backlog by week and of the time until people hear back, each with its answer in a sentence. Pure."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from scoring.queries.read import AnswerMonth, Answers, Week
+from triage.charts.plot import Box, Dot, Frame, Label, Plot, Stroke, Table, line, places, round_up, whiskers
+from triage.presenters.text import duration_words
+
+BREADTH = 540
+BARS = Frame(left=44, right=520, top=24, bottom=160)
+MEDIANS = Frame(left=44, right=400, top=24, bottom=160)
+ENOUGH = 10  # first answers in each group before medians are drawn
+BESIDE = 6  # units between the middle of a month and the marks of either group
+FEW = 6  # answers of a month without which its median has no 95 % interval, and no mark
+WHO = {True: "First-timers", False: "Regulars"}
+
+
+def backlog_answer(weeks: Sequence[Week], open_now: int) -> tuple[str, str]:
+    """Answer whether the backlog shrinks: a word, and what it rests on; `open_now` is what the inbox counts."""
+    if not weeks:
+        return "", f"{open_now:,} are open."
+    change, last = weeks[-1].open - weeks[0].open, weeks[-1]
+    moved = f"{abs(change):,} {'more' if change > 0 else 'fewer'} than" if change else "as many as"
+    word = "No." if change > 0 else "Yes." if change else "It holds."
+    told = f"{last.open:,} are open, {moved} {len(weeks) - 1} weeks ago."
+    return word, f"{told} Last week {last.came:,} came in and {last.decided:,} were decided."
+
+
+def has_trend(weeks: Sequence[Week]) -> bool:
+    """Return whether two full weeks have anything in them."""
+    return sum(bool(week.open or week.came or week.decided) for week in weeks) >= 2
+
+
+def backlog(weeks: Sequence[Week]) -> Plot | None:
+    """Draw what was open at the end of each week over what came and was decided in it; None without a trend."""
+    if not has_trend(weeks):
+        return None
+    frame = _up_to(BARS, max(max(week.open, week.came, week.decided) for week in weeks))
+    xs = [frame.x(0.04 + 0.92 * share) for share in places(len(weeks))]
+    spots = [(x, frame.y(week.open)) for x, week in zip(xs, weeks, strict=True)]
+    boxes = [
+        Box(round(x + left, 1), frame.y(count), 9, round(frame.bottom - frame.y(count), 1), tone)
+        for x, week in zip(xs, weeks, strict=True)
+        for left, count, tone in ((-10, week.came, "hollow"), (1, week.decided, "plain"))
+    ]
+    named = [at for at in range(len(weeks)) if (len(weeks) - 1 - at) % 4 == 0]
+    return Plot(
+        key="backlog",
+        title="Open pull requests by week",
+        summary=f"From {weeks[0].open:,} open on {_day(weeks[0].at)} to {weeks[-1].open:,} on {_day(weeks[-1].at)}",
+        height=190,
+        table=_weeks_table(weeks),
+        breadth=BREADTH,
+        note="Pull requests a week. Line: open at its end. Hollow bar: came in, full bar: decided.",
+        rules=frame.rules((0, frame.highest / 2, frame.highest)),
+        boxes=tuple(boxes),
+        strokes=(Stroke(line(spots)),),
+        dots=(Dot(*spots[-1]),),
+        labels=(
+            *_ticks(frame),
+            *(Label(xs[at], 178, _day(weeks[at].at)) for at in named),
+            Label(*_above(spots[0]), f"{weeks[0].open:,}", note=True),
+            Label(*_above(spots[-1]), f"{weeks[-1].open:,}", note=True),
+        ),
+    )
+
+
+def waiting_answer(found: Sequence[Answers]) -> str:
+    """Say how soon half of those who heard back did, and how many still wait."""
+    heard = [one for one in found if one.all]
+    told = [_heard(one) for one in heard] or ["Nobody has heard back in this time."]
+    waiting = [f"{one.waiting:,} {WHO[one.first_timers].lower()}" for one in found if one.waiting]
+    told += (
+        [f"{' and '.join(waiting)} still wait for a first answer."] if waiting else ["Nobody waits for a first answer."]
+    )
+    return " ".join(told)
+
+
+def _heard(one: Answers) -> str:
+    assert one.all is not None  # noqa: S101 - asked by the caller
+    return f"Half of {WHO[one.first_timers].lower()} hear back in {_days(one.all.median)} (of {one.all.n:,} answered)."
+
+
+def longest_words(found: Sequence[Answers], now: datetime) -> tuple[str, str]:
+    """Name the first-timer who has waited longest, with the address of what they sent; "" where none waits."""
+    one = next((one for one in found if one.first_timers), None)
+    if one is None or one.since is None:
+        return "", ""
+    return f"{one.author}, {duration_words((now - one.since).total_seconds())}", one.uri
+
+
+def missing_answers(found: Sequence[Answers]) -> str:
+    """Say how many first answers are missing for medians by month; "" where there are enough."""
+    counts = {one.first_timers: one.all.n if one.all else 0 for one in found}
+    if min(counts.values()) >= ENOUGH:
+        return ""
+    return (
+        f"Medians by month need {ENOUGH} first answers in each group. So far first-timers have "
+        f"{counts[True]:,} and regulars {counts[False]:,}."
+    )
+
+
+def waits(found: Sequence[Answers]) -> Plot | None:
+    """Draw the median days to a first answer by month, first-timers as dots and regulars as squares."""
+    if missing_answers(found):
+        return None
+    months = sorted({month.month for one in found for month in one.months})
+    drawn = {one.first_timers: [month for month in one.months if month.n >= FEW] for one in found}
+    if not any(drawn.values()):
+        return None
+    highest = max(min(month.high, 3 * month.median) for its in drawn.values() for month in its)
+    frame = _up_to(MEDIANS, max(highest, 0.1))
+    xs = dict(zip(months, (frame.x(0.06 + 0.88 * share) for share in places(len(months))), strict=True))
+    ends = sorted((frame.y(its[-1].median), who, its[-1]) for who, its in drawn.items() if its)
+    first, other = drawn[True], drawn[False]
+    dots, squares = (
+        [(round(xs[one.month] + beside, 1), frame.y(one.median)) for one in its]
+        for its, beside in ((first, -BESIDE), (other, BESIDE))
+    )
+    return Plot(
+        key="waits",
+        title="Median days to a first answer by month",
+        summary="; ".join(
+            f"{WHO[who]} from {_days(its[0].median)} to {_days(its[-1].median)}" for who, its in drawn.items() if its
+        ),
+        height=190,
+        table=_waits_table(found),
+        breadth=BREADTH,
+        note="Days until half had a first answer, by month of the answer. Whiskers: 95 % interval; arrow: it goes on.",
+        rules=frame.rules((0, frame.highest / 2, frame.highest)),
+        strokes=(
+            *(mark for one in first for mark in whiskers(xs[one.month] - BESIDE, one.low, one.high, frame)),
+            *(mark for one in other for mark in whiskers(xs[one.month] + BESIDE, one.low, one.high, frame)),
+            *(Stroke(line(spots), dash=dash) for spots, dash in ((dots, ""), (squares, "5 4")) if len(spots) > 1),
+        ),
+        dots=tuple(Dot(*spot) for spot in dots),
+        boxes=tuple(Box(round(x - 4, 1), round(y - 4, 1), 8, 8, "plain") for x, y in squares),
+        labels=(
+            *_ticks(frame),
+            *(Label(xs[month], 178, f"{month:%b}") for month in months),
+            *_ends(ends, frame),
+        ),
+    )
+
+
+def _ends(ends: Sequence[tuple[float, bool, AnswerMonth]], frame: Frame) -> list[Label]:
+    """Name each line beside its end, pushed apart where the names would overlap."""
+    labels, last = list[Label](), -20.0
+    for y, who, month in ends:
+        last = max(y + 4, last + 16)
+        labels.append(Label(frame.right + 8, round(last, 1), f"{WHO[who]} {month.median:.1f}", "start", note=True))
+    return labels
+
+
+def _up_to(frame: Frame, highest: float) -> Frame:
+    return Frame(frame.left, frame.right, frame.top, frame.bottom, round_up(highest) if highest else 1.0)
+
+
+def _ticks(frame: Frame) -> tuple[Label, ...]:
+    values = (0.0, frame.highest / 2, frame.highest)
+    return tuple(Label(frame.left - 6, frame.y(value) + 4, f"{value:g}", "end") for value in values)
+
+
+def _above(spot: tuple[float, float]) -> tuple[float, float]:
+    return spot[0], round(spot[1] - 8, 1)
+
+
+def _day(moment: datetime) -> str:
+    return f"{moment.day} {moment:%b}"
+
+
+def _days(days: float) -> str:
+    return f"{days:,.1f} days"
+
+
+def _weeks_table(weeks: Sequence[Week]) -> Table:
+    rows = ((_day(week.at), f"{week.open:,}", f"{week.came:,}", f"{week.decided:,}") for week in weeks)
+    return Table(("Week to", "Open at its end", "Came in", "Decided"), tuple(rows))
+
+
+def _waits_table(found: Sequence[Answers]) -> Table:
+    rows = tuple(
+        (
+            f"{month.month:%b %Y}, {WHO[one.first_timers].lower()}",
+            f"{month.n:,}",
+            f"{month.median:.1f}",
+            f"{month.low:.1f} to {month.high:.1f}" if month.n >= FEW else "too few",
+        )
+        for one in found
+        for month in one.months
+    )
+    return Table(("Month", "Answered", "Median days", "95 % interval"), rows)

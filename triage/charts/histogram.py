@@ -1,0 +1,236 @@
+"""Charts as geometry for inline SVG; the templates draw them and put the same figures in a table. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from scoring.formatting import percent_in_full
+from scoring.queries.read import Bin, Dashboard, Fare
+from scoring.types import Lane
+from triage.charts.plot import Box, Label, Plot, Table, Tone, percent_words, within
+
+WIDTH, HEIGHT = 720, 270
+TOP, BASE = 46, 234  # where the tallest bar ends and where all stand
+GAP = 8
+LANES: tuple[tuple[Lane, str, Tone], ...] = (
+    (Lane.NEEDS_HUMAN, "Flagged", "flag"),
+    (Lane.NORMAL_QUEUE, "Needs review", "review"),
+    (Lane.FAST_LANE, "Fast lane", "fast"),
+)
+IN_LANES = ("flagged", "to review", "fast lane")  # after a count
+WHO = {True: "First-timers", False: "Regulars"}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One lane's part of a bar."""
+
+    tone: Tone
+    count: int
+    y: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One bar with its figure above and its edge below; `parts` stand on one another from the bottom up, none empty."""
+
+    label: str
+    count: int
+    parts: tuple[Part, ...]
+    x: float
+    y: float
+    width: float
+    middle: float
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A vertical line at a threshold, named; `anchor` keeps the name inside the picture."""
+
+    x: float
+    words: str
+    anchor: Literal["start", "end"]
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """The score distribution; `summary` says in one sentence what the picture shows."""
+
+    bars: tuple[Bar, ...]
+    marks: tuple[Mark, ...]
+    summary: str
+    width: int = WIDTH
+    height: int = HEIGHT
+    base: int = BASE
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One lane's part of the open pull requests; `x` and `width` are percent of the whole."""
+
+    title: str
+    tone: Tone
+    count: int
+    percent: str
+    x: float
+    width: float
+
+
+def histogram(board: Dashboard) -> Histogram:
+    """Bars of the ten bins with both thresholds named."""
+    tallest = max((bin.count for bin in board.histogram), default=0)
+    step = WIDTH / max(1, len(board.histogram))
+    bars = tuple(_bar(index, bin, tallest, step, board.t_low is not None) for index, bin in enumerate(board.histogram))
+    return Histogram(bars, _marks(board), _histogram_summary(board))
+
+
+def _bar(index: int, bin: Bin, tallest: int, step: float, by_lane: bool) -> Bar:
+    """A bar of at least two units where anybody is; lanes apart only for viewers who are told where they begin."""
+    whole = max(2.0, (BASE - TOP) * bin.count / tallest) if bin.count else 0.0
+    counts: list[tuple[Tone, int]] = [("plain", bin.count)]
+    if by_lane:
+        counts = [("flag", bin.flagged), ("review", bin.count - bin.flagged - bin.fast), ("fast", bin.fast)]
+    parts, y = list[Part](), float(BASE)
+    for tone, count in counts:
+        if count > 0:
+            height = whole * count / bin.count
+            y -= height
+            parts.append(Part(tone, count, round(y, 1), round(height, 1)))
+    x, top = index * step, round(BASE - whole, 1)
+    return Bar(
+        f"{100 * bin.low:.0f}",
+        bin.count,
+        tuple(parts),
+        round(x + GAP / 2, 1),
+        top,
+        round(step - GAP, 1),
+        round(x + step / 2, 1),
+    )
+
+
+def histogram_table(board: Dashboard) -> Table:
+    """The figures of the histogram, by lane for viewers who are told where lanes begin."""
+    lanes = ("Flagged", "Needs review", "Fast lane") if board.t_low is not None else ()
+    rows = []
+    for bin in board.histogram:
+        counts = (bin.flagged, bin.count - bin.flagged - bin.fast, bin.fast) if lanes else ()
+        rows.append(
+            (f"{100 * bin.low:.0f} to {100 * bin.high:.0f} %", f"{bin.count:,}", *(f"{count:,}" for count in counts))
+        )
+    return Table(("Stays clean", "Contributors", *lanes), tuple(rows))
+
+
+def _marks(board: Dashboard) -> tuple[Mark, ...]:
+    if board.t_low is None:
+        return ()
+    anchor: Literal["start", "end"] = "end" if board.t_low > 0.25 else "start"
+    low = Mark(round(board.t_low * WIDTH, 1), f"flagged below {percent_in_full(board.t_low)}", anchor)
+    if board.t_high is None:
+        return (low,)
+    high = Mark(round(board.t_high * WIDTH, 1), f"fast lane from {percent_in_full(board.t_high)}", "end")
+    return (low, high)
+
+
+def _histogram_summary(board: Dashboard) -> str:
+    start = board.t_high
+    numbered = board.scored - board.not_enough_evidence
+    if board.t_low is None:
+        return f"{numbered:,} contributors with a number; the fast lane is {'open' if board.fast_lane_open else 'shut'}"
+    high = "the fast lane is shut" if start is None else f"the fast lane starts at {percent_in_full(start)}"
+    return f"{numbered:,} contributors with a number; flagged below {percent_in_full(board.t_low)}, {high}"
+
+
+def lane_shares(board: Dashboard) -> tuple[Share, ...]:
+    """The three lanes as parts of all open pull requests that are not push-holders' own, in the order of the queue."""
+    total = sum(board.lanes.get(lane, 0) for lane, _, _ in LANES)
+    shares: list[Share] = []
+    x = 0.0
+    for lane, title, tone in LANES:
+        count = board.lanes.get(lane, 0)
+        width = 100 * count / total if total else 0.0
+        shares.append(Share(title, tone, count, percent(count, total), round(x, 3), round(width, 3)))
+        x += width
+    return tuple(shares)
+
+
+def lane_now_words(actable: int, watched: int, total: int) -> str:
+    """Say how many open pull requests are fast lane now, and how many only would be, in repositories that watch."""
+    if not total:
+        return "No pull request is open."
+    told = f"{actable:,} of {total:,} open {'is' if actable == 1 else 'are'} fast lane now."
+    if not watched:
+        return told
+    return f"{told} {watched:,} more would be, where the lane is shut."
+
+
+def percent(part: int, whole: int) -> str:
+    """A share with one decimal, "none" where there is nothing to share."""
+    return percent_words(part / whole) if whole else "none"
+
+
+def newcomers(fares: Sequence[Fare], now: datetime) -> Plot | None:
+    """Lane shares and waiting times of first-timers against those of regulars; None where nothing is open."""
+    shown_fares = [one for one in fares if one.open]
+    if not shown_fares:
+        return None
+    waits = {one.first_timers: _days(one.median_opened_at, now) for one in shown_fares}
+    longest = max(waits.values()) or 1.0
+    boxes, labels = list[Box](), list[Label]()
+    for row, one in enumerate(shown_fares):
+        y = 30.0 + 62 * row
+        labels.append(Label(0, y, f"{WHO[one.first_timers]}: {_lane_words(one)}", "start"))
+        boxes += _stacked(one, y + 8)
+        y = 44.0 + 62 * (row + len(shown_fares))
+        labels.append(
+            Label(0, y, f"{WHO[one.first_timers]}: half are open for over {waits[one.first_timers]:,.1f} days", "start")
+        )
+        boxes.append(Box(0, y + 8, round(max(2.0, 720 * within(waits[one.first_timers] / longest)), 1), 16, "plain"))
+    return Plot(
+        key="newcomers",
+        title="Lanes and waiting time of first-timers and regulars",
+        summary="Lanes of open pull requests and how long half have waited, without those by people with push access",
+        height=40 + 124 * len(shown_fares),
+        table=_newcomers_table(fares, now),
+        wide=True,
+        boxes=tuple(boxes),
+        labels=tuple(labels),
+    )
+
+
+def _stacked(one: Fare, y: float) -> list[Box]:
+    boxes, x = list[Box](), 0.0
+    for lane, _, tone in LANES:
+        width = 720 * one.lanes.get(lane, 0) / one.open
+        if width:
+            boxes.append(Box(round(x, 1), y, round(width, 1), 16, tone))
+        x += width
+    return boxes
+
+
+def _lane_words(one: Fare) -> str:
+    counts = ((words, one.lanes.get(lane, 0)) for (lane, _, _), words in zip(LANES, IN_LANES, strict=True))
+    return ", ".join(f"{count:,} {words}" for words, count in counts if count)
+
+
+def _days(moment: datetime | None, now: datetime) -> float:
+    return max(0.0, (now - moment).total_seconds() / 86_400) if moment else 0.0
+
+
+def _newcomers_table(fares: Sequence[Fare], now: datetime) -> Table:
+    """Times in days; a year's decided ones show what waiting came to."""
+    rows: list[tuple[str, ...]] = [("Open", *(f"{one.open:,}" for one in fares))]
+    for lane, words, _ in LANES:
+        counts = ((one.lanes.get(lane, 0), one.open) for one in fares)
+        rows.append((words, *(f"{count:,} ({percent(count, total)})" for count, total in counts)))
+    waits = ((_wait(one.median_opened_at, now), _wait(one.oldest_opened_at, now)) for one in fares)
+    median, oldest = zip(*waits, strict=True)
+    rows += [("Open for, median", *median), ("Open for, longest", *oldest)]
+    rows.append(("Merged or closed in a year", *(f"{one.decided:,}" for one in fares)))
+    days = ("none" if one.median_days is None else f"{one.median_days:,.1f} days" for one in fares)
+    return Table(("Pull requests", *(WHO[one.first_timers] for one in fares)), (*rows, ("After, median", *days)))
+
+
+def _wait(moment: datetime | None, now: datetime) -> str:
+    return "none" if moment is None else f"{_days(moment, now):,.1f} days"

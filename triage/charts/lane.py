@@ -1,0 +1,127 @@
+"""Draws the curve of the fast lane: the share that each threshold lets through against its share of bad ones. Pure."""
+
+from collections.abc import Sequence
+
+from scoring.certificates.lane_offer import LaneCurve, LanePoint, Offer
+from scoring.formatting import bad_interval, bad_percent, percent_in_full
+from triage.charts.plot import Area, Dot, Frame, Label, Plot, Stroke, Table, line, outline, percent_words, round_up
+from triage.presenters.lane import count_words
+
+LEFT, RIGHT, TOP, BOTTOM = 80.0, 690.0, 66.0, 276.0
+HEIGHT = 350
+WHOSE = {"own": "own past", "starter": "starter's past"}
+
+
+def lane_plot(
+    key: str, own: LaneCurve | None, starter: LaneCurve | None, offer: Offer | None, budget: float
+) -> Plot | None:
+    """Plot both pasts on one pair of axes, with the interval of the one behind the offer; None without any past."""
+    curves = [one for one in (own, starter) if one is not None and one.points]
+    if not curves:
+        return None
+    main = next((one for one in curves if offer is not None and one.source == offer.source), curves[0])
+    frame, widest = _frame(curves, main, offer, budget)
+
+    def spot(one: LanePoint, curve: LaneCurve, value: float) -> tuple[float, float]:
+        return frame.x(one.let_through / curve.cases / widest), frame.y(value)
+
+    band = [[spot(one, main, getattr(one, end)) for one in main.points] for end in ("bad_high", "bad_low")]
+    level = frame.y(budget)
+    lines = tuple(
+        Stroke(line(spot(one, its, one.bad / one.let_through) for one in _inside(its, frame)), dash=_dash(its is main))
+        for its in curves
+    )
+    ticks = (0.0, 0.5, 1.0)
+    levels = [frame.highest * tick for tick in ticks]
+    return Plot(
+        key=key,
+        title="Share let through against the share of it that is bad",
+        summary=_summary(curves, offer, budget),
+        height=HEIGHT,
+        table=_table(curves),
+        wide=True,
+        rules=frame.rules(levels),
+        areas=(_area(band[0], band[1]),),
+        strokes=(Stroke(line([(LEFT, level), (RIGHT, level)]), "flag", "6 4"), *lines, *_whisker(frame, offer, widest)),
+        dots=_dots(frame, offer, widest),
+        labels=(
+            Label(4, 26, "share of those that turn out bad", "start"),
+            *(Label(LEFT - 8, frame.y(at) + 5, f"{100 * at:g} %", "end") for at in levels),
+            *(Label(frame.x(tick), BOTTOM + 30, f"{100 * widest * tick:g} %") for tick in ticks),
+            Label((LEFT + RIGHT) / 2, HEIGHT - 8, "share of pull requests that the lane lets through"),
+            Label(RIGHT, level - 7, f"your budget {percent_in_full(budget)}", "end", note=True),
+            *_named(frame, offer, widest),
+        ),
+    )  # fmt: skip
+
+
+def _frame(curves: Sequence[LaneCurve], main: LaneCurve, offer: Offer | None, budget: float) -> tuple[Frame, float]:
+    """Return the axes: as wide as the loosest lane, and high enough for the offer's interval and every share."""
+    widest = round_up(max(one.points[-1].let_through / one.cases for one in curves))
+    counted = max(one.bad / one.let_through for one in main.points)
+    highest = max(2 * budget, 1.1 * offer.bad_high if offer else 0.0, min(counted, 4 * budget))
+    return Frame(LEFT, RIGHT, TOP, BOTTOM, min(round_up(highest), 1.0)), min(widest, 1.0)
+
+
+def _inside(curve: LaneCurve, frame: Frame) -> list[LanePoint]:
+    """Return the points within the axes: a line along the upper edge would show a share that was never counted."""
+    return [one for one in curve.points if one.bad / one.let_through <= frame.highest]
+
+
+def _dash(is_main: bool) -> str:
+    return "" if is_main else "2 5"
+
+
+def _area(upper: Sequence[tuple[float, float]], lower: Sequence[tuple[float, float]]) -> Area:
+    return Area(outline(upper, lower))
+
+
+def _whisker(frame: Frame, offer: Offer | None, widest: float) -> tuple[Stroke, ...]:
+    if offer is None:
+        return ()
+    x = frame.x(offer.share / widest)
+    return (Stroke(line([(x, frame.y(offer.bad_low)), (x, frame.y(offer.bad_high))])),)
+
+
+def _dots(frame: Frame, offer: Offer | None, widest: float) -> tuple[Dot, ...]:
+    if offer is None:
+        return ()
+    return (Dot(frame.x(offer.share / widest), frame.y(offer.bad / offer.let_through), 6.0),)
+
+
+def _named(frame: Frame, offer: Offer | None, widest: float) -> tuple[Label, ...]:
+    """Label the offer beside its dot, on the side where there is room."""
+    if offer is None:
+        return ()
+    x, y = frame.x(offer.share / widest), max(frame.y(offer.bad_high) - 10, TOP - 16)
+    anchor = "start" if x < (LEFT + RIGHT) / 2 else "end"
+    words = f"from {percent_in_full(offer.threshold)} on: up to {bad_percent(offer.bad_high)} bad"
+    return (Label(x, y, words, anchor, note=True),)
+
+
+def _summary(curves: Sequence[LaneCurve], offer: Offer | None, budget: float) -> str:
+    whose = " and ".join(WHOSE[one.source] for one in curves)
+    if offer is None:
+        return f"{whose}: no threshold keeps the budget of {percent_in_full(budget)} by these counts"
+    return (
+        f"{whose}: at {percent_words(offer.share)} let through {bad_percent(offer.bad / offer.let_through)} bad, at "
+        f"most {bad_percent(offer.bad_high)}; budget {percent_in_full(budget)}"
+    )
+
+
+def _table(curves: Sequence[LaneCurve]) -> Table:
+    columns = ("From", "Let through", "Of", "Share", "Bad", "Share bad", "95 % interval", "Authors")
+    return Table(columns, tuple(_row(one, curve) for curve in curves for one in curve.points))
+
+
+def _row(one: LanePoint, curve: LaneCurve) -> tuple[str, ...]:
+    return (
+        f"{percent_in_full(one.threshold)}, {WHOSE[curve.source]}",
+        count_words(one.let_through),
+        count_words(curve.cases),
+        percent_words(one.let_through / curve.cases),
+        count_words(one.bad),
+        bad_percent(one.bad / one.let_through),
+        f"{bad_interval(one.bad_low, one.bad_high)} %",
+        f"{one.authors:,}",
+    )

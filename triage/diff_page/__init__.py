@@ -1,0 +1,1 @@
+"""A diff as rows with findings at their lines."""

@@ -1,0 +1,160 @@
+"""What one page shows of a change, or of the difference between two rounds, from the texts of their patches.
+
+The lines that a model's flags are about: its answer names places, and the line is read from the patch.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from django.conf import settings
+
+from ingest.store.snapshots import Snapshot
+from scoring.diff.change import Change, Mail
+from scoring.diff.compare import compare_rounds
+from scoring.diff.parser import Limits, read_change
+from scoring.formatting import visible
+from scoring.queries import read
+from scoring.queries.read import ContentReview, ShownFinding
+from scoring.review.schema import DETERMINISTIC
+from scoring.types import QUOTE_LENGTH, Finding
+from triage.diff_page.facts import comparison_words, rest_words
+from triage.diff_page.rows import FileView, How, file_views, line_anchor, lines_of, masks, place_notes, with_ids
+from triage.presenters.drafts import DraftLinks
+from triage.presenters.review import (
+    NoteGroup,
+    NoteView,
+    finding_notes,
+    group_notes,
+    named_path,
+    place_anchor,
+    read_place,
+    review_notes,
+    strongest_first,
+    with_dismissals,
+)
+
+LIMITS = Limits(lines=50_000, seconds=1.5)  # what a page waits for: 50,000 lines take .5 s of CPU
+MAILS, MESSAGE = 20, 2_000  # messages of a series that are shown, and characters of one
+
+
+@dataclass(frozen=True, slots=True)
+class DiffPage:
+    """Files with their lines; `findings` is everything that was found, `loose` what stands at no file of the change."""
+
+    files: tuple[FileView, ...] = ()
+    findings: tuple[NoteView, ...] = ()
+    loose: tuple[tuple[str, NoteView], ...] = ()  # each with its id
+    sentences: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
+    unnamed: int = 0  # files beyond those that are listed
+    rest: str = ""
+    missing: tuple[str, str] = ("", "")  # why there is nothing to show, and what to do
+
+    @property
+    def groups(self) -> tuple[NoteGroup, ...]:
+        """The findings by name, file and severity."""
+        return group_notes(self.findings)
+
+
+@dataclass(frozen=True, slots=True)
+class Dismissals:
+    """Findings of one patch that people called false alarms: words on them by digest."""
+
+    patch_id: str | None = None
+    words: Mapping[str, str] = field(default_factory=dict)
+
+
+def change_page(
+    text: str,
+    review: ContentReview | None,
+    masked: bool,
+    sealed: bool,
+    only: int = 0,
+    dismissals: Dismissals | None = None,
+    drafts: DraftLinks | None = None,
+) -> DiffPage:
+    """A whole round; nothing of its review where it is `sealed`, no secret that its scanner found where `masked`.
+
+    `only` names one file from 1; 0, or one that is not there: all of them.
+    """
+    change = read_change(text, LIMITS)
+    only = only if only <= len(change.files) else 0
+    notes = _notes(change, None if sealed else review, dismissals or Dismissals())
+    placed, loose = place_notes(change.files, notes)
+    how = How(masks(change, review) if masked else {}, drafts=drafts or DraftLinks())
+    if only:
+        placed, loose = {only: placed.get(only, {})}, ()
+        notes = tuple(note for told in placed[only].values() for note in told)
+    page = _page(change, file_views(change.files, placed, how, only), only)
+    return replace(page, findings=notes, loose=with_ids(loose), messages=_messages(change.mails, how.masks))
+
+
+def comparison_page(
+    before: str, after: str, same_patch: bool, reviews: Sequence[ContentReview | None], masked: bool, only: int = 0
+) -> DiffPage:
+    """What changed from one round to another; `same_patch`: both have the same patch-id."""
+    changes = [read_change(text, LIMITS) for text in (before, after)]
+    found = compare_rounds(*changes)
+    told: dict[str, str] = {}
+    for change, review in zip(changes, reviews, strict=True):
+        told |= masks(change, review) if masked else {}
+    only = only if only <= len(found.files) else 0
+    page = _page(Change(found.files, (), (), 1.0), file_views(found.files, {}, How(told, inner=True), only), only)
+    return replace(page, sentences=comparison_words(found, same_patch))
+
+
+def _page(change: Change, files: tuple[FileView, ...], only: int) -> DiffPage:
+    lines = lines_of(change.files)
+    if only:
+        return DiffPage(files, rest=rest_words(sum(file.rest for file in files), 1))
+    cut = [file for file in files if file.rest]
+    unnamed = len(change.files) - len(files)
+    rest = lines - sum(file.lines - file.rest for file in files)
+    return DiffPage(files, unnamed=unnamed, rest=rest_words(rest, len(cut) + unnamed))
+
+
+def _notes(change: Change, review: ContentReview | None, dismissals: Dismissals) -> tuple[NoteView, ...]:
+    """What the review found, and problems of this reading that it does not tell."""
+    notes = with_dismissals(review_notes(review, dismissals.patch_id) if review else (), dismissals.words)
+    told = {(note.text, note.anchor) for note in notes}
+    problems = finding_notes(map(_as_shown, change.problems))
+    return strongest_first([*notes, *(note for note in problems if (note.text, note.anchor) not in told)])
+
+
+def _as_shown(one: Finding) -> ShownFinding:
+    return ShownFinding(
+        one.scanner, one.rule, one.type, one.severity.value, one.explanation, one.file, one.line, one.removed, one.quote
+    )
+
+
+def _messages(mails: Sequence[Mail], hidden: Mapping[str, str]) -> tuple[str, ...]:
+    """Subject and message of each mail, without whom it is from."""
+    texts = [f"{mail.subject}\n\n{mail.message}".strip() for mail in mails[:MAILS]]
+    shown = ["\n".join(visible(hidden.get(line, line)) for line in text[:MESSAGE].split("\n")) for text in texts]
+    return tuple(text for text in shown if text)
+
+
+PATCH = 200_000  # bytes of a patch that is read for an open row: 10 ms of CPU at most
+
+
+def flag_quotes(snapshot: Snapshot, uri: str, review: ContentReview | None) -> Mapping[str, str]:
+    """The quoted line by the id of its place; {} where no model flagged anything, or its patch is large or gone."""
+    if review is None or review.reviewer == DETERMINISTIC or not review.flags:
+        return {}
+    text = read.kept_text(settings.DIFF_CORPUS_DIR, read.newest_patch(snapshot, uri, PATCH))
+    return quoted_lines(read_change(text), review) if text else {}
+
+
+def quoted_lines(change: Change, review: ContentReview) -> dict[str, str]:
+    """The line that each flag names, by the id of its place; a line with a secret as its scanner masked it."""
+    wanted = {place_anchor(*read_place(flag.location)) for flag in review.flags}
+    paths = {read_place(flag.location)[0] for flag in review.flags} - {""}
+    hidden = masks(change, review)
+    files = [(place_anchor(path), file) for file in change.files if (path := named_path(file.path)) in paths]
+    return {
+        anchor: visible(hidden.get(line.text, line.text)[:QUOTE_LENGTH])
+        for base, file in files
+        for hunk in file.hunks
+        for line in hunk.lines
+        if (anchor := line_anchor(base, line)) in wanted
+    }

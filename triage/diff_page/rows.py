@@ -1,0 +1,270 @@
+"""The lines of a change as rows of tables, within a bound of HTML: numbers, marks, colours, what was found where.
+
+A page of 3,000 lines is built here and not by a template, which would take ten times as long. Every text of the change
+goes through `shown`, which escapes it and spells out what nobody can see.
+
+What was found in a change, laid on the lines that it is about. Pure.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from html import escape
+
+from django.utils.safestring import SafeString
+
+from scoring.diff.change import Change, FileChange, Hunk, Line
+from scoring.formatting import visible
+from scoring.queries.read import ContentReview
+from scoring.types import short_path
+from triage.diff_page.facts import file_facts
+from triage.diff_page.highlight import Allowance, Spans, colour, language
+from triage.presenters.drafts import DraftLinks
+from triage.presenters.review import NoteView, named_path, place_anchor
+
+Placed = Mapping[int, Mapping[str, Sequence[NoteView]]]  # number of the file, from 1 -> id of the place -> notes
+
+
+def line_anchor(base: str, line: Line) -> str:
+    """The id of a line in the file whose own id is `base`."""
+    removed = line.mark == "-"
+    return f"{base}-{'old' if removed else ''}{line.old if removed else line.new}"
+
+
+def place_notes(files: Sequence[FileChange], notes: Sequence[NoteView]) -> tuple[Placed, tuple[NoteView, ...]]:
+    """(notes by file and place, notes on no file of this change).
+
+    A series may change one file several times: a note then stands where its line comes first, else at the first part.
+    """
+    wanted = {note.path for note in notes if note.path}
+    parts: dict[str, list[int]] = {}
+    for number, file in enumerate(files, 1):
+        if (path := named_path(file.path)) in wanted:
+            parts.setdefault(path, []).append(number)
+    held = {number: _anchors(path, files[number - 1]) for path, numbers in parts.items() for number in numbers}
+    placed: dict[int, dict[str, list[NoteView]]] = {}
+    for note in notes:
+        numbers = parts.get(note.path, [])
+        if numbers:
+            number = next((one for one in numbers if note.anchor in held[one]), numbers[0])
+            placed.setdefault(number, {}).setdefault(note.anchor, []).append(note)
+    return placed, tuple(note for note in notes if note.path not in parts)
+
+
+def with_ids(notes: Sequence[NoteView]) -> tuple[tuple[str, NoteView], ...]:
+    """Each note with the id of its place, which only the first of a place carries."""
+    seen: set[str] = set()
+    told = []
+    for note in notes:
+        told.append(("" if note.anchor in seen else note.anchor, note))
+        seen.add(note.anchor)
+    return tuple(told)
+
+
+def _anchors(path: str, file: FileChange) -> frozenset[str]:
+    base = place_anchor(path)
+    return frozenset(line_anchor(base, line) for hunk in file.hunks for line in hunk.lines)
+
+
+def masks(change: Change, review: ContentReview | None) -> dict[str, str]:
+    """Lines in which a secret was found, by their text, as its scanner masked them."""
+    quotes: dict[tuple[str, int | None, bool], str] = {
+        (short_path(one.file), one.line, one.removed): one.quote
+        for one in (review.findings if review else ())
+        if one.type == "secret_leak" and one.file is not None and one.line is not None
+    }
+    if not quotes:
+        return {}
+    return {line.text: quotes[place] for place, line in _lines(change) if place in quotes and line.text.strip()}
+
+
+def _lines(change: Change) -> list[tuple[tuple[str, int | None, bool], Line]]:
+    return [
+        ((short_path(file.path), line.old if line.mark == "-" else line.new, line.mark == "-"), line)
+        for file in change.files
+        for hunk in file.hunks
+        for line in hunk.lines
+    ]
+
+
+HTML = 400_000  # bytes of rows on one page
+FOLDED = 400  # lines of a file from which it is folded, and shown only where smaller ones left room
+LINE = 1_000  # characters shown of a line
+FILES = 300  # that are named on one page
+TONES = {"+": "plus", "-": "minus", " ": ""}
+MARKS = {"+": "+", "-": "\N{MINUS SIGN}", " ": ""}
+
+
+@dataclass(slots=True)
+class Room:
+    """What may still be shown on one page."""
+
+    html: int = HTML
+    colours: Allowance = field(default_factory=Allowance)
+
+
+@dataclass(frozen=True, slots=True)
+class FileView:
+    """One file's part as shown. `rows` are table rows; `rest` counts lines that are not shown, `number` is from 1.
+
+    `notes` are about the file, or about lines that are not shown.
+    """
+
+    number: int
+    anchor: str
+    path: str
+    facts: tuple[str, ...]
+    added: int
+    removed: int
+    notes: tuple[tuple[str, NoteView], ...]  # each with its id, "" where that id stands already
+    rows: SafeString
+    lines: int
+    rest: int
+    folded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How lines are shown: `masks` maps a text to what stands in its place; `inner`: this is a diff of two diffs.
+
+    `drafts` are links under findings.
+    """
+
+    masks: Mapping[str, str] = field(default_factory=dict)
+    inner: bool = False
+    drafts: DraftLinks = field(default_factory=DraftLinks)
+
+
+def shown(text: str) -> str:
+    """A text of the change as HTML: escaped, what cannot be seen spelled out, tabs as they are."""
+    if text.endswith("\r"):
+        text = text[:-1] + "\N{SYMBOL FOR CARRIAGE RETURN}"
+    return escape(text if text.isprintable() else "\t".join(map(visible, text.split("\t"))))
+
+
+def file_views(
+    files: Sequence[FileChange], placed: Placed, how: How, only: int = 0, room: Room | None = None
+) -> tuple[FileView, ...]:
+    """The files of a change in their order; where not all fit, those with a note and small ones get room first.
+
+    `only` names the one file that is shown, from 1; 0: the first FILES, and those with a note.
+    """
+    chosen = [only] if only else sorted({*range(1, min(len(files), FILES) + 1), *placed})
+    sizes = {number: _size(files[number - 1]) for number in chosen}
+    order = sorted(chosen, key=lambda number: (number not in placed, sizes[number] > FOLDED))
+    room = room or Room()
+    made = {number: _file_view(number, files[number - 1], placed.get(number, {}), how, room) for number in order}
+    alone = len(files) == 1 or bool(only)
+    return tuple(replace(made[n], folded=sizes[n] > FOLDED and n not in placed and not alone) for n in chosen)
+
+
+def lines_of(files: Sequence[FileChange]) -> int:
+    """How many lines the hunks of these files hold."""
+    return sum(map(_size, files))
+
+
+def _size(file: FileChange) -> int:
+    return sum(len(hunk.lines) for hunk in file.hunks)
+
+
+def _file_view(
+    number: int, file: FileChange, notes: Mapping[str, Sequence[NoteView]], how: How, room: Room
+) -> FileView:
+    rows: list[str] = []
+    on_lines: set[str] = set()
+    taken = 0
+    for row, anchor, is_line in _rows(file, notes, how, room):
+        room.html -= len(row.encode("utf-8", "replace"))
+        if room.html < 0:
+            break
+        rows.append(row)
+        on_lines.add(anchor)
+        taken += is_line
+    lines = _size(file)
+    return FileView(
+        number,
+        f"file-{number}",
+        visible(file.path),
+        file_facts(file, how.inner),
+        sum(1 for _ in file.added()),
+        sum(1 for _ in file.removed()),
+        with_ids([note for anchor, told in notes.items() if anchor not in on_lines for note in told]),
+        SafeString("".join(rows)),
+        lines,
+        lines - taken,
+        False,
+    )
+
+
+def _rows(
+    file: FileChange, notes: Mapping[str, Sequence[NoteView]], how: How, room: Room
+) -> Iterator[tuple[str, str, bool]]:
+    """Rows of one file in order, each with the anchor of the notes that it holds and whether it is a line."""
+    lexer, base = language(file.path), place_anchor(named_path(file.path))
+    for hunk in file.hunks:
+        yield _hunk_row(hunk, how.inner), "", False
+        for line, spans in zip(hunk.lines, _coloured(lexer, hunk, how, room), strict=True):
+            yield _line_row(line, spans, how), "", True
+            anchor = line_anchor(base, line) if notes else ""
+            if anchor in notes:
+                yield _note_row(anchor, notes[anchor], how), anchor, False
+
+
+def _hunk_row(hunk: Hunk, inner: bool) -> str:
+    place = "" if inner else f"@@ \N{MINUS SIGN}{hunk.old_start} +{hunk.new_start} @@ "
+    return f'<tr class="hunk"><td colspan="4">{place}{shown(hunk.section[:200]) or " "}</td></tr>'
+
+
+def _coloured(lexer: str | None, hunk: Hunk, how: How, room: Room) -> Iterator[Spans]:
+    """The spans of each line of a hunk: the new side is read as one text, and what is removed as part of the old."""
+    if lexer is None or how.inner or room.html <= 0:
+        yield from ([("", line.text)] for line in hunk.lines)
+        return
+    new = iter(colour(lexer, [line.text for line in hunk.lines if line.mark != "-"], room.colours))
+    has_old = any(line.mark == "-" for line in hunk.lines)
+    old_lines = [line.text for line in hunk.lines if line.mark != "+"] if has_old else []
+    old = iter(colour(lexer, old_lines, room.colours))
+    for line in hunk.lines:
+        of_new = next(new) if line.mark != "-" else []
+        of_old = next(old) if has_old and line.mark != "+" else []
+        yield of_old if line.mark == "-" else of_new
+
+
+def _line_row(line: Line, spans: Spans, how: How) -> str:
+    mask = how.masks.get(line.text[1:] if how.inner else line.text)
+    if mask is not None:
+        spans = [("", (line.text[:1] if how.inner else "") + mask)]
+    code = _code(spans)
+    if line.ends_file:
+        code += ' <em class="quiet">no line end</em>'
+    tone = TONES[line.mark]
+    return (
+        f'<tr class="{tone}"><td>{line.old or ""}</td><td>{line.new or ""}</td>'
+        f"<td>{MARKS[line.mark]}</td><td>{code}</td></tr>"
+    )
+
+
+def _code(spans: Spans) -> str:
+    parts, left = [], LINE
+    for name, text in spans:
+        if left <= 0:
+            break
+        html = shown(text[:left])
+        left -= len(text)
+        parts.append(f'<span class="{name}">{html}</span>' if name else html)
+    rest = sum(len(text) for _, text in spans) - LINE
+    if rest > 0:
+        parts.append(f' <em class="quiet">{rest:,} more characters</em>')
+    return "".join(parts)
+
+
+def _note_row(anchor: str, notes: Sequence[NoteView], how: How) -> str:
+    told = "".join(
+        f'<div class="finding {note.tone}" title="{escape(note.source)}"><strong>{note.severity.capitalize()}: '
+        f"{escape(note.kind)}.</strong> {escape(note.text)}{_dismissed(note)}{how.drafts.rendered(note)}</div>"
+        for note in notes
+    )
+    return f'<tr id="{anchor}" class="told"><td colspan="4">{told}</td></tr>'
+
+
+def _dismissed(note: NoteView) -> str:
+    return f' <span class="quiet">Not a problem, says {escape(note.dismissed)}</span>' if note.dismissed else ""

@@ -1,0 +1,1 @@
+"""Fields that a request may carry, read and checked."""

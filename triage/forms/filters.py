@@ -1,0 +1,226 @@
+"""Views as query strings: values that cannot be understood fall back to a default and say so. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal, cast, get_args
+from urllib.parse import quote_plus, urlencode
+
+from scoring.queries.read import LeaderboardSort, QueueQuery, QueueRow, QueueSort, SettledOutcome, SettledQuery, Subject
+
+Bucket = Literal["", "needs_human", "normal_queue", "fast_lane", "own"]
+TEXT_LIMIT = 100
+URI_LIMIT = 600
+PAGE_LIMIT = 10_000
+GROUP_PREVIEW = 20  # rows of one group when all groups are in view
+GROUP_PAGE = 50  # rows of one page when one group is in view
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFilters:
+    """The whole view of the queue as its URL says it: filters, the open row, and what could not be understood."""
+
+    bucket: Bucket = ""
+    text: str = ""
+    repository: str = ""
+    sort: QueueSort = "need"
+    mine: bool = False  # only what the viewer has in hand or approved; who that is, the URL does not say
+    opened: str = ""
+    page: int = 1
+    notes: tuple[str, ...] = ()
+
+    def query(self) -> QueueQuery:
+        """The same for `scoring.queries.read.queue`: the first rows of every group, or one page of one."""
+        return QueueQuery(
+            bucket=self.bucket or None,
+            text=self.text,
+            repository=self.repository,
+            sort=self.sort,
+            page=self.page if self.bucket else 1,
+            size=self.size,
+        )
+
+    @property
+    def size(self) -> int:
+        """How many rows of a group are shown at once."""
+        return GROUP_PAGE if self.bucket else GROUP_PREVIEW
+
+    def search(self) -> str:
+        """The query string that restores this view, without values that are the default."""
+        values = {
+            "bucket": self.bucket,
+            "q": self.text,
+            "repository": self.repository,
+            "sort": "" if self.sort == "need" else self.sort,
+            "mine": "1" if self.mine else "",
+            "page": "" if self.page == 1 else str(self.page),
+            "open": self.opened,
+        }
+        return _search(values)
+
+    def opening(self, uri: str) -> str:
+        """The query string of this view with that row open ("": none)."""
+        closed = _closed(self)
+        return f"{closed}{'&' if closed else '?'}open={quote_plus(uri)}" if uri else closed
+
+    def in_bucket(self, bucket: Bucket) -> str:
+        """The query string of this view narrowed to a bucket, from its first page."""
+        return replace(self, bucket=bucket, page=1, opened="").search()
+
+    def on_page(self, page: int) -> str:
+        """The query string of another page of this view."""
+        return replace(self, page=page, opened="").search()
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether fewer than all open pull requests can be in view."""
+        return bool(self.bucket or self.text or self.repository or self.mine)
+
+    @property
+    def of_list(self) -> str:
+        """The query string of this view from its first page, with no row open."""
+        return replace(self, page=1, opened="").search()
+
+
+@lru_cache(maxsize=16)
+def _closed(filters: QueueFilters) -> str:
+    """The query string with no row open, the same for each of a page's 80 rows."""
+    return replace(filters, opened="").search()
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderboardFilters:
+    """Order and page of the leaderboard as its URL says it."""
+
+    sort: LeaderboardSort = "score"
+    descending: bool = True
+    page: int = 1
+    notes: tuple[str, ...] = ()
+
+    def search(self) -> str:
+        """The query string that restores this view."""
+        return _search(
+            {
+                "sort": "" if self.sort == "score" else self.sort,
+                "order": "" if self.descending else "up",
+                "page": "" if self.page == 1 else str(self.page),
+            }
+        )
+
+    def sorted_by(self, sort: LeaderboardSort) -> str:
+        """The query string of a header: turns the order round where it is the current one."""
+        first_time = sort != "hops"
+        descending = not self.descending if sort == self.sort else first_time
+        return replace(self, sort=sort, descending=descending, page=1).search()
+
+    def on_page(self, page: int) -> str:
+        """The query string of another page in the same order."""
+        return replace(self, page=page).search()
+
+
+@dataclass(frozen=True, slots=True)
+class ListFilters:
+    """The view of a list beside the queue as its URL says it; only that of settled ones is searched."""
+
+    text: str = ""
+    repository: str = ""
+    outcome: SettledOutcome = ""
+    page: int = 1
+    notes: tuple[str, ...] = ()
+
+    def query(self) -> SettledQuery:
+        """The same for `scoring.queries.read.settled`."""
+        return SettledQuery(self.text, self.repository, self.outcome, self.page)
+
+    @property
+    def by_author(self) -> str:
+        """How the addresses of pull requests begin that the account whose DID is searched sent; "" without one."""
+        return f"at://{self.text}/" if self.text.startswith("did:") else ""
+
+    def on_page(self, page: int) -> str:
+        """The query string of another page of this view."""
+        values = {"q": self.text, "repository": self.repository, "outcome": self.outcome}
+        return _search(values | {"page": "" if page == 1 else str(page)})
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether fewer than all can be in view."""
+        return bool(self.text or self.repository or self.outcome)
+
+
+def read_queue(values: Mapping[str, str]) -> QueueFilters:
+    """The queue's view from a query string; never fails, `notes` says what was left aside."""
+    notes: list[str] = []
+    return QueueFilters(
+        bucket=cast(Bucket, _choice(values, "bucket", get_args(Bucket), "", notes)),
+        text=_text(values, notes),
+        repository=_visible_line(values.get("repository", ""))[:URI_LIMIT],
+        sort=cast(QueueSort, _choice(values, "sort", get_args(QueueSort), "need", notes)),
+        mine=_choice(values, "mine", ("", "1"), "", notes) == "1",
+        opened=_visible_line(values.get("open", ""))[:URI_LIMIT],
+        page=_page(values, notes),
+        notes=tuple(notes),
+    )
+
+
+def read_list(values: Mapping[str, str]) -> ListFilters:
+    """The view of a list from a query string; never fails, `notes` says what was left aside."""
+    notes: list[str] = []
+    return ListFilters(
+        text=_text(values, notes),
+        repository=_visible_line(values.get("repository", ""))[:URI_LIMIT],
+        outcome=cast(SettledOutcome, _choice(values, "outcome", get_args(SettledOutcome), "", notes)),
+        page=_page(values, notes),
+        notes=tuple(notes),
+    )
+
+
+def is_in_view(one: QueueRow | Subject, query: QueueQuery) -> bool:
+    """Return whether a query leaves this pull request in view, as in the queue by repository, text and address."""
+    if query.repository not in ("", one.repository_key) or (query.only is not None and one.uri not in query.only):
+        return False
+    text, author = query.text.lower(), one.author
+    named = (one.title, one.repository_name, *([] if author.name.startswith("did:") else [author.name]))
+    return query.text == author.did or any(text in words.lower() for words in named)
+
+
+def read_leaderboard(values: Mapping[str, str]) -> LeaderboardFilters:
+    """The leaderboard's view from a query string; never fails, `notes` says what was left aside."""
+    notes: list[str] = []
+    sort = cast(LeaderboardSort, _choice(values, "sort", get_args(LeaderboardSort), "score", notes))
+    order = _choice(values, "order", ("up", "down"), "down", notes)
+    return LeaderboardFilters(sort, order == "down", _page(values, notes), tuple(notes))
+
+
+def _text(values: Mapping[str, str], notes: list[str]) -> str:
+    """The words that are searched for."""
+    text = _visible_line(values.get("q", ""))
+    if len(text) > TEXT_LIMIT:
+        notes.append(f"The search was cut at {TEXT_LIMIT} characters.")
+    return text[:TEXT_LIMIT]
+
+
+def _visible_line(text: str) -> str:
+    """Without control characters (a NUL byte stops some readers) and with single spaces."""
+    return " ".join("".join(character if character.isprintable() else " " for character in text).split())
+
+
+def _choice(values: Mapping[str, str], name: str, known: tuple[str, ...], default: str, notes: list[str]) -> str:
+    value = values.get(name, "") or default
+    if value in known:
+        return value
+    notes.append(f"No {name} here is called “{_visible_line(value)[:40]}”, so it was ignored.")
+    return default
+
+
+def _page(values: Mapping[str, str], notes: list[str]) -> int:
+    text = values.get("page", "") or "1"
+    if text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= PAGE_LIMIT:
+        return int(text)
+    notes.append("That page does not exist. Here is the first one.")
+    return 1
+
+
+def _search(values: Mapping[str, str]) -> str:
+    kept = {name: value for name, value in values.items() if value}
+    return "?" + urlencode(kept) if kept else ""

@@ -1,0 +1,230 @@
+"""The form of a repository's settings: its fields in words, and what was typed into them as a value. Pure."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast
+
+from ingest.atproto.syntax import parse_handle
+from scoring.config.repository import DIDS, LISTED, LISTS, RepositorySettings, SettingsProblem, check_settings
+from scoring.formatting import percent_in_full
+
+TYPED = 70_000  # characters of one field: 200 of the longest patterns
+SHARE = re.compile(r"(\d{1,3})(?:[.,](\d{1,2}))?", re.ASCII)
+DAYS = re.compile(r"\d{1,4}", re.ASCII)
+
+LABELS: Mapping[str, str] = {
+    "budget": "Budget of bad ones in the fast lane, in percent",
+    "alarm_budget": "Budget of false alarms, in percent of clean work",
+    "window_days": "Days until a merge counts as clean",
+    "tier": "Tier",
+    "review": "Content review",
+    "seeds_added": "Additional seeds",
+    "seeds_removed": "Not trusted as seeds",
+    "never_fast_paths": "Never fast-lane these paths",
+    "sensitive_paths": "Always need a person",
+    "accepted_issuers": "Accepted attestation issuers",
+    "organisation_domains": "Accepted organisation domains",
+    "shadow": "Shadow mode",
+}
+BUDGETS = ("budget", "alarm_budget")
+ONE_A_LINE: Mapping[str, str] = {
+    "seeds_added": "Handles or DIDs, one a line. Their judgement counts fully in this repository.",
+    "seeds_removed": "Handles or DIDs, one a line: for example a bot. It can still push, but no trust starts from it.",
+    "never_fast_paths": "Patterns as in .gitignore, one a line. CI, build, release, install hooks, locked "
+    "dependencies and binaries always count.",
+    "sensitive_paths": "Patterns as in .gitignore, one a line: a person always reads changes of these.",
+    "accepted_issuers": "Handles or DIDs of organisations, one a line. Their attestations count in the sensitive tier.",
+    "organisation_domains": "Domains, one a line. A did:web on one of them counts as attested by the organisation.",
+}
+CHOICES: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "tier": (
+        ("public", "Public: any pull request can be fast lane"),
+        ("sensitive", "Sensitive: the fast lane needs a valid attestation of the author's jurisdiction"),
+    ),
+    "review": (
+        ("off", "Off: no review, and no fast lane"),
+        ("deterministic", "Scanners only: nothing leaves this machine"),
+        ("claude", "Claude: also sends diffs to Anthropic, without names"),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of the form; `problem` is a sentence, "" where what was typed can be used.
+
+    `in_force` says which value holds now, `people` who the DIDs are: (DID, name), "" for somebody not seen here.
+    """
+
+    name: str
+    label: str
+    kind: Literal["figure", "choice", "lines"]
+    value: str
+    problem: str
+    hint: str = ""
+    in_force: str = ""
+    people: tuple[tuple[str, str], ...] = ()
+    choices: tuple[tuple[str, str], ...] = ()
+
+
+def form_fields(
+    typed: Mapping[str, str],
+    problems: Mapping[str, str],
+    held: RepositorySettings,
+    site: Mapping[str, str],
+    names: Mapping[str, str],
+) -> tuple[Field, ...]:
+    """The fields of the form in their order, with what was typed and what holds.
+
+    `site` are the site's own values in words, `names` those of the DIDs that are known.
+    """
+    fields = [_field(name, typed.get(name, "")[:TYPED], problems.get(name, "")) for name in LABELS if name != "shadow"]
+    return tuple(replace(one, **_holding(one.name, held, site, names)) for one in fields)
+
+
+def _holding(name: str, held: RepositorySettings, site: Mapping[str, str], names: Mapping[str, str]) -> dict[str, Any]:
+    """What holds now for one field, and who its DIDs are."""
+    if name in site:
+        value = getattr(held, name)
+        told = f"{site[name]}, the site default" if value is None else _figure_words(name, value)
+        return {"in_force": f"In force: {told}.", "hint": f"Leave empty for the site default ({site[name]})."}
+    if name in DIDS:
+        return {"people": tuple((did, names.get(did, "")) for did in getattr(held, name))}
+    return {}
+
+
+def _figure_words(name: str, value: float) -> str:
+    return percent_in_full(value) if name in BUDGETS else f"{value:g} days"
+
+
+def site_values(budget: float, alarm_budget: float, window_days: int) -> dict[str, str]:
+    """The site's own values of the settings that a repository may leave empty, in words."""
+    values = {"budget": budget, "alarm_budget": alarm_budget, "window_days": window_days}
+    return {name: _figure_words(name, value) for name, value in values.items()}
+
+
+def typed_handles(typed: Mapping[str, str]) -> frozenset[str]:
+    """The handles among the lines that name people."""
+    lines = (line.strip() for name in DIDS for line in typed.get(name, "")[:TYPED].splitlines())
+    return frozenset(handle for line in lines if not line.startswith("did:") and (handle := parse_handle(line)))
+
+
+def with_dids(typed: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
+    """The same with the DID in place of each handle; raises SettingsProblem for a handle that is not `known`."""
+    given, problems = dict(typed), dict[str, str]()
+    for name in DIDS:
+        lines = [line.strip() for line in typed.get(name, "")[:TYPED].splitlines()] if name in typed else []
+        handles = {line: parse_handle(line) for line in lines if not line.startswith("did:")}
+        unknown = [line for line, handle in handles.items() if handle and handle not in known]
+        if unknown:
+            problems[name] = f"Nobody seen here has the handle “{unknown[0][:100]}”. Check it, or write their DID."
+        elif any(handles.values()):
+            given[name] = "\n".join(known.get(handles.get(line) or "", line) for line in lines)
+    if problems:
+        raise SettingsProblem(problems)
+    return given
+
+
+def _field(name: str, value: str, problem: str) -> Field:
+    if name in CHOICES:
+        return Field(name, LABELS[name], "choice", value, problem, choices=CHOICES[name])
+    if name in ONE_A_LINE:
+        return Field(name, LABELS[name], "lines", value, problem, ONE_A_LINE[name])
+    return Field(name, LABELS[name], "figure", value, problem)
+
+
+def typed_of(settings: RepositorySettings) -> dict[str, str]:
+    """The settings as somebody would type them."""
+    lines = {name: "\n".join(getattr(settings, name)) for name in LISTS}
+    return {
+        **lines,
+        **{name: "" if (held := getattr(settings, name)) is None else f"{held * 100:g}" for name in BUDGETS},
+        "window_days": "" if settings.window_days is None else str(settings.window_days),
+        "tier": settings.tier,
+        "review": settings.review,
+    }
+
+
+def read_form(typed: Mapping[str, str], before: RepositorySettings) -> RepositorySettings:
+    """The settings that were typed; raises SettingsProblem with a sentence for each field that cannot be used.
+
+    A field that was not sent keeps its value; shadow mode has a button of its own.
+    """
+    problems: dict[str, str] = {}
+    values: dict[str, Any] = {}
+    for name in typed.keys() & (LABELS.keys() - {"shadow"}):
+        try:
+            values[name] = _value(name, typed[name])
+        except ValueError as problem:
+            problems[name] = str(problem)
+    settings = replace(before, **values)
+    try:
+        check_settings(settings)
+    except SettingsProblem as found:
+        problems = {**found.problems, **problems}
+    if problems:
+        raise SettingsProblem(problems)
+    return settings
+
+
+def _value(name: str, text: str) -> Any:
+    if name in ONE_A_LINE:
+        return _lines(text)
+    text = text.strip()
+    if name in BUDGETS:
+        return _share(text)
+    if name == "window_days":
+        return _days(text)
+    return cast(Any, text[:40])
+
+
+def _lines(text: str) -> tuple[str, ...]:
+    """The lines that say something, each once."""
+    if len(text) > TYPED:
+        raise ValueError(f"Not saved: this is longer than {TYPED:,} characters.")
+    lines = tuple(dict.fromkeys(line.strip() for line in text.splitlines() if line.strip()))
+    if len(lines) > LISTED:
+        raise ValueError(f"At most {LISTED} lines, not {len(lines):,}.")
+    return lines
+
+
+def _share(text: str) -> float | None:
+    if not text:
+        return None
+    found = SHARE.fullmatch(text.removesuffix("%").strip())
+    if found is None:
+        raise ValueError("The budget is a percentage such as 5 or 2.5.")
+    return round(float(f"{found[1]}.{found[2] or 0}") / 100, 6)
+
+
+def _days(text: str) -> int | None:
+    if not text:
+        return None
+    if not DAYS.fullmatch(text):
+        raise ValueError("The window is a whole number of days.")
+    return int(text)
+
+
+def change_words(changes: Mapping[str, Any]) -> tuple[str, ...]:
+    """A logged change in words: one sentence a setting, with what was before."""
+    return tuple(_change_sentence(name, *changes[name]) for name in LABELS if name in changes)
+
+
+def _change_sentence(name: str, before: Any, after: Any) -> str:
+    if name in LISTS:
+        gone, new = [one for one in before if one not in after], [one for one in after if one not in before]
+        told = [f"added {', '.join(new)}"] if new else []
+        told += [f"took out {', '.join(gone)}"] if gone else []
+        return f"{LABELS[name]}: {'; '.join(told) or 'put in another order'}."
+    return f"{LABELS[name]}: {_shown(name, before)}, now {_shown(name, after)}."
+
+
+def _shown(name: str, value: Any) -> str:
+    if value is None:
+        return "as the operator set it"
+    if name in BUDGETS:
+        return percent_in_full(value)
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)

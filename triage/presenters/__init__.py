@@ -1,0 +1,1 @@
+"""Answers of queries in; view models and words out."""

@@ -1,0 +1,291 @@
+"""Puts the estimated fast lane into words: what it lets through, how much of that is bad, and what it costs. Pure.
+
+Shares of bad ones are rounded up, intervals outwards, and nothing that rests on an estimate is called certified.
+"""
+
+from collections.abc import Mapping
+from math import ceil
+from typing import Literal
+
+from scoring.certificates.lane_offer import LaneCurve, Offer
+from scoring.certificates.sample_size import Need
+from scoring.formatting import bad_interval, bad_percent, one_decimal_up, percent_in_full, things
+from scoring.pipeline.lane_history import AGREEMENTS, Agreement, Happened, LaneHistory, LaneSum
+from scoring.queries.read import AuditCount
+from triage.services.reading_times import FEWEST, TimeSaved
+
+State = Literal["certified", "by_hand", "open", "shut_itself", "watching", "nothing"]
+TITLES: Mapping[State, str] = {
+    "certified": "The fast lane is certified",
+    "by_hand": "The fast lane's threshold is set by hand",
+    "open": "The fast lane is open, estimated",
+    "shut_itself": "The estimated fast lane shut itself",
+    "watching": "Open the fast lane?",
+    "nothing": "The fast lane is shut",
+}
+PILLS: Mapping[State, str] = {
+    "certified": "Certified",
+    "by_hand": "Set by hand",
+    "open": "Estimated, open",
+    "shut_itself": "Estimated, shut",
+    "watching": "Estimated, shut",
+    "nothing": "Shut",
+}
+HAPPENED: Mapping[Happened, str] = {
+    "merged_as_sent": "merged as sent",
+    "fixed_after_merge": "fixed after merge",
+    "changed_and_merged": "changed, then merged",
+    "changed_and_open": "changed, still open",
+    "changed_and_closed": "changed, then closed",
+    "closed": "closed",
+    "withdrawn": "withdrawn by its author",
+    "open": "still open",
+}
+SAYS: Mapping[Agreement, str] = {
+    "agrees": "agrees",
+    "agrees_so_far": "agrees so far",
+    "stricter": "you were stricter",
+    "wrong": "would be wrong",
+    "unknown": "not known yet",
+}
+WAS: Mapping[Agreement, str] = {**SAYS, "agrees": "was right", "agrees_so_far": "right so far", "wrong": "was wrong"}
+SUMMED: Mapping[Agreement, tuple[str, str]] = {  # one, several
+    "agrees": ("agrees", "agree"),
+    "agrees_so_far": ("agrees so far", "agree so far"),
+    "stricter": ("time you were stricter", "times you were stricter"),
+    "wrong": ("would be wrong", "would be wrong"),
+    "unknown": ("not known yet", "not known yet"),
+}
+SUMMED_WAS: Mapping[Agreement, tuple[str, str]] = {
+    **SUMMED,
+    "agrees": ("was right", "were right"),
+    "agrees_so_far": ("right so far", "right so far"),
+    "wrong": ("was wrong", "were wrong"),
+}
+SOURCES = {
+    "own": "settled pull requests of this site's last year",
+    "starter": "settled pull requests of other public projects, not of yours",
+}
+
+
+def in_words(share: float) -> str:
+    """Say roughly which share is let through: 'about 3 in 10', 'about 4 in 100', 'fewer than 1 in 100'."""
+    if share < 0.01:
+        return "fewer than 1 in 100"
+    return f"about {round(10 * share)} in 10" if share >= 0.095 else f"about {round(100 * share)} in 100"
+
+
+def count_words(amount: float) -> str:
+    """Say a count that may be a sum of weights, as a whole number."""
+    return f"{amount:,.0f}"
+
+
+def offer_words(offer: Offer) -> str:
+    """Say an offer in one clause: 'about 3 in 10 let through, so many % of them bad, not certified'."""
+    bad = bad_interval(offer.bad_low, offer.bad_high)
+    return f"{in_words(offer.share)} let through, {bad} % of them bad, not certified"
+
+
+def opening_words(offer: Offer) -> str:
+    """Say an offer with its threshold, as a sentence of its own."""
+    return f"Open at {percent_in_full(offer.threshold)}: {offer_words(offer)}."
+
+
+def answer_words(offer: Offer) -> str:
+    """Say how many would go through, and how many of them were bad."""
+    through, told = count_words(offer.let_through), in_words(offer.share)
+    return (
+        f"{told[0].upper()}{told[1:]}: {through} of {count_words(offer.cases)} {SOURCES[offer.source]}. "
+        f"{count_words(offer.bad) if offer.bad else 'None'} of the {through} {_were(offer.bad)} bad. The true share is "
+        f"{bad_interval(offer.bad_low, offer.bad_high)} % as far as past pull requests can tell."
+    )
+
+
+def group_words(curve: LaneCurve, offer: Offer) -> list[tuple[str, str]]:
+    """List who else the lane was counted for beside the offer, and how many of them would go through."""
+    told = []
+    for name, group in (("Newcomers alone", curve.newcomers), ("With push access", curve.everybody)):
+        if group is not None:
+            through, bad = group.at(offer.threshold)
+            spoiled = f", {count_words(bad) if bad else 'none'} of them bad" if through else ""
+            told.append((name, f"{count_words(through) if through else 'none'} of {count_words(group.cases)}{spoiled}"))
+    return told
+
+
+def record_words(offer: Offer, has_model: bool, training: str) -> str:
+    """Say how far such figures were off on recorded history, measured year by year (docs/method.md).
+
+    `training` says when a model can be had where there is none.
+    """
+    if offer.source == "starter":
+        return "Other projects are a poor guide: where some suggested 14 % bad, it was 34 % in projects left out."
+    if not has_model:
+        return (
+            "No model is used yet, and the plain record is too optimistic: on recorded history 20 % were bad where it "
+            f"said 7 %. {training}"
+        )
+    return "On recorded history 1.4 to 4.3 times as many were bad as counted. 1 year in 10 was above the interval."
+
+
+def _were(count: float) -> str:
+    return "was" if round(count) in (0, 1) else "were"
+
+
+def notice_words(offer: Offer, budget: float) -> str:
+    """Say the figures of the queue's notice of a lane in shadow mode; its first words stand in the template."""
+    return (
+        f"Of {count_words(offer.cases)} {SOURCES[offer.source]} it would have let through "
+        f"{count_words(offer.let_through)}, {count_words(offer.bad) if offer.bad else 'none'} of them bad: "
+        f"{bad_percent(offer.bad / offer.let_through)}, and it could be up to {bad_percent(offer.bad_high)}. "
+        f"Your budget is {percent_in_full(budget)}."
+    )
+
+
+def risk_words(offer: Offer, a_month: float) -> str:
+    """Say how many bad ones a month that means, at `a_month` settled pull requests; "" at hardly any."""
+    through = a_month * offer.share
+    if through < 0.05:
+        return ""
+    rate = offer.bad / offer.let_through
+    return (
+        f"of about {ceil(through):,} let through a month about {one_decimal_up(through * rate)} are bad, at worst "
+        f"{one_decimal_up(through * offer.bad_high)}"
+    )
+
+
+def shutting_words(offer: Offer, share: float, days: float | None) -> str:
+    """Say when a lane that was opened on an estimate shuts itself; `share` of what it lets through is audited.
+
+    `days` is how long it takes at this pace until half of all lanes twice as bad from the start are found out; None:
+    unknown. One that was good before takes 3.2 to 3.9 times as long (docs/measurements.md).
+    """
+    found = (
+        ""
+        if days is None
+        else f" A lane twice as bad from the start is found after {_time_words(days)} at this pace (median), one that "
+        "turns bad later after three to four times as long."
+    )
+    return (
+        f"When the audit ({one_in(share)}) or the outcomes show that more than {bad_percent(offer.bad_high)} are "
+        f"bad.{found} Then only a person opens it again."
+    )
+
+
+def _time_words(days: float) -> str:
+    """Say so many days: in weeks from two weeks on, in years from two years on."""
+    if days < 14:
+        return f"about {things(max(ceil(days), 1), 'day')}"
+    return f"about {things(ceil(days / 7), 'week')}" if days < 730 else f"about {things(ceil(days / 365), 'year')}"
+
+
+def one_in(share: float) -> str:
+    """Say a share of the audit as '1 in 3', or in per cent where that is not a whole number."""
+    times = round(1 / share, 2)
+    return f"1 in {times:g}" if times == int(times) else f"{100 * share:.0f} %"
+
+
+def standing_words(offer: Offer) -> str:
+    """Say the figures that a standing lane was opened on."""
+    return (
+        f"It starts at {percent_in_full(offer.threshold)}, estimated, not certified. It was opened on "
+        f"{in_words(offer.share)} let through, {bad_interval(offer.bad_low, offer.bad_high)} % of them bad: "
+        f"{count_words(offer.bad)} of {count_words(offer.let_through)} {SOURCES[offer.source]}."
+    )
+
+
+def model_words(offer: Offer, serving: str) -> str:
+    """Say which model gave the scores that an opening was counted on, and when another one serves now."""
+    source = f"with the scores of model {offer.model}" if offer.model else "without a trained model"
+    if offer.model == serving:
+        return f"These figures were counted {source}."
+    now = f"model {serving} serves" if serving else "no model serves"
+    return f"These figures were counted {source}, and now {now}: the lane may be better or worse than they say."
+
+
+def audit_words(told: AuditCount) -> str:
+    """Say how many the audit of an open estimated lane drew so far, and what was answered."""
+    if not told.drawn:
+        return "0 of them were audited so far."
+    if not told.answered:
+        return f"The audit drew {told.drawn:,}; 0 are answered so far."
+    bad = f"{told.bad:,} of these would not be merged as sent" if told.bad else "all of these would be merged as sent"
+    return f"The audit drew {told.drawn:,}; {told.answered:,} answered, {bad}."
+
+
+def certificate_words(need: Need | None, budget: float, has_model: bool) -> str:
+    """Say when a certificate could come, at the earliest."""
+    if not has_model:
+        return "only with your own model, which needs more settled pull requests first"
+    if need is None:
+        return f"enough are settled; proof is missing that the share of bad ones is within {percent_in_full(budget)}"
+    if need.threshold is None:
+        return f"needs {need.needed:,} settled ones that scored high enough, all of them clean"
+    weeks = f"in about {things(need.weeks, 'week')} at this pace" if need.weeks is not None else "not at this pace"
+    return (
+        f"{weeks}, at the earliest: it takes {need.needed:,} settled ones at {percent_in_full(need.threshold)} or "
+        f"above, as clean as those so far ({need.have:,})"
+    )
+
+
+def nothing_words(curve: LaneCurve | None, budget: float, fewest: int) -> str:
+    """Say why no lane can be offered, and what is missing."""
+    if curve is None:
+        return (
+            "No pull request by people with a record has settled yet, so there is no estimate. One settles when it "
+            "is closed, or when its days after the merge are over. Your own past counts once "
+            f"{fewest} have settled."
+        )
+    return (
+        f"No threshold keeps bad ones within {percent_in_full(budget)}, out of {count_words(curve.cases)} "
+        f"{SOURCES[curve.source]}, or too few would go through to tell. More settled ones can change that, and so can "
+        "a larger budget in the settings."
+    )
+
+
+def shut_words(budget: float) -> str:
+    """Say why a lane that shut itself cannot be opened anew, and when it can."""
+    return (
+        "You can't open it again yet. What shut it now counts in the past, and no threshold keeps your budget of "
+        f"{percent_in_full(budget)} there. You can once the past keeps it again, or after you raise the budget."
+    )
+
+
+def watched_words(history: LaneHistory, days: int) -> str:
+    """Say under the title that the lane only watches, and the days that the rows below cover."""
+    if history.began is None:
+        return "It only watches. Nothing would have gone through yet."
+    return f"It only watches. This is what it would have done in the last {days} days."
+
+
+def sum_words(history: LaneHistory, would: bool = True) -> str:
+    """Sum up the rows: '18 let through: 10 agree, 6 agree so far, 1 time you were stricter, 1 would be wrong'."""
+    parts = []
+    for agreement in AGREEMENTS:
+        if count := history.count(agreement):
+            one, several = (SUMMED if would else SUMMED_WAS)[agreement]
+            parts.append(f"{count} {one if count == 1 else several}")
+    return f"{len(history.rows)} let through: {', '.join(parts)}" if parts else ""
+
+
+def time_words(saved: TimeSaved) -> str:
+    """Say how much reading the lane would have saved, by those changes alone whose reading was measured."""
+    if not saved.measured:
+        return "not measured"
+    if saved.measured < FEWEST:
+        return f"not shown yet: only {saved.measured} of {saved.rows:,} were measured"
+    minutes = ceil(saved.measured * saved.mean_seconds / 60)
+    return f"{things(minutes, 'minute')} with the change open, in the {saved.measured:,} of {saved.rows:,} measured"
+
+
+def month_words(told: LaneSum, would: bool) -> str:
+    """Say for the queue's head what the lane let through in the last thirty days, and how that turned out."""
+    if not told.let_through:
+        return ""
+    waiting = told.let_through - told.clean - told.bad
+    parts = [
+        f"{count:,} {words}"
+        for count, words in ((told.clean, "stayed clean"), (told.bad, "needed work"), (waiting, "not settled"))
+        if count
+    ]
+    verb = "would have let through" if would else "let through"
+    return f"{verb} {told.let_through:,} of {told.offered:,} in 30 days: {', '.join(parts)}"

@@ -1,0 +1,93 @@
+"""Says in a few words what a fast lane rests on, what it let through and how that turned out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from ingest.store.snapshot_cache import PerSnapshot
+from ingest.store.snapshots import Snapshot
+from scoring.formatting import bad_percent, budget_percent, visible_name
+from scoring.queries import read
+from scoring.queries.read import LaneState
+from triage.access.permissions import Roles, sees_thresholds
+from triage.presenters import lane as lane_words
+from triage.services.estimated_lanes import Since, decided_since
+
+KINDS = {"certified": "certified", "estimated": "estimated", "by_hand": "threshold set by hand"}
+
+
+@dataclass(frozen=True, slots=True)
+class LaneHead:
+    """The head of the queue's fast lane: its title, its basis and its last thirty days; "" where there is nothing."""
+
+    title: str
+    basis: str
+    month: str
+
+
+_heads = PerSnapshot[LaneHead | None]()
+_states = PerSnapshot[tuple[LaneState, ...]](1)
+
+
+def lane_states(snapshot: Snapshot) -> tuple[LaneState, ...]:
+    """Return `read.lane_states`, in shadow mode where a person shut the lane since; every page's frame needs it."""
+    found, shut = _states.get(snapshot, "", lambda: read.lane_states(snapshot)), decided_since(snapshot).shut
+    return tuple(replace(one, shadow=True) if one.repository in shut else one for one in found)
+
+
+def site_notice(snapshot: Snapshot, exact: bool, otherwise: str) -> str:
+    """Return the frame's notice of a lane that is open on an estimate, or shut itself; else `otherwise`."""
+    told = [one for one in lane_states(snapshot) if not one.shadow]
+    found = [one for one in told if one.because == "estimated_lane_closed"]
+    found += [one for one in told if one.basis == "estimated"]
+    if not found:
+        return otherwise
+    said = found[0].notice if exact else found[0].plain
+    names = read.repository_names(snapshot)
+    return said if len(names) == 1 else f"{visible_name(names.get(found[0].repository, ''))}: {said}"
+
+
+def lane_head(snapshot: Snapshot, roles: Roles, repository: str, now: datetime) -> LaneHead | None:
+    """Return this viewer's head for one repository or, with "", for all; None where no lane is or would be open.
+
+    Readers who may not see thresholds get the basis, but no figure that reveals a threshold.
+    """
+    exact = sees_thresholds(roles, repository or None)
+    since = decided_since(snapshot)
+    return _heads.get(snapshot, (repository, exact, since), lambda: _head(snapshot, repository, exact, since, now))
+
+
+def _head(snapshot: Snapshot, repository: str, exact: bool, since: Since, now: datetime) -> LaneHead | None:
+    states = [one for one in lane_states(snapshot) if repository in ("", one.repository)]
+    able = [one for one in states if one.is_open]
+    if not able:
+        return None
+    would = all(one.shadow for one in able)
+    shown = [one for one in able if one.shadow == would]
+    kinds = _listed(shown)
+    if would:
+        is_opening = any(one.repository in since.opened for one in shown)
+        words = f"{kinds}, {'just opened: waiting for the worker' if is_opening else 'lane shut'}"
+    else:
+        shares = {one.repository: one.offer.bad / one.offer.let_through for one in read.estimated_lanes(snapshot, now)}
+        words = _figured(shown, shares) if exact else ""
+        words = words or kinds
+        words += f"; open in {len(shown)} of {len(states)} repositories" if len(shown) < len(states) else ""
+    month = read.lane_sum(snapshot, (one.repository for one in shown), would, now)
+    title = "Would be fast lane" if would else "Fast lane"
+    return LaneHead(title, words, lane_words.month_words(month, would))
+
+
+def _figured(shown: Sequence[LaneState], shares: Mapping[str, float]) -> str:
+    """Return the basis of open lanes with the worst of their figures; "" where bases differ or have no figures."""
+    bases = {one.basis for one in shown}
+    if bases == {"certified"}:
+        return f"certified: at most {budget_percent(max(one.budget for one in shown))}"
+    known = [shares[one.repository] for one in shown if one.repository in shares]
+    if bases == {"estimated"} and known:
+        return f"estimated: {bad_percent(max(known))} like these needed work"
+    return ""
+
+
+def _listed(shown: Sequence[LaneState]) -> str:
+    return " or ".join(sorted({KINDS[one.basis] for one in shown}))

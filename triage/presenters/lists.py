@@ -1,0 +1,106 @@
+"""What waits on the lists beside the queue, for the links that lead there, and the filters that a person saved."""
+
+from dataclasses import dataclass
+from urllib.parse import parse_qsl
+
+from django.db import transaction
+from django.utils import timezone
+
+from ingest.store.snapshot_cache import PerSnapshot
+from ingest.store.snapshots import Snapshot
+from scoring.formatting import visible
+from scoring.queries import read
+from scoring.queries.read import Seen, Subject
+from triage.access.permissions import Role, Roles
+from triage.access.requests import Request
+from triage.access.sign_in import viewing
+from triage.forms.filters import QueueFilters, read_queue
+from triage.models import AuditAnswer, Person
+from triage.models.change_log import is_any
+from triage.services import snoozing
+from triage.services.actions import ActionProblem
+from triage.services.lane_closures import incidents_of
+
+MARKED = "select 1 from triage_action where kind = 'outcome' and outcome <> 'clean' and undone_at is null limit 1"
+MOST_SAVED, NAME_LENGTH = 12, 40  # saved filters of one person, and characters of a name
+_due = PerSnapshot[tuple[Subject, ...]](1)
+
+
+@dataclass(frozen=True, slots=True)
+class SavedFilter:
+    """A view of the inbox that a person saved: its name as shown, the name itself, and its query string."""
+
+    words: str
+    name: str
+    search: str
+    is_shown: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ListCounts:
+    """How much is on each list; `incidents` are the open ones and `audits` those due where the viewer maintains."""
+
+    snoozed: int
+    flagged: int  # of those that are snoozed
+    incidents: int
+    audits: int
+
+
+def count_lists(request: Request, snapshot: Snapshot) -> ListCounts:
+    """The counts as this viewer is told them."""
+    snoozed, roles = snoozing.in_force(snapshot, timezone.now()), viewing(request)
+    is_maintainer = roles.highest() >= Role.MAINTAINER
+    return ListCounts(
+        len(snoozed),
+        snoozing.count_flagged(snoozed),
+        incidents_of(roles).filter(is_open=True).count() if is_maintainer and is_any(MARKED) else 0,
+        len(audits_due(snapshot, roles)) if is_maintainer else 0,
+    )
+
+
+def audits_due(snapshot: Snapshot, roles: Roles) -> list[Subject]:
+    """What the audit drew in repositories that somebody maintains and nobody answered, the oldest first."""
+    found = _due.get(snapshot, "", lambda: _read_due(snapshot))
+    mine = [one for one in found if roles.role(one.repository_key) >= Role.MAINTAINER]
+    given = AuditAnswer.objects.filter(pull_uri__in=[one.uri for one in mine]) if mine else ()
+    answered = {(one.pull_uri, Seen(one.record_cid or None, one.round, one.patch_id or None)) for one in given}
+    return [one for one in mine if (one.uri, one.seen) not in answered]
+
+
+def saved_filters(viewer: object, filters: QueueFilters) -> tuple[SavedFilter, ...]:
+    """What this viewer saved, in order, and which of them is shown."""
+    kept = viewer.saved_filters if isinstance(viewer, Person) else ()
+    views = [(one["name"], read_queue(one).of_list) for one in kept]
+    return tuple(SavedFilter(visible(name), name, search, search == filters.of_list) for name, search in views)
+
+
+def save_filter(person: Person, name: str, filters: QueueFilters) -> None:
+    """Keep a view under a name, in the place of another of that name; ActionProblem where that cannot be."""
+    name = " ".join(name.split())
+    values = dict(parse_qsl(filters.of_list.removeprefix("?")))
+    if not values:
+        raise ActionProblem("Nothing is filtered here, so there is nothing to save.")
+    if not name.isprintable() or not 0 < len(name) <= NAME_LENGTH:
+        raise ActionProblem(f"Give the filter a name of at most {NAME_LENGTH} characters. Nothing was saved.")
+    with transaction.atomic():
+        kept = [one for one in _kept(person) if one["name"] != name]
+        if len(kept) >= MOST_SAVED:
+            raise ActionProblem(f"You have {MOST_SAVED} saved filters. Delete one first; nothing was saved.")
+        Person.objects.filter(pk=person.pk).update(saved_filters=[*kept, {"name": name, **values}])
+
+
+def drop_filter(person: Person, name: str) -> None:
+    """Delete a saved filter; nothing where they have none of that name."""
+    with transaction.atomic():
+        kept = [one for one in _kept(person) if one["name"] != name]
+        Person.objects.filter(pk=person.pk).update(saved_filters=kept)
+
+
+def _kept(person: Person) -> list[dict[str, str]]:
+    return Person.objects.values_list("saved_filters", flat=True).get(pk=person.pk)
+
+
+def _read_due(snapshot: Snapshot) -> tuple[Subject, ...]:
+    uris = read.audits_due(snapshot)
+    found = read.subjects(snapshot, uris) if uris else {}
+    return tuple(found[uri] for uri in uris if uri in found)

@@ -1,0 +1,80 @@
+"""The pill of a pull request or a person: its lane in a word, with the chance where there is one. Pure."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from scoring.formatting import percent, percent_interval
+from scoring.queries.read import ContributorScore, QueueRow
+from scoring.types import Lane, Verdict
+
+Kind = Literal["fast", "would", "review", "flag", "person", "unknown"]
+LANE_KINDS: dict[Lane, Kind] = {Lane.NEEDS_HUMAN: "flag", Lane.NORMAL_QUEUE: "review", Lane.FAST_LANE: "fast"}
+# What stands behind the word "Flagged"; whatever else sends a change to a person finds nothing in it or in its author.
+WARNINGS = frozenset({"denounced_by_seed", "low_probability", "high_flag", "content_risk_high"})
+LANE_WORDS: dict[Lane, str] = {Lane.NEEDS_HUMAN: "Flagged", Lane.NORMAL_QUEUE: "Review", Lane.FAST_LANE: "Fast lane"}
+
+
+@dataclass(frozen=True, slots=True)
+class Pill:
+    """Lane in words with an icon; `number` is the chance to stay clean as told, "" where there is none.
+
+    `interval` is its 95 % interval, `track` the lower end, the number and the upper end in per cent, as they are drawn.
+    """
+
+    kind: Kind
+    number: str
+    word: str
+    interval: str = ""
+    track: tuple[float, float, float] | None = None
+
+
+def pill(verdict: Verdict, shadow: bool = False) -> Pill:
+    """The pill of a verdict. Without evidence it says so instead of a number, unless the lane is a warning.
+
+    In `shadow` mode the fast lane is only what it would be, in words and without its colour.
+    """
+    probability = verdict.estimate.probability
+    if probability is None and verdict.lane is not Lane.NEEDS_HUMAN:
+        return Pill("unknown", "", "No score yet")
+    number = "" if probability is None else percent(probability)
+    low, high = verdict.estimate.low, verdict.estimate.high
+    track = None if probability is None else (round(100 * low, 1), round(100 * probability, 1), round(100 * high, 1))
+    interval = percent_interval(low, high) if number else ""
+    if shadow and verdict.lane is Lane.FAST_LANE:
+        return Pill("would", number, "Would be fast lane", interval, track)
+    kind = "person" if is_unblamed(verdict) else LANE_KINDS[verdict.lane]
+    word = f"{lane_word(verdict)}, estimated" if is_estimated(verdict) else lane_word(verdict)
+    return Pill(kind, number, word, interval, track)
+
+
+def is_estimated(verdict: Verdict) -> bool:
+    """Return whether it is in the fast lane on an estimate, without a certificate."""
+    return verdict.lane is Lane.FAST_LANE and any(one.code == "threshold_estimated" for one in verdict.reasons)
+
+
+def is_unblamed(verdict: Verdict) -> bool:
+    """Whether a person is asked though nothing was found, such as where the contributor objects: no warning, then."""
+    return verdict.lane is Lane.NEEDS_HUMAN and not any(reason.code in WARNINGS for reason in verdict.reasons)
+
+
+def lane_word(verdict: Verdict) -> str:
+    """The lane in a word or two."""
+    return "For a person" if is_unblamed(verdict) else LANE_WORDS[verdict.lane]
+
+
+def row_pill(row: QueueRow) -> Pill:
+    """The pill of a row. What the audit drew is neutral: no lane and, until somebody answered, no number."""
+    if row.is_sealed:
+        return Pill("unknown", "", "Audit")
+    shown = pill(row.verdict, row.shadow)
+    return replace(shown, kind="unknown", word="Audited") if row.audited else shown
+
+
+def score_pill(score: ContributorScore) -> Pill:
+    """The pill of a person in one repository."""
+    return pill(decided(score), score.shadow)
+
+
+def decided(score: ContributorScore) -> Verdict:
+    """The verdict in the lane that `/score/{did}` names: that of the newest open pull request where there is one."""
+    return replace(score.verdict, lane=score.decision)

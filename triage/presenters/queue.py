@@ -1,0 +1,85 @@
+"""The queue and its rows as pages show them: what the snapshot holds, with what people did since."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from django.utils import timezone
+
+from ingest.store.snapshot_cache import PerSnapshot
+from ingest.store.snapshots import Snapshot
+from scoring.queries import read
+from scoring.queries.read import Approved, ChangedApproval, Incident, PastAction, Queue, QueueQuery, QueueRow
+from triage.forms.filters import QueueFilters
+from triage.services import snoozing
+from triage.services.audit import unsealed
+from triage.services.estimated_lanes import decided_since
+from triage.services.lane_closures import lowered, lowered_row, standing_closures
+from triage.services.names import named
+
+_queues = PerSnapshot[Queue]()
+_approved = PerSnapshot[tuple[Approved, ...]](1)
+_changed = PerSnapshot[tuple[ChangedApproval, ...]](1)
+
+
+def queue(snapshot: Snapshot, query: QueueQuery) -> Queue:
+    """`read.queue` without snoozed rows, with what people closed and answered since that snapshot."""
+    query = unsnoozed(snapshot, query)
+    found = _queues.get(snapshot, query, lambda: read.queue(snapshot, query))
+    shut = decided_since(snapshot).shut
+    groups = tuple(
+        replace(group, rows=tuple(_shut(unsealed(snapshot, row), shut) for row in group.rows)) for group in found.groups
+    )
+    return lowered(replace(found, groups=groups), standing_closures(snapshot))
+
+
+def unsnoozed(snapshot: Snapshot, query: QueueQuery) -> QueueQuery:
+    """The query with the rows that it leaves out because somebody snoozed them."""
+    found = snoozing.in_force(snapshot, timezone.now())
+    return replace(query, snoozed=tuple(sorted(one.pull_uri for one in found))) if found else query
+
+
+def prepare(snapshot: Snapshot) -> None:
+    """Read what the queue's first page shows of a snapshot, before anybody asks for it."""
+    query = unsnoozed(snapshot, QueueFilters().query())
+    _queues.get(snapshot, query, lambda: read.queue(snapshot, query))
+    _approved.get(snapshot, "", lambda: read.approved(snapshot))
+    _changed.get(snapshot, "", lambda: tuple(read.changed_after(snapshot).values()))
+
+
+def pulls(snapshot: Snapshot, uris: Sequence[str]) -> tuple[QueueRow, ...]:
+    """`read.pulls` likewise."""
+    closures, shut = standing_closures(snapshot), decided_since(snapshot).shut
+    return tuple(lowered_row(_shut(unsealed(snapshot, row), shut), closures) for row in read.pulls(snapshot, uris))
+
+
+def pull(snapshot: Snapshot, uri: str) -> QueueRow | None:
+    """`read.pull` likewise."""
+    return next(iter(pulls(snapshot, [uri])), None)
+
+
+def _shut(row: QueueRow, shut: Collection[str]) -> QueueRow:
+    """Return the row in shadow mode where a person shut the lane of its repository since the snapshot."""
+    return replace(row, shadow=True) if row.repository_key in shut else row
+
+
+def approved(snapshot: Snapshot) -> tuple[Approved, ...]:
+    """`read.approved` with the names that approvers have here."""
+    return named(_approved.get(snapshot, "", lambda: read.approved(snapshot)), "approver")
+
+
+def changed_after(snapshot: Snapshot) -> dict[str, ChangedApproval]:
+    """`read.changed_after` likewise."""
+    found = _changed.get(snapshot, "", lambda: tuple(read.changed_after(snapshot).values()))
+    return {one.uri: one for one in named(found, "approver")}
+
+
+def past_actions(snapshot: Snapshot, uri: str) -> tuple[PastAction, ...]:
+    """`read.past_actions` with the names that those who acted have here."""
+    return named(read.past_actions(snapshot, uri), "actor")
+
+
+def incident(snapshot: Snapshot, uri: str, now: datetime) -> Incident | None:
+    """`read.incident` with the name that the approver has here."""
+    found = read.incident(snapshot, uri, now)
+    return named([found], "approver")[0] if found else None

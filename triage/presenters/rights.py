@@ -1,0 +1,162 @@
+"""A contributor's own page: where their pull requests are, what is stored; what a maintainer may paste. Pure."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from scoring.formatting import visible
+from scoring.queries.read import ContributorPage, QueueRow, Stored
+from scoring.types import Estimate, Lane
+from triage.presenters.contributor import FEW, RecordRow, record_view, record_words
+from triage.presenters.rows import Judgement, judgement
+
+ROWS_SHOWN = 50  # of one table on the page; the JSON has all
+ROW_SHOWN = 2_000  # characters
+COMPUTED = "computed here from public records, never from who or where you are"
+NETWORK = "public records from the network's stream or from data servers"
+SOURCES: Mapping[str, str] = {
+    **dict.fromkeys(("events", "archived_events", "dead_letters"), NETWORK),
+    "contributors": "the network's directory of identities, and your own server",
+    **dict.fromkeys(("pull_requests", "vouches", "statuses", "repositories", "comments", "declarations"), NETWORK),
+    **dict.fromkeys(("patches", "pull_pages", "ci_runs", "push_holders"), "the servers that hold the repositories"),
+    **dict.fromkeys(
+        ("labels", "marks", "trust", "features", "scores", "current_scores", "current_decisions"), COMPUTED
+    ),
+    "content_reviews": "made here from the text of your change, without your name",
+    "signals": "services that you name yourself, and public registries of packages",
+    "maintainers": "an admin of this site",
+    "objections": "what you or a maintainer wrote on this site",
+    "leaderboard_wishes": "what you or a maintainer wrote on this site",
+}
+USUAL_SOURCE = "kept here while processing the records above"
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """One table: how many rows, where they come from, and the first of them as text."""
+
+    name: str
+    source: str
+    count: int
+    rows: tuple[str, ...]
+
+
+WHAT_IT_HOLDS = frozenset({"high_flag", "content_risk_high", "content_risk_above"})
+SEALED = "A person reads it before anything is said about it."
+NEXT_STEPS: Mapping[Lane, str] = {
+    Lane.FAST_LANE: "A maintainer may approve it after a short look.",
+    Lane.NORMAL_QUEUE: "A maintainer will look at it.",
+    Lane.NEEDS_HUMAN: "A maintainer has to look at it closely.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPull:
+    """An open pull request as its author reads of it; no `judgement` before an audit is answered."""
+
+    row: QueueRow
+    next_step: str
+    judgement: Judgement | None
+    helps: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnScore:
+    """Figures that maintainers see about somebody: the chance, the record, who vouches, what was decided."""
+
+    estimate: Estimate
+    record: str
+    vouchers: tuple[str, ...]
+    past: tuple[RecordRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredView:
+    """What is stored, as a page shows it."""
+
+    tables: tuple[TableView, ...]
+    denounces: int
+    mentions: int
+
+
+def own_pull(row: QueueRow) -> OwnPull:
+    """Where one stands, why, and what its author can do; without the thresholds, which are the maintainers'."""
+    if row.is_sealed:
+        return OwnPull(row, SEALED, None, ())
+    lane = Lane.NORMAL_QUEUE if row.shadow and row.verdict.lane is Lane.FAST_LANE else row.verdict.lane
+    told = judgement(row.verdict, row.path, row.content_risk, None, row.shadow, exact=False)
+    return OwnPull(row, NEXT_STEPS[lane], told, tuple(_helps(row)))
+
+
+def _helps(row: QueueRow) -> Iterator[str]:
+    if row.ci == "failed":
+        yield "Its tests fail: send a new round that passes them."
+    if any(reason.code in WHAT_IT_HOLDS for reason in row.verdict.reasons):
+        yield "Something was found in the change: mend it in a new round, or explain it on Tangled."
+    if row.first_timer:
+        yield "It is your first here. Nobody holds that against you, and a small change is read sooner."
+    yield "If a reason is wrong, object: then a person decides, whatever the score says."
+
+
+def own_score(page: ContributorPage) -> OwnScore:
+    """The same figures that the maintainers' page shows, however few changes have settled; no rank."""
+    vouchers = tuple(visible(one.person.name) for one in page.vouches if one.kind == "vouch")
+    past = tuple(one for one in record_view(page, "all").rows if one.line.state != "open" and one.line.watched)
+    return OwnScore(page.score.verdict.estimate, record_words(page.record), vouchers, past[:FEW])
+
+
+def stored_view(found: Stored | None) -> StoredView:
+    """Every table with its source; of each row a bounded text."""
+    if found is None:
+        return StoredView((), 0, 0)
+    tables = (
+        TableView(name.replace("_", " "), source_of(name), len(rows), tuple(_line(row) for row in rows[:ROWS_SHOWN]))
+        for name, rows in sorted(found.tables.items())
+    )
+    return StoredView(tuple(tables), found.denounces, found.mentions)
+
+
+def document(did: str, found: Stored | None) -> dict[str, Any]:
+    """Everything as JSON-ready values, each table with its source."""
+    if found is None:
+        return {"did": did, "tables": {}}
+    return {
+        "did": did,
+        "tables": {name: {"source": source_of(name), "rows": rows} for name, rows in sorted(found.tables.items())},
+        "files": list(found.files),
+        "denounces_by_others": found.denounces,
+        "mentions_in_what_is_not_yours": found.mentions,
+    }
+
+
+def source_of(table: str) -> str:
+    """Where the rows of a table come from, in words."""
+    return SOURCES.get(table, USUAL_SOURCE)
+
+
+def data_answer(address: str, until: datetime) -> str:
+    """A plain answer to paste for somebody who asks what is stored about them."""
+    return (
+        "Hello. Everything that Sunstead stores about you here, with its source, is at this address until "
+        f"{until:%d %b %Y}:\n\n{address}\n\nAnybody with this address can read it, so please keep it to yourself. "
+        "There you can also object, and ask to be left out of the leaderboard. A person answers an objection within "
+        "a month."
+    )
+
+
+def decision_answer(title: str, lane: str, reasons: Sequence[str], address: str, until: datetime) -> str:
+    """A plain answer to paste for somebody who asks why their pull request waits where it does."""
+    listed = "\n".join(f"- {reason}" for reason in reasons)
+    return (
+        f"Hello. Sunstead put your pull request “{visible(title)}” into this lane: {lane}. Why:\n\n{listed}\n\n"
+        "That orders the inbox; it blocks and closes nothing. You can read this, and object, here until "
+        f"{until:%d %b %Y}:\n\n{address}\n\nA person answers an objection within a month."
+    )
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    told = {name: value for name, value in row.items() if value is not None}
+    text = visible(json.dumps(told, ensure_ascii=False, default=str))
+    return text if len(text) <= ROW_SHOWN else f"{text[:ROW_SHOWN]}…"

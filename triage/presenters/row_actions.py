@@ -1,0 +1,262 @@
+"""What a row offers to whoever looks at it: its buttons, what people did to it, and how it stood when it was shown."""
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from hashlib import blake2s
+
+from django.conf import settings
+from django.contrib.auth.models import AnonymousUser
+from django.utils import timezone
+
+from ingest.store.snapshots import Snapshot
+from scoring.formatting import visible
+from scoring.queries import read
+from scoring.queries.read import ChangedApproval, Queue, QueueQuery, QueueRow, Seen
+from scoring.types import Lane
+from triage.access.permissions import Role, Roles
+from triage.access.requests import Request
+from triage.forms.filters import QueueFilters
+from triage.models import Action, Person, Snooze
+from triage.presenters.pills import row_pill
+from triage.presenters.queue import approved, changed_after, unsnoozed
+from triage.services import actions, snoozing
+from triage.services.actions import Standing
+
+IN_FLIGHT = timedelta(hours=1)  # an approval reaches the snapshot within seconds where a worker runs
+
+
+@dataclass(frozen=True, slots=True)
+class RowActs:
+    """What can be done to one row by one viewer; texts are "" where there is nothing to say.
+
+    `seen` and `version` go into its forms, so that an action names what stood on the screen; `mark` stands for the
+    change and its judgement as they are shown, so that an open page can tell whether they are others by now.
+    `undo_key` is that of the viewer's own action while it can be undone.
+    """
+
+    seen: Seen
+    mark: str
+    version: int
+    can_act: bool
+    can_approve: bool  # not in shadow mode, nor what the audit asks about, nor the viewer's own
+    done: str  # "Approved by you"
+    is_approved: bool
+    is_reviewed: bool
+    is_decided: bool  # somebody approved or refused this round
+    undo_key: str
+    undo_left_ms: int  # for how long from now
+    looked_at: str  # "ana is looking"
+    changed: str  # "changed after ana approved it", "new since ben asked for changes", or why an approval is void
+    is_own: bool = False  # the viewer sent it
+    snoozed: str = ""  # "Snoozed until 24 Nov 2026 by ana"
+    snooze_key: str = ""
+    notes: tuple[actions.Action, ...] = ()  # what maintainers noted, the oldest first
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One thing that can still be undone, as the toast words it; `left_ms` is for how long from now.
+
+    `waits`: it takes effect only then.
+    """
+
+    key: str
+    words: str
+    left_ms: int
+    waits: bool = True
+
+
+def refused_approval(row: QueueRow) -> str:
+    """Why nobody may approve this row here, as a sentence; empty where they may."""
+    if row.shadow:
+        return "Nothing changed. Watching: the lane is shut in this repository, so nothing is approved here."
+    return "Nothing changed. This is a random audit: answer its question first." if row.is_sealed else ""
+
+
+def merge_commands(row: QueueRow, act: RowActs, viewer: object) -> tuple[str, ...]:
+    """Return the shell commands that merge an approved round; () where none is approved or its CI did not pass."""
+    if not (act.can_act and act.is_approved and isinstance(viewer, Person)) or row.ci in ("failed", "running"):
+        return ()
+    if settings.MERGE_ON_FORGE:
+        return (shlex.join(("manage.py", "merge_approved", row.uri, "--as", str(viewer.did))),)
+    return "manage.py approved --mbox approved", "git -C ../your-clone am --keep-cr approved/*.mbox"
+
+
+def dismissal_words(uri: str) -> dict[str, str]:
+    """Who calls a finding of a pull request a false alarm, and why, by the digest of the finding."""
+    found = actions.dismissals(uri)
+    return {digest: f"{visible(str(one.person))}: {visible(one.note)}" for digest, one in found.items()}
+
+
+def seen_in(row: QueueRow) -> Seen:
+    """What a row of the queue shows."""
+    return Seen(row.record_cid, row.round, row.patch_id)
+
+
+def acts_of(
+    viewer: Person | AnonymousUser, roles: Roles, snapshot: Snapshot, found: Iterable[QueueRow], now: datetime
+) -> dict[str, RowActs]:
+    """What this viewer may do to these rows, by address; `now` is the wall clock.
+
+    `roles` are those of whoever reads; of them only a person acts, never a token.
+    """
+    shown = {row.uri: row for row in found}
+    changed = changed_after(snapshot)
+    person = viewer if isinstance(viewer, Person) else None
+    may = {
+        key: person is not None and roles.role(key) >= Role.MAINTAINER
+        for key in {row.repository_key for row in shown.values()}
+    }
+    stand = actions.standings({uri: seen_in(row) for uri, row in shown.items()}, now) if person else {}
+    snoozed = {one.pull_uri: one for one in snoozing.in_force(snapshot, now)}
+    return {
+        uri: row_acts(
+            person, row, stand.get(uri, Standing()), changed.get(uri), may[row.repository_key], now, snoozed.get(uri)
+        )
+        for uri, row in shown.items()
+    }
+
+
+def row_acts(
+    viewer: Person | None,
+    row: QueueRow,
+    stand: Standing,
+    changed: ChangedApproval | None,
+    may: bool,
+    now: datetime,
+    snooze: Snooze | None = None,
+) -> RowActs:
+    """The same for one row from what is known of it; pure."""
+    done, is_own = stand.approval or stand.review, viewer is not None and viewer.did == row.author.did
+    words = {
+        "approve": "Approved by",
+        "pull_for_review": "Assigned to",
+        "request_changes": "Changes requested by",
+        "close": "To be closed, says",
+    }
+    lease = stand.lease
+    return RowActs(
+        seen=seen_in(row),
+        mark=blake2s(repr((seen_in(row), row.title, row_pill(row), row.sentence)).encode(), digest_size=6).hexdigest(),
+        version=stand.version,
+        can_act=may,
+        can_approve=may and not refused_approval(row) and not is_own,
+        done=f"{words[done.kind]} {_name(done.person, viewer)}" if done else "",
+        is_approved=stand.approval is not None,
+        is_reviewed=stand.review is not None,
+        is_decided=done is not None and done.kind in actions.ENDINGS,
+        undo_key=done.key if done and done.person == viewer and now <= done.effective_at else "",
+        undo_left_ms=_left_ms(done.effective_at, now) if done else 0,
+        looked_at=f"{_name(lease.person, None)} is looking" if lease and lease.person != viewer else "",
+        changed=_changed_words(changed, stand, viewer),
+        is_own=is_own,
+        snoozed=snoozing.snooze_words(snooze) if snooze else "",
+        snooze_key=str(snooze.key) if snooze else "",
+        notes=stand.notes if may else (),
+    )
+
+
+def _changed_words(changed: ChangedApproval | None, stand: Standing, viewer: Person | None) -> str:
+    """Say why an approval does not count any more or never did, or that a request for changes was answered."""
+    if changed:
+        return f"changed after {visible(changed.approver.name)} approved it"
+    if stand.own_approval:
+        return f"the approval by {_name(stand.own_approval.person, None)} is void: they sent it"
+    return f"new since {_name(stand.answered.person, viewer)} asked for changes" if stand.answered else ""
+
+
+def offers_to(request: Request, now: datetime) -> list[Offer]:
+    """What whoever asks can still undo; asked once for a request, by its tag and by its frame."""
+    known = getattr(request, "offers", None)
+    if known is None:
+        viewer = request.user
+        known = request.offers = offers(viewer, request.snapshot, now) if isinstance(viewer, Person) else []
+    return known
+
+
+def offers(viewer: Person, snapshot: Snapshot | None, now: datetime) -> list[Offer]:
+    """What the viewer can still undo, newest first; a bulk approval is one offer."""
+    found: dict[str, list[Action]] = {}
+    for action in actions.undoable(viewer, now):
+        found.setdefault(action.batch or action.key, []).append(action)
+    waiting = [
+        Offer(key, done_words(some, snapshot), _left_ms(some[0].effective_at, now)) for key, some in found.items()
+    ]
+    snoozes = snoozing.made_since(viewer, now - actions.WINDOW)
+    done = [
+        Offer(one.key, snoozing.offer_words(one), _left_ms(one.made_at + actions.WINDOW, now), False) for one in snoozes
+    ]
+    return [*done, *waiting]
+
+
+def _left_ms(ends_at: datetime, now: datetime) -> int:
+    return max(0, int((ends_at - now).total_seconds() * 1000))
+
+
+def query_of(filters: QueueFilters, viewer: object, snapshot: Snapshot) -> QueueQuery:
+    """The query of a view of the queue by this viewer, on whom "mine" depends."""
+    return replace(filters.query(), only=mine(viewer, snapshot) if filters.mine else None)
+
+
+def mine(viewer: object, snapshot: Snapshot) -> tuple[str, ...]:
+    """At-uris of what a person has in hand, approved, or approved or refused before it changed; () for anybody else."""
+    if not isinstance(viewer, Person):
+        return ()
+    states = read.row_states(snapshot, actions.acted_on(viewer))
+    stand = actions.standings({uri: state.seen for uri, state in states.items()}, timezone.now())
+    taken = [
+        uri
+        for uri, one in stand.items()
+        if any(done and done.person == viewer for done in (one.approval, one.review, one.answered))
+    ]
+    waiting = [one.subject.uri for one in approved(snapshot) if one.approver.did == viewer.did]
+    changed = [uri for uri, one in changed_after(snapshot).items() if one.approver.did == viewer.did]
+    return tuple(sorted({*taken, *waiting, *changed}))
+
+
+def less_in_flight(found: Queue, query: QueueQuery, snapshot: Snapshot, now: datetime) -> Queue:
+    """The queue of this query with counts that leave out what was approved and the snapshot does not know yet.
+
+    A row that is snoozed as well is in no count already.
+    """
+    made = actions.in_flight(now, IN_FLIGHT)
+    taken = read.taken_keys(snapshot, [action.key for action in made])
+    waiting = {action.pull_uri: action for action in made if action.key not in taken}
+    if not waiting:
+        return found
+    current = {one.uri: one.seen for one in read.subjects(snapshot, waiting).values()}
+    hidden = unsnoozed(snapshot, query).snoozed
+    uris = [uri for uri, action in waiting.items() if current.get(uri) == actions.seen_by(action) and uri not in hidden]
+    counts = dict(found.counts)
+    for key in read.lanes(snapshot, uris, query).values():
+        if key != "own":
+            counts[Lane(key)] = max(counts.get(Lane(key), 0) - 1, 0)
+    return replace(found, counts=counts)
+
+
+DONE_WORDS = {
+    "approve": "Approved {}.",
+    "pull_for_review": "Assigned {} to you.",
+    "release": "Unassigned {}.",
+    "outcome": "Outcome of {} saved.",
+    "note": "Note added to {}.",
+    "comment": "Comment on {} saved.",
+    "request_changes": "Request for changes to {} saved.",
+    "close": "Request to close {} saved.",
+    "dismiss_finding": "False alarm noted in {}.",
+    "restore_finding": "Problem noted again in {}.",
+}
+
+
+def done_words(some: Sequence[Action], snapshot: Snapshot | None) -> str:
+    """Say what was just done, to which pull request or to how many: "Approved driftwood #58."."""
+    uri = some[0].pull_uri
+    names = read.labels(snapshot, [uri]) if snapshot and len(some) == 1 else {}
+    named = visible(names.get(uri, "the pull request")) if len(some) == 1 else f"{len(some)} pull requests"
+    return DONE_WORDS[some[0].kind].format(named)
+
+
+def _name(person: Person, viewer: Person | None) -> str:
+    return "you" if person == viewer else visible(str(person))

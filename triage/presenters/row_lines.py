@@ -1,0 +1,114 @@
+"""The line of a row as every list of pull requests shows it, open or closed.
+
+A row asks for twenty values, and a template takes half a millisecond to print them. A line holds all that its markup
+says and nothing else, and its template is given nothing but the line: lines equal in every word are drawn once.
+"""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from django.template.loader import get_template
+from django.utils.safestring import SafeString
+
+from scoring.explain.decided import CHANGE_CLAUSES
+from scoring.formatting import visible
+from triage.forms.actions import written_choice
+from triage.presenters.pills import Pill
+from triage.presenters.row_actions import RowActs
+from triage.presenters.rows import RowView
+from triage.presenters.text import brief_age
+
+CHANGED = CHANGE_CLAUSES["approved_before"]({})
+CI_BRIEF = {"passed": "✓ CI", "failed": "✕ CI failed", "running": "CI running", "never_ran": "no CI"}
+CHANGED_BRIEF = "Changed after approval"  # the pane says whose
+LABELS = 3  # named in a line; the pane names all
+KEPT = 500  # lines: six first pages of the queue, in 2 MB
+LONGEST = 1_000  # characters of what strangers write in a line, beyond which it is drawn anew each time
+
+
+class RowLine(NamedTuple):
+    """All that the line of one row says to one viewer; texts are "" where there is nothing to say.
+
+    Nothing of it belongs to a request: what a form sends stands beside the line, in the row.
+    """
+
+    anchor: str
+    is_open: bool
+    search: str  # query string of the inbox with this row open
+    author: str
+    title: str
+    label: str
+    decided: str  # what decided its place
+    reason: str  # the sentence that begins with it
+    age: str
+    ci: str
+    ci_words: str
+    size: str
+    comments: int
+    labels: str  # the first of them, and how many more there are
+    notes: int
+    turn: str
+    done: str
+    struck: bool  # decided a moment ago
+    looked_at: str
+    changed: str
+    pill: Pill
+    pick: str  # what its checkbox sends; "" where it has none
+
+
+def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
+    """Return the line of a row, with what its viewer did to it; `opened` is the at-uri of the row in the pane."""
+    row = item.row
+    done, looked_at, changed = (act.done, act.looked_at, act.changed) if act else ("", "", "")
+    is_cause = bool(changed) and item.decided == CHANGED
+    return RowLine(
+        item.anchor,
+        row.uri == opened,
+        item.opening,
+        item.author.name,
+        item.title,
+        item.label,
+        f"{changed[0].upper()}{changed[1:]}" if is_cause else item.decided,
+        item.reason,
+        brief_age(item.age),
+        row.ci or "",
+        CI_BRIEF[row.ci] if row.ci else "",
+        "" if row.files is None else f"+{row.added or 0:,} \N{MINUS SIGN}{row.removed or 0:,}",
+        row.comments,
+        _labels(row.labels),
+        len(act.notes) if act else 0,
+        "Waiting on author" if row.on_author else "",
+        done,
+        bool(act and act.is_decided and act.undo_left_ms),
+        looked_at,
+        CHANGED_BRIEF if changed and not is_cause else "",
+        item.pill,
+        _pick(item, act),
+    )
+
+
+def _labels(labels: tuple[str, ...]) -> str:
+    more = len(labels) - LABELS
+    return ", ".join(map(visible, labels[:LABELS])) + (f" and {more} more" if more > 0 else "")
+
+
+def draw_line(line: RowLine) -> SafeString:
+    """Return the line as HTML."""
+    written = (
+        len(line.title) + len(line.label) + len(line.author) + len(line.reason) + len(line.search) + len(line.labels)
+    )
+    return _draw(line) if written > LONGEST else _kept_line(line)
+
+
+def _draw(line: RowLine) -> SafeString:
+    return get_template("_fragments/row_line.html").render({"line": line})
+
+
+_kept_line = lru_cache(maxsize=KEPT)(_draw)
+
+
+def _pick(item: RowView, act: RowActs | None) -> str:
+    """Return what the checkbox of a row sends, which those that can be approved together have."""
+    if act is None or not act.can_approve or act.done or item.pill.kind != "fast" or item.row.own:
+        return ""
+    return written_choice(item.row.uri, act.seen, act.version)

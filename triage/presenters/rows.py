@@ -1,0 +1,360 @@
+"""View models of rows, made from the answers of queries. Pure: the present is an argument."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from hashlib import blake2s
+from typing import Literal
+
+from scoring.explain.sentences import factor_label, plain_sentence, sentence, told_reasons
+from scoring.formatting import trust_figure, visible
+from scoring.queries.read import (
+    ChangeFacts,
+    ContentReview,
+    ContributorScore,
+    Person,
+    Queue,
+    QueueGroup,
+    QueueRow,
+    TrustExplanation,
+)
+from scoring.types import Factor, Lane, Verdict
+from triage.forms.filters import Bucket, QueueFilters
+from triage.presenters.names import ForgePlace
+from triage.presenters.pills import Kind, Pill, decided, pill, row_pill
+from triage.presenters.review import ReviewView, review_view
+from triage.presenters.text import (
+    age_words,
+    borrowed_words,
+    dependents_words,
+    interval_sentence,
+    missing_evidence,
+    no_path_words,
+    share_words,
+    trust_sentences,
+    vouching_words,
+)
+
+TINTS = 6  # avatar colours in components.css
+MINUS = "\N{MINUS SIGN}"  # as wide as a plus, so that signed figures align
+FAILED_NAMED, NAME_LENGTH = 5, 60  # workflows that are named, and characters of each name
+CI_WORDS = {"passed": "passed", "failed": "failed", "running": "running", "never_ran": "did not run on this round"}
+BAR_WIDTH = 200  # units of the factor bars' viewBox; the middle is zero
+
+# The order of the queue. Bucket, heading, icon, and what an empty one says.
+GROUPS: tuple[tuple[Bucket, str, Kind, str], ...] = (
+    ("needs_human", "Flagged", "flag", "Nothing is flagged."),
+    ("normal_queue", "Needs review", "review", "Nothing waits for a review."),
+    ("fast_lane", "Fast lane", "fast", "The fast lane is empty."),
+    ("own", "Yours", "unknown", "No open pull request by people with push access."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PersonView:
+    """A person with an avatar: two letters on one of TINTS."""
+
+    did: str
+    name: str
+    initials: str
+    tint: int
+
+
+@dataclass(frozen=True, slots=True)
+class FactorBar:
+    """One factor as a signed bar around the middle of `BAR_WIDTH`; `sign` is "" where it does not move P."""
+
+    label: str
+    value: str
+    effect: str
+    sign: Literal["up", "down", ""]
+    x: float
+    width: float
+
+
+@dataclass(frozen=True, slots=True)
+class VoucherView:
+    """One voucher with the share of the trust that arrives over their vouch, and how they vouch."""
+
+    person: PersonView
+    share: str
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrustView:
+    """Why the seeds trust somebody: the ways, what they hang on, who brings how much, and who hangs on them."""
+
+    chains: tuple[tuple[PersonView, ...], ...]
+    sentences: tuple[str, ...]
+    vouchers: tuple[VoucherView, ...]
+    dependents: tuple[PersonView, ...]
+    dependents_said: str
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The Who side of a pull request or a person; `no_chain` says why it has none, `trust` is None if not asked for."""
+
+    pill: Pill
+    chain: tuple[PersonView, ...]
+    no_chain: str
+    bars: tuple[FactorBar, ...]
+    unused: tuple[FactorBar, ...]  # factors that are known and move no score
+    interval: str
+    reasons: tuple[str, ...]
+    missing: tuple[str, ...]
+    trust: TrustView | None
+
+
+@dataclass(frozen=True, slots=True)
+class Expanded:
+    """What is read for the one row that is open: why its author is trusted, and what its review found.
+
+    `exact`: whether the viewer is told thresholds and what would change the lane, as maintainers of its repository are.
+    """
+
+    explained: TrustExplanation | None = None
+    review: ContentReview | None = None
+    exact: bool = False
+    objections: tuple[str, ...] = ()  # where each stands, in a sentence
+    place: ForgePlace | None = None
+    quotes: Mapping[str, str] = field(default_factory=dict)  # lines that flags name
+    facts: ChangeFacts | None = None
+    dismissed: Mapping[str, str] = field(default_factory=dict)  # words on false alarms, by digest of the finding
+
+
+NOTHING = Expanded()
+
+
+@dataclass(frozen=True, slots=True)
+class RowView:
+    """One pull request as a row; `judgement` is None while it is closed.
+
+    `decided` is what decided its place, in at most 42 characters; `reason` the sentence that begins with it.
+    """
+
+    row: QueueRow
+    anchor: str
+    title: str
+    label: str
+    author: PersonView
+    decided: str
+    reason: str
+    pill: Pill
+    age: str
+    opening: str  # query string of the inbox with this row open
+    judgement: Judgement | None  # None outside the pane
+    review: ReviewView | None = None  # None also where nobody has read the change yet
+    exact: bool = False
+    objections: tuple[str, ...] = ()
+    place: ForgePlace | None = None  # on the forge
+    facts: tuple[tuple[str, str], ...] = ()  # of the change, each with its name
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """Rows under one header, cut to one page; `rest` counts those that are not on it.
+
+    `count` is that of the lane's tile: what was just approved still has a row and counts no more.
+    """
+
+    bucket: Bucket
+    title: str
+    kind: Kind
+    count: int
+    oldest: str
+    oldest_first_timer: str
+    rows: tuple[RowView, ...]
+    borrowed: str  # from where the order of those without a number is, "" where it is nobody else's
+    rest: int
+    page: int
+    pages: int
+    empty: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A count that is also a filter; `bucket` is "" for all open ones."""
+
+    bucket: Bucket
+    title: str
+    kind: Kind | Literal["all"]
+    count: int
+
+
+def person_view(person: Person) -> PersonView:
+    """A person with initials and a tint that depends on the DID alone."""
+    name = visible(person.name)
+    letters = [character for character in name.removeprefix("did:").split(":")[-1] if character.isalnum()]
+    tint = blake2s(person.did.encode(), digest_size=2).digest()
+    return PersonView(person.did, name, "".join(letters[:2]).upper() or "?", int.from_bytes(tint, "big") % TINTS)
+
+
+def factor_bars(factors: Sequence[Factor]) -> tuple[FactorBar, ...]:
+    """Bars of all factors, those that move P first and largest first; the longest reaches the edge."""
+    largest = max((abs(factor.effect) for factor in factors if factor.effect), default=0.0)
+    ordered = sorted(factors, key=lambda factor: -abs(factor.effect or 0.0))
+    return tuple(_factor_bar(factor, largest) for factor in ordered)
+
+
+def _factor_bar(factor: Factor, largest: float) -> FactorBar:
+    label = factor_label(factor.name)
+    effect = factor.effect or 0.0
+    width = round(abs(effect) / largest * BAR_WIDTH / 2, 1) if largest else 0.0
+    if factor.effect is None or width == 0:
+        return FactorBar(label, _figure(factor.value), "" if factor.effect is None else "0 %", "", BAR_WIDTH / 2, 0.0)
+    x = BAR_WIDTH / 2 if effect > 0 else BAR_WIDTH / 2 - width
+    sign: Literal["up", "down"] = "up" if effect > 0 else "down"
+    return FactorBar(label, _figure(factor.value), f"{100 * effect:+.1f} %".replace("-", MINUS), sign, x, width)
+
+
+def _figure(value: str | int | float | None) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, float):
+        return trust_figure(value)
+    return f"{value:,}" if isinstance(value, int) else visible(value)
+
+
+def trust_view(found: TrustExplanation | None, exact: bool = True) -> TrustView | None:
+    """An explanation as shown; None where there is nothing to explain: no trust, and nobody who hangs on it."""
+    if found is None or not (found.paths or found.dependents_total):
+        return None
+    return TrustView(
+        tuple(tuple(person_view(person) for person in path) for path in found.paths if len(path) > 1),
+        trust_sentences(found),
+        tuple(
+            VoucherView(person_view(one.person), share_words(one.share), vouching_words(one.merges, one.evidence))
+            for one in found.vouchers[:20]
+        ),
+        tuple(person_view(person) for person in found.dependents),
+        dependents_words(found, exact),
+    )
+
+
+def judgement(
+    verdict: Verdict,
+    path: Sequence[Person],
+    content_risk: float | None,
+    explained: TrustExplanation | None = None,
+    shadow: bool = False,
+    exact: bool = True,
+) -> Judgement:
+    """The Who side of a verdict; without the thresholds unless `exact`."""
+    say, bars = sentence if exact else plain_sentence, factor_bars(verdict.factors)
+    return Judgement(
+        pill(verdict, shadow),
+        tuple(person_view(person) for person in path),
+        no_path_words(verdict),
+        tuple(bar for bar in bars if bar.effect),
+        tuple(bar for bar in bars if not bar.effect),
+        interval_sentence(verdict.estimate),
+        tuple(visible(say(reason)) for reason in told_reasons(verdict)),
+        missing_evidence(verdict, path, content_risk),
+        trust_view(explained, exact),
+    )
+
+
+def score_judgement(
+    score: ContributorScore, explained: TrustExplanation | None = None, exact: bool = True
+) -> Judgement:
+    """The Who side of a person."""
+    return judgement(decided(score), score.path, score.content_risk, explained, score.shadow, exact)
+
+
+def row_anchor(uri: str) -> str:
+    """The id of a row in the page, short and free of the characters of an at-uri."""
+    return "pull-" + blake2s(uri.encode(), digest_size=6).hexdigest()
+
+
+def row_view(row: QueueRow, now: datetime, filters: QueueFilters, more: Expanded | None = None) -> RowView:
+    """Return one row; with `more` also what the pane shows of it."""
+    opened, more = more is not None, more or NOTHING
+    return RowView(
+        row,
+        row_anchor(row.uri),
+        visible(row.title) or "(no title)",
+        visible(row.label),
+        person_view(row.author),
+        visible(row.decided),
+        visible(row.sentence),
+        row_pill(row),
+        age_words(row.opened_at, now),
+        filters.opening(row.uri),
+        judgement(row.verdict, row.path, row.content_risk, more.explained, row.shadow, more.exact) if opened else None,
+        review_view(more.review, more.quotes, row.patch_id, more.dismissed) if opened else None,
+        more.exact,
+        more.objections,
+        more.place,
+        fact_lines(more.facts) if more.facts else (),
+    )
+
+
+def fact_lines(facts: ChangeFacts) -> tuple[tuple[str, str], ...]:
+    """Return the facts that are known about a change, each as a name and its words."""
+    lines = []
+    if run := facts.run:
+        names = ", ".join(visible(name[:NAME_LENGTH]) for name in run.failed[:FAILED_NAMED])
+        if (rest := len(run.failed) - FAILED_NAMED) > 0:
+            names += f" and {rest} more"
+        lines.append(("CI", f"failed: {names}" if names else CI_WORDS[run.state]))
+    known = [f"{visible(owner.person.name)} {owner.merged:,}" for owner in facts.owners]
+    if known or facts.own:
+        lines.append(("Same files", f"merged before: {', '.join([*known, f'the author {facts.own:,}'])}"))
+    return tuple(lines)
+
+
+def tiles(queue: Queue) -> tuple[Tile, ...]:
+    """All open ones, then the lanes in the order of the queue."""
+    lanes = [Tile(bucket, title, kind, count_of(queue, bucket)) for bucket, title, kind, _ in GROUPS[:3]]
+    return (Tile("", "Open", "all", sum(tile.count for tile in lanes)), *lanes)
+
+
+def group_views(queue: Queue, filters: QueueFilters, now: datetime) -> tuple[GroupView, ...]:
+    """The groups in view, in the order of the queue; an empty one stands only where it alone was asked for."""
+    found = {group.key: group for group in queue.groups}
+    views: list[GroupView] = []
+    empty_itself = bool(filters.bucket) and not replace(filters, bucket="").narrowed
+    for bucket, title, kind, empty in GROUPS:
+        group = found.get(bucket)
+        if filters.bucket in ("", bucket) and ((group is not None and group.rows) or empty_itself):
+            views.append(_group_view(group, (bucket, title, kind, empty), queue, filters, now))
+    return tuple(views)
+
+
+def _borrowed_order(rows: Sequence[QueueRow], filters: QueueFilters) -> str:
+    """From where the order of these rows is borrowed, where that order is asked for."""
+    found = next((row.borrowed_from for row in rows if row.borrowed_from), None)
+    return borrowed_words(found) if filters.sort == "lowest" else ""
+
+
+def count_of(queue: Queue, bucket: Bucket) -> int:
+    """Return how many pull requests a group has, as its header and its tile say."""
+    return queue.own_count if bucket == "own" else queue.counts.get(Lane(bucket), 0)
+
+
+def _group_view(
+    group: QueueGroup | None,
+    words: tuple[Bucket, str, Kind, str],
+    queue: Queue,
+    filters: QueueFilters,
+    now: datetime,
+) -> GroupView:
+    bucket, title, kind, empty = words
+    rows, total = (group.rows, group.total) if group else ((), 0)
+    pages = max(1, -(-total // filters.size)) if filters.bucket else 1
+    return GroupView(
+        bucket,
+        title,
+        kind,
+        count_of(queue, bucket),
+        age_words(group.oldest if group else None, now),
+        age_words(group.oldest_first_timer if group else None, now),
+        tuple(row_view(row, now, filters) for row in rows),
+        _borrowed_order(rows, filters),
+        0 if filters.bucket else total - len(rows),
+        min(filters.page, pages),
+        pages,
+        empty,
+    )

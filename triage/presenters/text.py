@@ -1,0 +1,461 @@
+"""Actions in words. Pure.
+
+Incidents in words: which rule would have held a change, what others share with it, what is left of the budget. Pure.
+
+Every figure here is for maintainers alone: it says what a change must look like to be fast-laned.
+
+What to say where a figure does not exist yet: what is missing, what makes it, and how long it may take. Pure.
+
+What is read aloud of a contributor. Pure.
+
+Structural trust in words: what it hangs on, who brings it, who hangs on somebody. Pure.
+
+Unknown is not bad: where there is no path nothing is said here, and one way only is told as a fact about the network.
+
+Words and figures for people: ages, freshness, intervals. Pure.
+"""
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+from scoring.certificates.certificate import ToldNeed
+from scoring.certificates.sample_size import Need, say_need
+from scoring.explain.spoken import briefing
+from scoring.formatting import (
+    bad_percent,
+    budget_percent,
+    number_of,
+    percent,
+    percent_in_full,
+    percent_interval,
+    risk_percent,
+    things,
+    trust_bound,
+    trust_figure,
+    visible_name,
+)
+from scoring.formatting import visible as visible
+from scoring.gate.counterfactual import Tightened
+from scoring.queries.queue import is_drawn
+from scoring.queries.read import (
+    BudgetState,
+    ContributorScore,
+    PastAction,
+    Person,
+    Shared,
+    TrainingNeed,
+    TrustExplanation,
+    VouchWorth,
+)
+from scoring.thresholds import items_needed
+from scoring.training.summary import ShownLane, ShownModel
+from scoring.types import Estimate, Measure, Param, Verdict
+
+DONE = {
+    "approve": "approved it",
+    "pull_for_review": "assigned it to themselves",
+    "release": "released it",
+    "note": "noted",
+    "comment": "commented, not sent to Tangled",
+    "request_changes": "asked for changes, not sent to Tangled",
+    "close": "asked to close it, not sent to Tangled",
+    "dismiss_finding": "marked a finding as a false alarm",
+    "restore_finding": "marked a finding as a problem again",
+}
+OUTCOMES = {"clean": "clean", "needed_fix": "needing a fix", "reverted": "reverted"}
+BECAME = {
+    "in force": "not merged yet",
+    "released": "revoked since",
+    "merged as approved": "merged as approved",
+    "merged something else": "but something else was merged",
+}
+NOT_READ = "but Git found more in its patch than we read here"
+VOIDED = {
+    "changed_before": "void: the patch changed before the approval took effect",
+    "changed_after": "void: the patch changed later",
+    "closed": "void: it was closed",
+    "gone": "void: the pull request is gone",
+    "own": "void: nobody approves what they sent",
+}
+
+
+def action_words(action: PastAction, with_note: bool) -> str:
+    """Say how somebody acted and, for an approval, how it went on; notes are for maintainers alone."""
+    said = DONE.get(action.kind) or f"marked it as {OUTCOMES[action.outcome or 'clean']}"
+    if action.state:
+        became = VOIDED[action.reason or "gone"] if action.state == "voided" else BECAME[action.state]
+        became = NOT_READ if action.reason == "not_read" else became
+        commit = f" in {action.evidence[:12]}" if action.evidence else ""
+        said = f"{said}; {became}{commit}"
+    return f"{said}: {action.note}" if action.note and with_note else said
+
+
+SHARE_WORDS: Mapping[Shared, str] = {
+    "author": "same author",
+    "voucher": "same voucher",
+    "paths": "same files",
+    "model": "same model",
+}
+CONDITION_WORDS: Mapping[str, str] = {
+    "certificate": "a certified threshold",
+    "verdict": "a verdict on its content",
+    "coverage": "a full scan of it",
+    "newest_round": "a judgement of the latest round",
+    "account_changes": "no recent change of an account behind it",
+    "silence": "an author without a long absence",
+    "never_fast_paths": "no file that always needs a person",
+    "enrichment": "the end of all look-ups",
+    "tier": "an attestation in the sensitive tier",
+    "audit": "the audit draw",
+}
+
+
+def tightened_words(one: Tightened) -> str:
+    """One rule that would have held it, as a clause."""
+    return WORDS[one.rule](one.before, one.after)
+
+
+def budget_words(state: BudgetState) -> str:
+    """How many approvals in the fast lane turned out bad, against what may."""
+    if not state.approved:
+        return "0 approvals of this fast lane are valid or merged so far, so nothing counts against the budget."
+    rate = bad_percent(state.bad / state.approved)
+    against = "above" if state.is_spent else "within"
+    allowed = int(state.budget * state.approved)
+    return (
+        f"{state.bad:,} of {things(state.approved, 'approval')} in this repository's fast lane turned out bad so far: "
+        f"{rate}, {against} the budget of {budget_percent(state.budget)}, which allows {allowed:,} of them."
+    )
+
+
+def _was(before: Param, say: Callable[[float], str]) -> str:
+    return "" if before is None else f" (it was {say(number_of(before))})"
+
+
+WORDS: Mapping[str, Callable[[Param, Param], str]] = {
+    "t_high": lambda before, after: (
+        f"a fast lane that starts above its {percent(number_of(after))}{_was(before, percent_in_full)}"
+    ),
+    "r_low": lambda before, after: (
+        f"a limit of content risk below its {risk_percent(number_of(after))}{_was(before, percent_in_full)}"
+    ),
+    "trust": lambda before, after: (
+        f"more structural trust than its {trust_figure(number_of(after))}{_was(before, trust_bound)}"
+    ),
+    "two_ways": lambda before, after: "a second, independent path from the seeds",
+    "account_change_days": lambda before, after: (
+        f"{things(int(number_of(after)), 'day')} since the last change of an account behind it (it was {before})"
+    ),
+    "silent_days": lambda before, after: (
+        f"counting {things(int(number_of(after)), 'day')} without activity of its author as silence (it was {before})"
+    ),
+    "condition": lambda before, after: f"asking {CONDITION_WORDS.get(str(after), 'for more')}, which is off here",
+    "never_fast_paths": lambda before, after: f"{visible_name(after)} in the list “Always need a person”",
+    "tier": lambda before, after: "the sensitive tier, which needs an attestation",
+    "audit": lambda before, after: (
+        "an audit of every change in the fast lane"
+        + ("" if before is None else f" (its odds were {100 * number_of(before):.3g} %)")
+    ),
+}
+
+
+AT_ONCE = "manage.py train does it at once."
+
+
+def next_training(need: TrainingNeed) -> str:
+    """Say when the worker trains next."""
+    if not need.days:
+        return f"The worker does not train here; {AT_ONCE}"
+    if need.due is None:
+        return f"The worker trains within the hour; {AT_ONCE}"
+    return f"The worker trains next on {need.due.day} {need.due:%b %Y} after {need.due:%H:%M} UTC; {AT_ONCE}"
+
+
+def training_words(need: TrainingNeed) -> str:
+    """Say how much has settled for a model, how much it takes to beat the plain rate, and when the worker trains."""
+    return (
+        f"{things(need.cases, 'settled pull request')} by {things(need.authors, 'author')} so far; a learned model "
+        f"needs {need.fewest_cases:,} by {need.fewest_authors:,}, each opened at least {need.quiet_days:,} days ago. "
+        f"{next_training(need)}"
+    )
+
+
+def no_reliability(name: str | None, model: ShownModel | None, need: TrainingNeed) -> str:
+    """Why there is no reliability curve; "" where there is one."""
+    if name is None:
+        return (
+            "No model is used yet: the chance is a shrunk rate of each person's own record. A curve needs a "
+            f"model, and pull requests that settled after its training. {training_words(need)}"
+        )
+    if model is None:
+        return f"The model has no figures for this page, or its file is damaged. {next_training(need)}"
+    if not model.change.bins:
+        return (
+            "0 settled pull requests have tested the model so far. A merged one settles when its window is over; "
+            "others settle when they are closed, or after 180 days."
+        )
+    return ""
+
+
+def no_lifts(name: str | None, need: TrainingNeed) -> str:
+    """Why nothing was measured of what people could lift their own score by."""
+    if name is None:
+        told = "No model is used yet. The score counts settled pull requests, and nobody settles those alone."
+        return f"{told} {training_words(need)}"
+    return f"The model was not tried for this, or its file is damaged. {next_training(need)}"
+
+
+def fewest_words(budget: float, delta: float, a_year: int) -> str:
+    """How many settled pull requests a budget asks for at least, and how long they take where `a_year` are decided."""
+    fewest = items_needed(budget, delta)
+    told = f"At least {fewest:,} settled pull requests, all clean, are needed for this budget"
+    if not a_year:
+        return f"{told}; in the last year none was merged or closed here."
+    weeks = things(max(1, round(52 * fewest / a_year)), "week")
+    return f"{told}; at the pace of the last year that takes at least {weeks}."
+
+
+def no_false_approvals(name: str | None, model: ShownModel | None, exact: bool, fewest: str, need: TrainingNeed) -> str:
+    """Why there is no rate of false approvals; "" where there is one. What is still needed is for maintainers."""
+    if name is None:
+        needed_too = f" {fewest}" if exact and fewest else ""
+        told = "No model is used yet, so no pull request has a score from its opening."
+        return f"{told} {training_words(need)}{needed_too}"
+    if model is None or model.lane is None:
+        return f"No threshold was tried for the current model. {next_training(need)}"
+    if model.lane.months:
+        return ""
+    return needed(model.lane) if exact else "Nothing is certified yet: too few pull requests have settled."
+
+
+def no_live(window: int) -> str:
+    """Why no outcome of the lane itself stands beside the backtest, `window` days after a merge."""
+    return (
+        "Live: 0 outcomes of the fast lane are known so far. One counts "
+        f"{window} days after its merge, or when it is refused, reverted or fixed."
+    )
+
+
+def needed(lane: ShownLane) -> str:
+    """What an attempt that failed lacked, as a sentence; "" for one that did not fail."""
+    if lane.certified:
+        return ""
+    if lane.need is None:
+        return "Nothing is certified: the lane did not keep its budget in every part of the last year."
+    return f"Nothing is certified: {say_need(_need(lane.need))}."
+
+
+def _need(told: ToldNeed) -> Need:
+    return Need(told.needed, told.have, told.threshold, told.weeks, told.authors)
+
+
+def no_vouches(known: ContributorScore | None) -> str:
+    """Why no vouch is proposed to somebody, and what would change that."""
+    if known is None:
+        return (
+            "No record of yours has reached this site, so no trust flows through you. Sign in with the DID that "
+            "vouches, or vouch for somebody on Tangled first."
+        )
+    if known.structural_trust == 0 and known.distance is None:
+        return (
+            "No trust reaches you yet, so your vouch would help nobody. A vouch by a seed changes that. "
+            "An admin can also make you a seed in the repository's settings."
+        )
+    return (
+        "0 people to propose: everybody with settled work here is trusted already, or your vouch would not help. "
+        "Each scoring updates this list."
+    )
+
+
+BRIEFING_LENGTH = 600  # characters
+
+
+def spoken(score: ContributorScore) -> str:
+    """One to three sentences about the newest open pull request.
+
+    About the person where there is none, or where it was a sample of the audit: its question is answered by then.
+    """
+    if score.newest is None or is_drawn(score.newest):
+        return " ".join(briefing(score.verdict, "person"))
+    return " ".join(briefing(score.newest, "change", score.shadow))
+
+
+MEASURE_WORDS: dict[Measure, str] = {
+    "first_passage": "trust by first passage",
+    "eigentrust": "trust by EigenTrust, the baseline, which people can raise by their own vouches",
+}
+
+
+def trust_sentences(found: TrustExplanation) -> tuple[str, ...]:
+    """How far from the seeds, over how many ways, and what would end it; () for a seed and where there is no path."""
+    if not found.distance:
+        return ()
+    hops = "One step" if found.distance == 1 else f"{found.distance} steps"
+    ways = len(found.paths)
+    told = f"{hops} from the nearest seed" + (f", over {ways} independent paths" if ways > 1 else "") + "."
+    return (told, *_hangs_on(found))
+
+
+def _hangs_on(found: TrustExplanation) -> tuple[str, ...]:
+    if found.dominator is not None:
+        return (f"If {found.dominator.name} were compromised, this trust would be gone.",)
+    if found.distance == 1:
+        return ()
+    return ("No single account carries all of it.",)
+
+
+def share_words(share: float) -> str:
+    """A share in whole per cent; what is not nothing is never 0 %."""
+    percent = round(share * 100)
+    return f"{percent} %" if percent else "under 1 %"
+
+
+def vouching_words(merges: int, evidence: int = 0) -> str:
+    """How somebody vouches: in a record, with what evidence that was verified, or by merging."""
+    if not merges:
+        named = "1 merged pull request" if evidence == 1 else f"{evidence:,} merged pull requests"
+        return f"vouched, with {named} as evidence" if evidence else "vouched"
+    return "merged once" if merges == 1 else f"merged {merges:,} times"
+
+
+def dependents_words(found: TrustExplanation, exact: bool = True) -> str:
+    """Whose trust hangs on this person's vouches, by the exact mark or not; "" where nobody's does."""
+    if not found.dependents_total:
+        return ""
+    people = _people(found.dependents_total)
+    keeps = "is" if found.dependents_total == 1 else "are"
+    enough = f"with {trust_bound(found.threshold)} or more" if exact else "enough to count"
+    return f"{people} {keeps} trusted {enough} only through vouches by this account."
+
+
+def worth_words(found: VouchWorth) -> str:
+    """What one vouch would open, and the most that it could be abused for."""
+    mark = trust_bound(found.threshold)
+    told = [f"Would be trusted with {mark} or more." if found.after >= found.threshold else f"Stays below {mark}."]
+    if found.opens:
+        told.append(f"{_people(found.opens)} more would be trusted too.")
+    one = "one of them" if found.opens and found.after >= found.threshold else "this account"
+    if found.exposure:
+        fakes = "1 fake" if found.exposure == 1 else f"{found.exposure:,} fakes"
+        told.append(f"If {one} were compromised, at most {fakes} could reach {mark}, all through that one account.")
+    else:
+        told.append(f"If {one} were compromised, no fake could reach {mark}.")
+    return " ".join(told)
+
+
+def _people(count: int) -> str:
+    return "1 person" if count == 1 else f"{count:,} people"
+
+
+# What Python puts before the words of the system; what asyncio says in their place, once for each address of a host.
+_ERRNO = re.compile(r"\[Errno -?\d{1,4}\] ")
+_CALL_FAILED = re.compile(r"\[Errno (\d{1,4})\] Connect call failed \([^()]{0,200}\)")
+_SEVERAL = "Multiple exceptions: "
+_REPEATED = re.compile(r"(connection refused|network is unreachable|no route to host)(?:, \1)+")
+
+
+def age_words(then: datetime | None, now: datetime) -> str:
+    """How long ago in one figure ("3 days"), "" for None; a time ahead of the clock reads "just now"."""
+    return duration_words((now - then).total_seconds()) if then is not None else ""
+
+
+def duration_words(seconds: float) -> str:
+    """A length of time in one figure ("3 days"); under a minute it reads "just now"."""
+    for name, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        count = int(seconds // length)
+        if count >= 1:
+            return f"{count:,} {name}{'' if count == 1 else 's'}"
+    return "just now"
+
+
+def brief_age(words: str) -> str:
+    """Shorten an age for a row: "3 days" reads "3 d"."""
+    number, _, unit = words.partition(" ")
+    return f"{number} {'min' if unit[0] == 'm' else unit[0]}" if words[:1].isdigit() else words
+
+
+def interval_sentence(estimate: Estimate) -> str:
+    """P(clean) in words with its interval and what it rests on."""
+    if estimate.probability is None:
+        return "No settled pull request yet, so there is no number. Unknown is not bad: a person looks, as usual."
+    cases = f"{estimate.cases:,} settled pull request{'' if estimate.cases == 1 else 's'}"
+    return (
+        f"About {percent(estimate.probability)} of changes like theirs stay clean "
+        f"(95 % interval {percent_interval(estimate.low, estimate.high)}, from {cases})."
+    )
+
+
+def borrowed_words(projects: int | None) -> str:
+    """From where an order is borrowed, "" where from nowhere."""
+    if projects is None:
+        return ""
+    return f"borrowed from {projects:,} other project{'' if projects == 1 else 's'}, not yet checked on yours"
+
+
+def is_denounced(verdict: Verdict) -> bool:
+    """Whether a seed denounces the contributor: then a missing path is known to be missing, and final."""
+    return any(reason.code == "denounced_by_seed" for reason in verdict.reasons)
+
+
+def no_path_words(verdict: Verdict) -> str:
+    """Why no path is shown."""
+    if is_denounced(verdict):
+        return "Someone you trust warns about this contributor, so no vouch for them counts."
+    return "No trust path from the seeds. That is unknown, not bad."
+
+
+def missing_evidence(verdict: Verdict, path: Sequence[Person], content_risk: float | None) -> tuple[str, ...]:
+    """What is not known, each as a clause."""
+    estimate = verdict.estimate
+    known = (
+        (bool(path) or is_denounced(verdict), "no trust path from the seeds"),
+        (estimate.cases > 0, "no settled pull request"),
+        (content_risk is not None, "content not reviewed yet"),
+    )
+    return tuple(words for is_known, words in known if not is_known)
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """How current what is shown is: words, a tone that repeats them as a colour, and sentences that say more."""
+
+    tone: Literal["live", "late", "stopped", "recorded", "none"]
+    words: str
+    details: tuple[str, ...] = ()
+
+
+def unread_words(repositories: int) -> str:
+    """What is missing where `repositories` ask for Claude and it cannot be asked; "" where none does."""
+    if not repositories:
+        return ""
+    whose = "the one repository that asks" if repositories == 1 else f"the {repositories:,} repositories that ask"
+    return f"Claude reads nothing because no API key is set. In {whose} for it, only scanners judge content."
+
+
+def freshness(newest: datetime | None, now: datetime, recorded: bool) -> Freshness:
+    """How far the newest event lies back; amber over 60 s, red over 10 min, and both say so in words."""
+    if newest is None:
+        return Freshness("none", "No data yet")
+    if recorded:
+        return Freshness("recorded", f"Recording, up to {newest.day} {newest:%b %Y %H:%M}")
+    seconds = max(0, int((now - newest).total_seconds()))
+    if seconds <= 60:
+        return Freshness("live", f"Live, {seconds} s behind")
+    if seconds <= 600:
+        return Freshness("late", f"Late, {seconds // 60} min behind")
+    return Freshness("stopped", f"Out of date, last event {age_words(newest, now)} ago")
+
+
+def as_aware(moment: datetime | None) -> datetime | None:
+    """A naive UTC time of the store as an aware one, which is what templates format."""
+    return moment.replace(tzinfo=UTC) if moment is not None else None
+
+
+def said(problem: str) -> str:
+    """The words of a problem, without the numbers and addresses by which the system names its cause."""
+    plain = _CALL_FAILED.sub(lambda found: os.strerror(int(found[1])).lower(), problem.replace(_SEVERAL, ""))
+    return _REPEATED.sub(r"\1", _ERRNO.sub("", plain))

@@ -1,0 +1,1 @@
+"""Actions of people: approvals, closures, objections, settings, webhooks."""

@@ -1,0 +1,247 @@
+"""Closing the fast lane: at once and by anybody who maintains what it is about; only a person opens it again.
+
+The web heeds a closure from the moment in which the button is pressed, the worker from its next pass on.
+
+What every page knows of incidents: which mark opens one, which are open, and where the lane is closed.
+"""
+
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import Exists, OuterRef, Q
+from django.urls import reverse
+
+from ingest.atproto.syntax import MalformedDid, parse_did
+from ingest.store.snapshots import Snapshot
+from scoring.explain.decided import CLAUSES, joined
+from scoring.formatting import visible, visible_name
+from scoring.queries import read
+from scoring.queries.read import Closure, Queue, QueueGroup, QueueRow, closed_because
+from scoring.types import Lane, Reason
+from triage.access.permissions import Role, Roles, role_of
+from triage.access.requests import Request
+from triage.models import Action, HandledIncident, LaneClosure, Person, outbox
+from triage.models.change_log import is_any, log_change
+from triage.services.actions import ActionProblem
+from triage.services.names import names
+
+REASON_LENGTH = 500
+CLOSED, OPENED = "lane.closed", "lane.opened"
+STANDING = "select 1 from triage_laneclosure where opened_at is null limit 1"
+WOULD_LIFT = "Only a person can open this lane again."
+OPEN_ONLY = ("threshold_not_certified", "threshold_estimated")  # codes that say something of an open lane
+ERASED = "an erased account"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """For what a lane is closed: every change that is all of it; "" in a field is anything."""
+
+    repo_key: str = ""
+    author: str = ""
+    voucher: str = ""
+
+
+def read_scope(repo_key: str, author: str, voucher: str) -> Scope:
+    """The scope that a form or a command names; ActionProblem for what is no DID."""
+    try:
+        return Scope(repo_key.strip(), *(parse_did(did.strip()) if did.strip() else "" for did in (author, voucher)))
+    except MalformedDid as problem:
+        raise ActionProblem(f"{problem} Nothing was closed.") from problem
+
+
+def close_lane(person: Person, scope: Scope, because: str, now: datetime) -> tuple[LaneClosure, bool]:
+    """Close the lane for this; the closure that stands, and whether it is new: closing twice changes nothing.
+
+    Raises ActionProblem without a reason. Whether the person may is the caller's to ask.
+    """
+    because = read_reason(because)
+    named = {"repo_key": scope.repo_key, "author": scope.author, "voucher": scope.voucher}
+    try:
+        with transaction.atomic():
+            standing = LaneClosure.objects.filter(**named, opened_at=None).first()
+            if standing is not None:
+                return standing, False
+            made = LaneClosure.objects.create(
+                key=secrets.token_hex(16), **named, because=because, person=person, closed_at=now
+            )
+            told = {**named, "because": because, "person": person.did, "made_at": now.isoformat()}
+            outbox.put(CLOSED, made.key, told, now)
+            subject = scope.author or scope.voucher
+            log_change(person, CLOSED, now, scope.repo_key, subject, key=made.key, because=because)
+    except IntegrityError:  # somebody else was first, between our look and our write
+        return LaneClosure.objects.get(**named, opened_at=None), False
+    return made, True
+
+
+def open_lane(person: Person, closure: LaneClosure, because: str, now: datetime) -> bool:
+    """Open the lane again; False where somebody did so before. Raises ActionProblem without a reason."""
+    because = read_reason(because)
+    with transaction.atomic():
+        moved = LaneClosure.objects.filter(pk=closure.pk, opened_at=None).update(
+            opened_at=now, opened_by=person, opened_because=because
+        )
+        if not moved:
+            return False
+        told = {"closure": closure.key, "because": because, "person": person.did, "made_at": now.isoformat()}
+        outbox.put(OPENED, f"{closure.key}:opened", told, now)
+        subject = closure.author or closure.voucher
+        log_change(person, OPENED, now, closure.repo_key, subject, key=closure.key, because=because)
+    return True
+
+
+def standing_closures(snapshot: Snapshot) -> tuple[Closure, ...]:
+    """Every closure that stands, the oldest first."""
+    if not is_any(STANDING):
+        return ()
+    found = list(LaneClosure.objects.filter(opened_at=None).select_related("person").order_by("pk"))
+    known = names(snapshot, (did for one in found for did in (one.author, one.voucher)))
+    return tuple(as_closure(one, known) for one in found)
+
+
+def as_closure(one: LaneClosure, known: Mapping[str, str]) -> Closure:
+    """The same as the gate knows it; `known` are the names of people by DID."""
+    by = visible_name(str(one.person)) if one.person else ERASED
+    closed_at = one.closed_at.astimezone(UTC).replace(tzinfo=None)
+    did = one.author or one.voucher
+    return Closure(one.key, one.repo_key, one.author, one.voucher, one.because, by, closed_at, _name(did, known))
+
+
+def names_in(snapshot: Snapshot | None, closures: Iterable[Closure]) -> dict[str, str]:
+    """What a sentence about closures names: repositories by key and people by DID."""
+    repositories = read.repository_names(snapshot) if snapshot else {}
+    return repositories | names(snapshot, (did for one in closures for did in (one.author, one.voucher)))
+
+
+def lowered_row(row: QueueRow, closures: Sequence[Closure]) -> QueueRow:
+    """The row as it is to be shown: not in the fast lane where a person closed it, whatever the snapshot says yet."""
+    if row.verdict.lane is not Lane.FAST_LANE:
+        return row
+    vouchers = {person.did for person in row.path[:-1]}
+    reason = closed_because(closures, row.repository_key, row.author.did, vouchers)
+    return row if reason is None else _lowered(row, reason)
+
+
+def lowered(found: Queue, closures: Sequence[Closure]) -> Queue:
+    """The queue with what a person closed among what needs a review; counts are right for the rows in view."""
+    if not closures:
+        return found
+    groups = {group.key: group for group in found.groups}
+    fast = groups.get("fast_lane")
+    own = groups.get("own")
+    if own is not None:
+        groups["own"] = replace(own, rows=tuple(lowered_row(row, closures) for row in own.rows))
+    moved = [low for row in (fast.rows if fast else ()) if (low := lowered_row(row, closures)) is not row]
+    if fast is None or not moved:
+        return replace(found, groups=tuple(groups[group.key] for group in found.groups))
+    gone = {row.uri for row in moved}
+    groups["fast_lane"] = replace(
+        fast, rows=tuple(row for row in fast.rows if row.uri not in gone), total=fast.total - len(moved)
+    )
+    waiting = groups.get("normal_queue") or QueueGroup("normal_queue", (), 0, None, None)
+    oldest = min(row.opened_at for row in moved)
+    groups["normal_queue"] = replace(
+        waiting,
+        rows=(*moved, *waiting.rows),
+        total=waiting.total + len(moved),
+        oldest=min(oldest, waiting.oldest or oldest),
+    )
+    counts = dict(found.counts)
+    counts[Lane.FAST_LANE] = max(counts.get(Lane.FAST_LANE, 0) - len(moved), 0)
+    counts[Lane.NORMAL_QUEUE] = counts.get(Lane.NORMAL_QUEUE, 0) + len(moved)
+    return replace(found, groups=tuple(groups.values()), counts=counts)
+
+
+def closure_words(closure: Closure, known: Mapping[str, str]) -> str:
+    """One closure as a sentence without its reason; `known` are the names of repositories and people."""
+    author, voucher = (visible_name(_name(did, known)) for did in (closure.author, closure.voucher))
+    parts = [f"for pull requests by {author}"] if closure.author else []
+    parts += [f"for people vouched for by {voucher}"] if closure.voucher else []
+    where = visible_name(known.get(closure.repository, closure.repository)) if closure.repository else ""
+    parts += [f"in {where}" if where else "in every repository"]
+    return f"{visible_name(closure.by)} closed the fast lane {' '.join(parts)}"
+
+
+def told_to_readers(closures: Iterable[Closure]) -> tuple[Closure, ...]:
+    """Those that name nobody: what maintainers think of one account is not for everybody who reads the site."""
+    return tuple(one for one in closures if not (one.author or one.voucher))
+
+
+def _lowered(row: QueueRow, reason: Reason) -> QueueRow:
+    kept = tuple(one for one in row.verdict.reasons if one.code not in OPEN_ONLY)
+    verdict = replace(row.verdict, lane=Lane.NORMAL_QUEUE, reasons=(reason, *kept))
+    clause = CLAUSES[reason.code](reason.params)
+    sentence = joined([clause, *row.sentence.split("; ")])
+    return replace(row, verdict=verdict, decided=clause, sentence=sentence, would_change=WOULD_LIFT)
+
+
+def read_reason(text: str) -> str:
+    """A reason as somebody typed it, trimmed; ActionProblem for none and for one that is too long."""
+    because = text.strip()
+    if not because:
+        raise ActionProblem("Nothing changed. Give a reason; maintainers see it.")
+    if len(because) > REASON_LENGTH:
+        raise ActionProblem(f"A reason may have {REASON_LENGTH} characters, this one has {len(because)}.")
+    return because
+
+
+def _name(did: str, known: Mapping[str, str]) -> str:
+    return known.get(did) or (did if len(did) <= 20 else f"{did[:14]}…{did[-4:]}")
+
+
+BAD = (Action.Outcome.NEEDED_FIX, Action.Outcome.REVERTED)
+
+
+def opened_by(mark: Action) -> str | None:
+    """Where the incident of an action is, where it opens one: it marks something bad that somebody had approved."""
+    if mark.kind != Action.Kind.OUTCOME or mark.outcome not in BAD:
+        return None
+    approvals = Action.objects.filter(kind=Action.Kind.APPROVE, pull_uri=mark.pull_uri, undone_at=None)
+    took_effect = approvals.filter(effective_at__lte=mark.made_at).exists()
+    return reverse("incident", args=[mark.key]) if took_effect else None
+
+
+def incidents_of(roles: Roles) -> Any:
+    """The marks that open incidents in the repositories that somebody maintains: open ones first, then by age.
+
+    A pull request has one incident, that of its newest bad mark. It `is_open` until somebody marks the pull request as
+    clean or says that the incident is handled. Returns a query set.
+    """
+    keys = roles.keys(Role.MAINTAINER)
+    where = Q() if "" in keys else Q(repo_key__in=keys)
+    same = Action.objects.filter(pull_uri=OuterRef("pull_uri"), undone_at=None)
+    approved = same.filter(kind=Action.Kind.APPROVE, effective_at__lte=OuterRef("made_at"))
+    later = same.filter(kind=Action.Kind.OUTCOME, pk__gt=OuterRef("pk"))
+    marks = Action.objects.filter(where, Exists(approved), kind=Action.Kind.OUTCOME, outcome__in=BAD, undone_at=None)
+    told = marks.exclude(Exists(later.filter(outcome__in=BAD))).select_related("person", "handled__person")
+    is_open = ~Exists(later.filter(outcome=Action.Outcome.CLEAN)) & Q(handled=None)
+    return told.annotate(is_open=is_open).order_by("-is_open", "-made_at", "-pk")
+
+
+def handle(person: Person, mark: Action, is_handled: bool, now: datetime) -> None:
+    """Keep that nothing is left to do about an incident, or that something is again."""
+    known = HandledIncident.objects.filter(mark=mark)
+    with transaction.atomic():
+        if known.exists() == is_handled:
+            return
+        if is_handled:
+            HandledIncident.objects.create(mark=mark, person=person, handled_at=now)
+        else:
+            known.delete()
+        what = "incident.handled" if is_handled else "incident.reopened"
+        log_change(person, what, now, mark.repo_key, mark.pull_uri)
+
+
+def banners(request: Request, snapshot: Snapshot) -> list[tuple[Closure, str]]:
+    """Closures that this viewer is told of on queue and dashboard, each with its sentence."""
+    found = standing_closures(snapshot)
+    if not found:
+        return []
+    known, public = names_in(snapshot, found), told_to_readers(found)
+    may = {key: role_of(request.user, key) >= Role.MAINTAINER for key in {one.repository for one in found}}
+    told = [one for one in found if one in public or may[one.repository]]
+    return [(one, visible(closure_words(one, known))) for one in told]

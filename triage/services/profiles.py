@@ -1,0 +1,78 @@
+"""That somebody looks at a person: told to the worker, which asks for what they declare of themselves elsewhere.
+
+Never a page's business to wait for: a thread of its own puts it on the queue, and whatever is too much is left out.
+"""
+
+import logging
+import queue
+import sqlite3
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from django.conf import settings
+
+log = logging.getLogger(__name__)
+
+EVERY_SECONDS = 3_600.0  # of one person; the worker itself asks once in seven days
+REMEMBERED = 10_000  # people
+IN_LINE = 100
+ON_THE_QUEUE = 1_000  # where no worker runs nobody takes anything off it
+
+
+def _tell_worker(did: str) -> None:
+    from ingest.tasks import look_at_person  # half a second at the first time, which no page waits for
+    from ingest.worker.queue import huey
+
+    if huey.pending_count() < ON_THE_QUEUE:
+        look_at_person(did)
+
+
+class Looks:
+    """Tells each DID at most once an hour, from a thread that begins with the first. Safe to share between threads."""
+
+    def __init__(
+        self, tell: Callable[[str], object] = _tell_worker, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._tell, self._clock = tell, clock
+        self._told: OrderedDict[str, float] = OrderedDict()
+        self._line: queue.Queue[str] = queue.Queue(IN_LINE)
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def note(self, did: str) -> None:
+        """Somebody looks at this person. Returns at once and raises nothing; a recorded stream asks nobody anything."""
+        if settings.STREAM_CLOCK:
+            return
+        with self._lock:
+            if not self._is_due(did) or self._line.full():
+                return
+            self._told[did] = self._clock()
+            self._line.put_nowait(did)  # only here is anything put, and the line has room
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="looks", daemon=True)
+                self._thread.start()
+
+    def _is_due(self, did: str) -> bool:
+        """Whether the hour is over; forgets whose is, the oldest first, and the oldest beyond what is remembered."""
+        now = self._clock()
+        while self._told:
+            oldest, told = next(iter(self._told.items()))
+            if now - told < EVERY_SECONDS and len(self._told) < REMEMBERED:
+                break
+            del self._told[oldest]
+        return did not in self._told
+
+    def _run(self) -> None:
+        while True:
+            did = self._line.get()
+            try:
+                self._tell(did)
+            except (sqlite3.Error, OSError) as problem:
+                log.warning("the worker could not be told which profiles are open: %s", problem)
+            finally:
+                self._line.task_done()
+
+
+looks = Looks()

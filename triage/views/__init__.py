@@ -1,0 +1,1 @@
+"""One file a page: validate, ask, present, render."""

@@ -1,0 +1,316 @@
+"""Acting on pull requests: POST only, by maintainers of the repository, answered with the row as it stands now.
+
+The bulk approval's two steps: what is about to happen, and that it happens. Neither needs a script.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import wraps
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render, resolve_url
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_POST
+from django_htmx.http import HttpResponseClientRedirect
+
+from ingest.store.snapshots import Snapshot
+from scoring.queries import read
+from scoring.queries.read import Queue, QueueRow, Subject
+from triage.access.permissions import Role, SignInNeeded, require
+from triage.access.problems import CHALLENGE, mark_private
+from triage.access.requests import Request
+from triage.access.sign_in import safe_next, viewing
+from triage.context import present
+from triage.forms.actions import read_choice, read_wanted, written_choice
+from triage.forms.filters import QueueFilters, read_queue
+from triage.models import Action, Person
+from triage.presenters import queue as as_shown
+from triage.presenters import row_actions, rows
+from triage.presenters.pills import row_pill
+from triage.presenters.review import review_notes
+from triage.services import actions, snoozing
+from triage.services import actions as bulk
+from triage.services.actions import ActionProblem, Conflict, Wanted
+from triage.services.lane_closures import opened_by
+from triage.services.reading_times import note_verdict
+from triage.views.inbox import PANE, pane
+from triage.views.queue import at_address
+
+TWICE = "Looked like a double click, so nothing changed. Press it again if you mean it."
+NO_ROW = "Nothing changed. It is not judged yet, or its author's account is gone."
+SAY_WHY = "Nothing changed. It is flagged: say why you approve it anyway."
+NO_FINDING = "Nothing changed. The latest round does not have this finding."
+SIGNED_OUT = "Nothing changed: you are signed out. Copy your text, then sign in again."
+Answer = Callable[[Request, Snapshot], HttpResponse]
+
+
+def acting_page(page: Answer) -> Callable[[Request], HttpResponse]:
+    """A POST that changes something: whoever is not signed in is sent to sign in, and nothing is kept by a cache."""
+
+    @wraps(page)
+    def answer(request: Request) -> HttpResponse:
+        if request.snapshot is None:
+            raise Http404("The worker has published nothing yet, so there is nothing to act on.")
+        try:
+            response = page(request, request.snapshot)
+        except SignInNeeded:
+            response = _signed_out(request) if _wrote(request) else to_sign_in(request, safe_next(request))
+        except ActionProblem as problem:
+            response = _problem(request, str(problem))
+        mark_private(response)
+        return response
+
+    return require_POST(answer)
+
+
+@acting_page
+def act(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """One action on one pull request: the row with what was done, 409 with the fresh row where it is too late."""
+    wanted = read_wanted(request.POST.dict())
+    subject = _subject(snapshot, wanted.uri)
+    person, now = require(request, subject.repository_key, Role.MAINTAINER), timezone.now()
+    if not request.htmx and actions.is_second_click(person, now, uri=subject.uri):
+        return _answer_second_click(request)
+    try:
+        _check_approvable(snapshot, wanted, subject)
+        wanted = _with_scanner(snapshot, wanted, subject)
+        (made,) = actions.act(person, {subject.uri: subject}, [wanted], now)
+    except Conflict as conflict:
+        return answer_conflict(request, snapshot, conflict, now)
+    if made.kind in actions.ENDINGS:
+        note_verdict(person, subject.uri, now)
+    if incident := opened_by(made):
+        return HttpResponseClientRedirect(incident) if request.htmx else HttpResponseRedirect(incident)
+    said = row_actions.done_words([made], snapshot)
+    opens_next = made.kind in actions.ENDINGS and not _goes_on_to_merge(request)
+    return answer_rows(request, snapshot, [subject.uri], now, said, opens_next)
+
+
+def _goes_on_to_merge(request: Request) -> bool:
+    """Return whether "Approve and merge" was pressed: the pull request stays open and shows how to merge it."""
+    return request.GET.get("then") == "merge"
+
+
+def _check_approvable(snapshot: Snapshot, wanted: Wanted, subject: Subject) -> None:
+    """Conflict where no row offers an approval: somebody may have written the form themselves."""
+    if wanted.kind != Action.Kind.APPROVE or subject.state != "open":
+        return
+    row = as_shown.pull(snapshot, wanted.uri)
+    if sentence := row_actions.refused_approval(row) if row else NO_ROW:
+        raise Conflict(sentence, [wanted.uri])
+    if row and row_pill(row).kind == "flag" and not wanted.note.strip():
+        raise Conflict(SAY_WHY, [wanted.uri])
+
+
+def _with_scanner(snapshot: Snapshot, wanted: Wanted, subject: Subject) -> Wanted:
+    """The same with the scanner of its findings, read from the review; Conflict for what no page offers."""
+    if not wanted.findings:
+        return wanted
+    row, review = as_shown.pull(snapshot, subject.uri), read.content_review(snapshot, subject.uri)
+    if row is None or row.is_sealed or review is None:
+        raise Conflict(NO_FINDING, [wanted.uri])
+    known = {note.digest: note.source for note in review_notes(review, subject.seen.patch_id) if note.digest}
+    if not set(wanted.findings) <= known.keys():
+        raise Conflict(NO_FINDING, [wanted.uri])
+    return replace(wanted, scanner=known[wanted.findings[0]].partition(":")[0][:60])
+
+
+@acting_page
+def undo(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Undo within 10 s; 409 in words afterwards. A bulk approval is undone as a whole.
+
+    The toast is nowhere that an Approve was, so its Undo is never taken for the second click.
+    """
+    person, now = request.user, timezone.now()
+    if not isinstance(person, Person):
+        raise SignInNeeded("Sign in first.")
+    key = request.POST.get("key", "")
+    is_in_row = request.POST.get("from") != "toast"
+    if is_in_row and not request.htmx and actions.is_second_click(person, now, key=key):
+        return _answer_second_click(request)
+    if snoozing.take_back(person, key, now):
+        return answer_rows(request, snapshot, (), now, "")
+    try:
+        undone = actions.undo(person, key, now)
+    except Conflict as conflict:
+        return answer_conflict(request, snapshot, conflict, now)
+    return answer_rows(request, snapshot, [action.pull_uri for action in undone], now, "Undone.")
+
+
+def _answer_second_click(request: Request) -> HttpResponse:
+    """The page as it was. A row has Approve and Undo in one place, and without scripts only this stops a second click.
+
+    With scripts the page itself does (static/js/page.js).
+    """
+    messages.warning(request, TWICE)
+    return HttpResponseRedirect(safe_next(request))
+
+
+@acting_page
+def look(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Say that the person looks at a pull request, for five minutes."""
+    subject = _subject(snapshot, request.POST.get("uri", ""))
+    person = require(request, subject.repository_key, Role.MAINTAINER)
+    actions.look(person, subject, timezone.now())
+    return HttpResponse(status=204) if request.htmx else HttpResponseRedirect(safe_next(request))
+
+
+def answer_rows(
+    request: Request, snapshot: Snapshot, uris: Sequence[str], now: datetime, said: str, opens_next: bool = False
+) -> HttpResponse:
+    """Answer with what htmx swaps: the pane or the row, the counts, the toast and what is said aloud.
+
+    Without scripts, and for several rows, the page is shown again. `opens_next`: the pane goes on to the next row.
+    """
+    if not request.htmx:
+        return HttpResponseRedirect(safe_next(request))
+    if len(uris) != 1 or request.POST.get("whole"):
+        return HttpResponseClientRedirect(safe_next(request))
+    shown = _row_context(request, snapshot, uris[0], now, opens_next) | {"said": said}
+    response = render(request, "_fragments/acted.html", shown)
+    return at_address(response, bool(shown["in_pane"]), str(shown["next"]))
+
+
+def answer_conflict(request: Request, snapshot: Snapshot, conflict: Conflict, now: datetime) -> HttpResponse:
+    """Answer 409 with how it stands now: the fresh pane or row as a fragment, or a page of the rows concerned."""
+    if request.htmx and len(conflict.uris) == 1 and not request.POST.get("whole"):
+        shown = _row_context(request, snapshot, conflict.uris[0], now)
+        shown |= {"wrote": _wrote(request), "said": str(conflict), "told": str(conflict)}
+        shown |= {} if shown["in_pane"] else {"note": str(conflict)}
+        return render(request, "_fragments/acted.html", shown, status=409)
+    found = as_shown.pulls(snapshot, conflict.uris)
+    shown = {
+        "sentence": str(conflict),
+        "wrote": _wrote(request),
+        "items": [rows.row_view(row, present(snapshot), QueueFilters()) for row in found],
+        "acts": row_actions.acts_of(request.user, viewing(request), snapshot, found, now),
+        "next": safe_next(request),
+        "filters": QueueFilters(),
+    }
+    return render(request, "conflict.html", shown, status=409)
+
+
+def filters_of(request: Request) -> QueueFilters:
+    """The view of the queue from which a form was sent, by its `next`."""
+    return read_queue(dict(parse_qsl(urlsplit(safe_next(request)).query)))
+
+
+def _row_context(
+    request: Request, snapshot: Snapshot, uri: str, now: datetime, opens_next: bool = False
+) -> dict[str, object]:
+    """Return the row as it is now, the counts and, for a form of the pane, the pane; `row` is None once closed."""
+    row, filters = as_shown.pull(snapshot, uri), filters_of(request)
+    query = row_actions.query_of(filters, request.user, snapshot)
+    found = row_actions.less_in_flight(as_shown.queue(snapshot, query), query, snapshot, now)
+    bucket = next((group.key for group in found.groups for one in group.rows if one.uri == uri), None)
+    in_pane = request.htmx.target == PANE
+    if in_pane:
+        filters = replace(filters, opened=_next_uri(request, snapshot, found, uri, now) if opens_next else uri)
+    shown: dict[str, object] = pane(request, snapshot, filters.opened, filters) if in_pane else {}
+    return shown | {
+        "in_pane": in_pane,
+        "row": rows.row_view(row, present(snapshot), filters) if row else None,
+        "anchor": rows.row_anchor(uri),
+        "acts": row_actions.acts_of(request.user, viewing(request), snapshot, [row] if row else [], now),
+        "filters": filters,
+        "tiles": rows.tiles(found),
+        "bucket": bucket,
+        "count": rows.count_of(found, bucket) if bucket else 0,
+        "fragment": True,
+        "opens_merge": _goes_on_to_merge(request),
+        "next": reverse("queue") + filters.search() if in_pane else safe_next(request),
+    }
+
+
+def _next_uri(request: Request, snapshot: Snapshot, found: Queue, uri: str, now: datetime) -> str:
+    """Return the one below in the list that nobody decided, at its end the one above; "" where there is no other."""
+    found_rows = [one for group in found.groups for one in group.rows]
+    acts = row_actions.acts_of(request.user, viewing(request), snapshot, found_rows, now)
+    listed = [one.uri for one in found_rows if one.uri == uri or not acts[one.uri].is_decided]
+    if uri not in listed:
+        return listed[0] if listed else ""
+    place = listed.index(uri)
+    return next(iter([*listed[place + 1 :], *reversed(listed[:place])]), "")
+
+
+def _subject(snapshot: Snapshot, uri: str) -> Subject:
+    found = read.decided_subjects(snapshot, [uri]).get(uri)
+    if found is None:
+        raise Http404("No pull request of a watched repository has this address.")
+    return found
+
+
+def _problem(request: Request, sentence: str) -> HttpResponse:
+    shown = {"title": "Nothing was done", "sentence": sentence, "wrote": _wrote(request)}
+    return render(request, "error.html", shown, status=400)
+
+
+def _signed_out(request: Request) -> HttpResponse:
+    """401 that gives back what somebody wrote, in place of the row that was acted on or on a page of its own.
+
+    The sign-in makes every older form of this browser void, so the words could not be sent again from where they were.
+    """
+    shown = {"title": "Nothing was done", "sentence": SIGNED_OUT, "wrote": _wrote(request), "back": safe_next(request)}
+    template = "_fragments/signed_out.html" if request.htmx else "error.html"
+    response = render(request, template, shown, status=401)
+    response["WWW-Authenticate"] = CHALLENGE["WWW-Authenticate"]
+    return response
+
+
+def refused_form(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """403 where a form's token is not this browser's; what was written is given back to a form of this site alone."""
+    own = request.headers.get("Sec-Fetch-Site") == "same-origin"
+    words = render_to_string("403_csrf.html", {"wrote": _wrote(request) if own else ""})
+    return HttpResponse(words, status=403)
+
+
+def _wrote(request: HttpRequest) -> str:
+    """The words that somebody sent along, so that a refusal gives them back."""
+    return request.POST.get("note") or request.POST.get("because") or ""
+
+
+def to_sign_in(request: Request, back: str) -> HttpResponse:
+    """To the sign-in, and from there to the path `back`."""
+    target = f"{resolve_url('sign_in')}?{urlencode({'next': back})}"
+    return HttpResponseClientRedirect(target) if request.htmx else HttpResponseRedirect(target)
+
+
+@acting_page
+def bulk_approve(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Ask first; with `confirmed` approve all of them or, where one is not what it was, none (409)."""
+    wanted = [read_choice(value) for value in request.POST.getlist("pull")]
+    found = {row.uri: row for row in as_shown.pulls(snapshot, [one.uri for one in wanted])}
+    person = _person(request, list(found.values()))
+    try:
+        bulk.check_lane(wanted, found, read.changed_after(snapshot).keys(), str(person.did))
+        chosen = [found[one.uri] for one in wanted]
+        if not request.POST.get("confirmed"):
+            return render(request, "bulk.html", _confirmation(request, snapshot, wanted, chosen))
+        bulk.check_typed(len(wanted), request.POST.get("typed", ""))
+        made = actions.act(person, read.decided_subjects(snapshot, found), wanted, timezone.now())
+    except Conflict as conflict:
+        return answer_conflict(request, snapshot, conflict, timezone.now())
+    return answer_rows(request, snapshot, list(found), timezone.now(), row_actions.done_words(made, snapshot))
+
+
+def _person(request: Request, found: Sequence[QueueRow]) -> Person:
+    """Who asks, where they maintain the repositories of all of these; the site for none."""
+    for key in {row.repository_key for row in found}:
+        require(request, key, Role.MAINTAINER)
+    return require(request, "", Role.VIEWER)
+
+
+def _confirmation(
+    request: Request, snapshot: Snapshot, wanted: Sequence[Wanted], chosen: Sequence[QueueRow]
+) -> dict[str, object]:
+    return {
+        "summary": bulk.summary(chosen),
+        "items": [rows.row_view(row, present(snapshot), QueueFilters()) for row in chosen],
+        "choices": [written_choice(one.uri, one.seen, one.version) for one in wanted],
+        "next": safe_next(request),
+    }

@@ -1,0 +1,271 @@
+"""What a contributor sees and says about themselves: by a link that a maintainer handed them, or signed in."""
+
+import threading
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from django.conf import settings
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from ingest.atproto.syntax import MalformedDid, parse_did
+from ingest.store.snapshots import Snapshot
+from scoring.queries import read
+from triage.access.links import LinkProblem, open_link
+from triage.access.permissions import Role, SignInNeeded, handled_from, spoken_for
+from triage.access.requests import Request
+from triage.access.sign_in import viewing
+from triage.models import ContributorLink, Objection, Person
+from triage.presenters import queue as as_shown
+from triage.presenters import rights
+from triage.services.erasure import account_of, said_by
+from triage.services.objections import ONLY_THE_CONTRIBUTOR, ObjectionProblem, object_to, wish
+from triage.views.about import first_answer_days
+
+DATA, DECISION = ContributorLink.Purpose.DATA, ContributorLink.Purpose.DECISION
+# Reading every table for one person takes seconds in a large store: one at a time leaves the pages their threads.
+_reading = threading.Lock()
+WAIT_SECONDS = 5.0
+SHOWN = 20  # open pull requests on somebody's own page
+AnyResponse = TypeVar("AnyResponse", bound=HttpResponseBase)
+ONLY_EVERYWHERE = "Only the contributor or a maintainer of the whole site can change this."
+
+
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """Who speaks for a contributor: the holder of `link`, the contributor signed in, or a maintainer; how it came."""
+
+    source: str
+    person: Person | None
+    link: ContributorLink | None = None
+
+
+@require_safe
+@never_cache
+def data_by_link(request: Request, did: str, token: str) -> HttpResponseBase:
+    """Everything stored about the contributor whose link this is."""
+    try:
+        link = open_link(token, did_of(did), DATA, timezone.now())
+    except LinkProblem as problem:
+        return refused(request, problem.status, str(problem))
+    return _data(request, str(link.did), token)
+
+
+@require_safe
+@never_cache
+def own_data(request: Request, did: str) -> HttpResponseBase:
+    """The same for the contributor who is signed in, and for a maintainer to whom they offered something."""
+    speaker_of(request, did_of(did), "")
+    return _data(request, did_of(did), "")
+
+
+@require_safe
+@never_cache
+def decision_by_link(request: Request, did: str, token: str) -> HttpResponse:
+    """One decision's reasons, in words, for the contributor whose link this is."""
+    try:
+        link = open_link(token, did_of(did), DECISION, timezone.now())
+    except LinkProblem as problem:
+        return refused(request, problem.status, str(problem))
+    found = as_shown.pull(request.snapshot, str(link.pull_uri)) if request.snapshot else None
+    own = rights.own_pull(found) if found else None
+    context = _spoken(str(link.did), token) | {"own": own, "pull_uri": link.pull_uri}
+    context["objections"] = [one for one in said_by(str(link.did))["objections"] if one["pull_uri"] == link.pull_uri]
+    return _unlisted(render(request, "decision_data.html", context))
+
+
+@require_POST
+@never_cache
+def send_objection(request: Request, did: str) -> HttpResponse:
+    """Keep an objection: `text`, `pull`, `link` where it comes by one.
+
+    `pull` is a pull request, or "" for being scored at all. Of a maintainer it is a pull request in a repository that
+    they maintain, or the key of one for all that was offered there; "" where there is only one.
+    """
+    person, pull_uri, text = did_of(did), request.POST.get("pull", ""), request.POST.get("text", "")
+    try:
+        speaker = speaker_of(request, person, pull_uri)
+        about = _in_their_name if speaker.source == Objection.Source.MAINTAINER else _own
+        pull_uri, key = about(request, person, pull_uri)
+        found = object_to(person, pull_uri, key, text, speaker.source, speaker.person, timezone.now())
+    except (LinkProblem, ObjectionProblem) as problem:
+        return refused(request, problem.status, str(problem), text)
+    said = f"Your objection is saved. A person answers it by {found.due_at:%d %b %Y}; until then a person decides."
+    return render(request, "said.html", {"title": "Kept", "sentence": said})
+
+
+@require_POST
+@never_cache
+def send_wish(request: Request, did: str) -> HttpResponse:
+    """Keep whether to be left out of the leaderboard: `out` yes or no, `link` where it comes by one.
+
+    The leaderboard is the whole site's, so of maintainers only the site's may say it in a contributor's name.
+    """
+    person, out = did_of(did), request.POST.get("out", "")
+    try:
+        speaker = speaker_of(request, person, "")
+    except LinkProblem as problem:
+        return refused(request, problem.status, str(problem))
+    if speaker.source == Objection.Source.MAINTAINER and not _may_wish(request, person):
+        raise PermissionDenied(ONLY_EVERYWHERE)
+    if out not in ("yes", "no"):
+        return refused(request, 422, "Say yes or no.")
+    wish(person, out == "yes", speaker.source, speaker.person, timezone.now())
+    said = "left out of the leaderboard" if out == "yes" else "listed on the leaderboard again"
+    return render(request, "said.html", {"title": "Kept", "sentence": f"This contributor is {said} within seconds."})
+
+
+def _may_wish(request: Request, did: str) -> bool:
+    """Return whether somebody without a link may choose for the leaderboard: the contributor or a site maintainer."""
+    is_self = isinstance(request.user, Person) and request.user.did == did
+    return is_self or viewing(request).role("") >= Role.MAINTAINER
+
+
+def speaker_of(request: Request, did: str, pull_uri: str) -> Speaker:
+    """As whom somebody speaks for a contributor; LinkProblem, SignInNeeded or PermissionDenied where they may not.
+
+    A link to one decision speaks about that one alone.
+    """
+    if token := request.POST.get("link", ""):
+        purpose = DECISION if token.startswith(f"{DECISION}~") else DATA
+        link = open_link(token, did, purpose, timezone.now())
+        if link.purpose == DECISION and link.pull_uri != pull_uri:
+            raise LinkProblem(403, "This link opens one decision only.")
+        return Speaker(Objection.Source.LINK, None, link)
+    person = request.user
+    if not isinstance(person, Person):
+        raise SignInNeeded("Sign in first, or use the link that a maintainer sent you.")
+    if person.did == did:
+        return Speaker(Objection.Source.SELF, person)
+    if handled_from(viewing(request), request.snapshot, did) is None:
+        raise PermissionDenied(
+            "You don't have access. Only the contributor and the maintainers they sent pull requests to have it."
+        )
+    return Speaker(Objection.Source.MAINTAINER, person)
+
+
+def did_of(text: str) -> str:
+    """The DID of an address; 404 for what is none."""
+    try:
+        return parse_did(text)
+    except MalformedDid as problem:
+        raise Http404(str(problem)) from problem
+
+
+def refused(request: Request, status: int, sentence: str, wrote: str = "") -> HttpResponse:
+    """An error page in words, which gives back what somebody wrote."""
+    shown = {"title": "Nothing was changed", "sentence": sentence, "wrote": wrote}
+    return _unlisted(render(request, "error.html", shown, status=status))
+
+
+def _own(request: Request, did: str, pull_uri: str) -> tuple[str, str]:
+    """The pull request that a contributor objects to and its repository's key; "" and "" for being scored at all."""
+    return (pull_uri, _place(request, did, pull_uri)) if pull_uri else ("", "")
+
+
+def _in_their_name(request: Request, did: str, about: str) -> tuple[str, str]:
+    """The pull request ("" for all in that repository) and the repository's key about which a maintainer may speak."""
+    theirs = spoken_for(viewing(request), request.snapshot, did)
+    if not about and len(theirs) == 1:
+        return "", next(iter(theirs))
+    if about in theirs:
+        return "", about
+    if not about:
+        raise ObjectionProblem(422, ONLY_THE_CONTRIBUTOR)
+    key = _place(request, did, about)
+    if key not in theirs:
+        raise PermissionDenied("You can object only to pull requests in your own repositories.")
+    return about, key
+
+
+def _place(request: Request, did: str, pull_uri: str) -> str:
+    """The key of the repository that a pull request of this contributor is in; ObjectionProblem where it is none."""
+    found = read.offered_by(request.snapshot, pull_uri) if request.snapshot else None
+    if found is None or found[0] != did:
+        raise ObjectionProblem(404, "This contributor has no such pull request here.")
+    return found[1]
+
+
+def _data(request: Request, did: str, token: str) -> HttpResponseBase:
+    whole = request.GET.get("form") == "json"
+    if not _reading.acquire(timeout=WAIT_SECONDS):
+        response = refused(request, 503, "Another export is running. Try again in a minute.")
+        response["Retry-After"] = "60"
+        return response
+    try:
+        found = _stored(request, did, whole)
+    finally:
+        _reading.release()
+    said, account = said_by(did), account_of(did)
+    if whole:
+        return _unlisted(_document(did, found, said, account))
+    context = _spoken(did, token) | {"stored": rights.stored_view(found), "said": said, "account": account}
+    context |= objection_choices(request, did, by_link=bool(token))
+    context["may_wish"] = bool(token) or _may_wish(request, did)
+    context |= _standing(request.snapshot, did) if request.snapshot else {}
+    return _unlisted(render(request, "contributor_data.html", context))
+
+
+def _standing(snapshot: Snapshot, did: str) -> dict[str, Any]:
+    """Where somebody's open pull requests are, and what maintainers see of them; nothing that only readers know."""
+    uris = [one.uri for one in read.offers(snapshot, did)][:SHOWN]
+    found = {row.uri: row for row in as_shown.pulls(snapshot, uris)}
+    page = read.contributor(snapshot, did)
+    return {
+        "own_pulls": [rights.own_pull(found[uri]) for uri in uris if uri in found],
+        "own_score": rights.own_score(page) if page else None,
+        "hears_back": first_answer_days(snapshot),
+        "left_out": read.is_left_out(snapshot, did),
+    }
+
+
+def _stored(request: Request, did: str, whole: bool) -> read.Stored | None:
+    if request.snapshot is None:
+        return None
+    if not whole:
+        return read.stored(request.snapshot, did, settings.DUCKDB_PATH)
+    folders = (settings.STAGING_DIR, settings.MODEL_DIR, settings.PYG_ROOT, settings.LOG_DIR)
+    return read.stored_whole(request.snapshot, did, settings.DIFF_CORPUS_DIR, folders, settings.DUCKDB_PATH)
+
+
+def _document(
+    did: str, found: read.Stored | None, said: dict[str, Any], account: dict[str, Any] | None
+) -> StreamingHttpResponse:
+    told = rights.document(did, found) | {"said_here": said, "account": account}
+    headers = {"Content-Disposition": 'attachment; filename="stored.json"'}
+    return StreamingHttpResponse(read.pieces(told), content_type="application/json; charset=utf-8", headers=headers)
+
+
+def _spoken(did: str, token: str) -> dict[str, Any]:
+    here = reverse("data_by_link", args=[did, token]) if token else reverse("own_data", args=[did])
+    return {"did": did, "link": token, "here": here}
+
+
+def open_offers(request: Request, did: str) -> tuple[read.Subject, ...]:
+    """The open pull requests of a contributor in watched repositories, which a form may name."""
+    return read.offers(request.snapshot, did) if request.snapshot else ()
+
+
+def objection_choices(request: Request, did: str, by_link: bool = False) -> dict[str, Any]:
+    """Return the choices of an objection's form: to a maintainer their repositories and what is in them."""
+    found = open_offers(request, did)
+    if by_link or (isinstance(request.user, Person) and request.user.did == did):
+        return {"offers_of": found, "may_object_at_all": True}
+    theirs = spoken_for(viewing(request), request.snapshot, did)
+    own = tuple(one for one in found if one.repository_key in theirs)
+    return {"offers_of": own, "may_object_at_all": False, "spoken_for": tuple(theirs.items())}
+
+
+def _unlisted(response: AnyResponse) -> AnyResponse:
+    """Return the response, which no search engine lists.
+
+    The site's usual `Referrer-Policy: same-origin` keeps a link from other sites. A stricter one would have browsers
+    send `Origin: null` with the page's own forms, which are refused then.
+    """
+    response["X-Robots-Tag"] = "noindex"
+    return response

@@ -1,0 +1,114 @@
+"""The dashboard: how the score is doing, every figure with its denominator and every chart with its table."""
+
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.http import HttpResponse
+from django.shortcuts import render
+
+from ingest.store.snapshots import Snapshot
+from scoring.formatting import bad_interval, bad_percent, percent_in_full
+from scoring.models.serving import LABEL
+from scoring.queries import read
+from scoring.redteam.render import read_last_run
+from scoring.training.summary import ShownLane, read_backtest, read_serving
+from scoring.types import Lane
+from triage.access.permissions import sees_thresholds
+from triage.access.requests import Request
+from triage.access.sign_in import viewing
+from triage.charts import backlog, histogram, reports
+from triage.context import present, told_dashboard, training_need
+from triage.forms.filters import read_list
+from triage.http_cache import unless_held
+from triage.presenters import text as missing
+from triage.presenters.lists import count_lists
+from triage.services.lane_closures import banners
+from triage.views.queue import reading
+
+
+@reading
+@unless_held
+def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """How the score is doing; `?repository=` narrows what is open and how long people wait."""
+    repositories = {one.key: one.name for one in read.watched_repositories(snapshot)}
+    wanted = read_list(request.GET).repository
+    repository = wanted if wanted in repositories else ""
+    board, now = told_dashboard(request, snapshot), present(snapshot)
+    exact, fares = sees_thresholds(viewing(request)), read.fares(snapshot)
+    shown = {
+        "board": board,
+        "closures": banners(request, snapshot),
+        "lists": count_lists(request, snapshot),
+        "reread": read.reread(snapshot, settings.R_LOW, settings.R_HIGH),
+        "attacked": reports.attack_sentences(read_last_run(settings.REDTEAM_PATH)) if exact else (),
+        "newcomers": histogram.newcomers(fares, now),
+        "repositories": sorted(repositories.items(), key=lambda one: (one[1], one[0])),
+        "repository": repository,
+        "is_unknown": wanted != repository,
+        **_moving(snapshot, board, now, repository),
+        **_lanes(board, read.actable(snapshot)),
+        **_learned(exact, sum(one.decided for one in fares), read.lane_results(snapshot), training_need(snapshot)),
+    }
+    return render(request, "dashboard.html", shown)
+
+
+def _moving(snapshot: Snapshot, board: read.Dashboard, now: datetime, repository: str) -> dict[str, object]:
+    """Return whether the backlog shrinks, and how long people wait."""
+    weeks, found = read.weeks(snapshot, now, repository), read.answers(snapshot, now, repository)
+    total = sum(week.open for week in weeks[-1:]) if repository else sum(board.lanes.values())
+    return {
+        "backlog": backlog.backlog(weeks),
+        "open_here": total,
+        "backlog_said": backlog.backlog_answer(weeks, total),
+        "trend_from": now + timedelta(weeks=2),
+        "waits": backlog.waits(found),
+        "waiting_said": backlog.waiting_answer(found),
+        "no_waits": backlog.missing_answers(found),
+        "longest": backlog.longest_words(found, now),
+    }
+
+
+def _lanes(board: read.Dashboard, actable: int) -> dict[str, object]:
+    """Return what is counted on the snapshot; `actable` open pull requests are fast lane where the lane is open."""
+    fast, total = board.lanes.get(Lane.FAST_LANE, 0), sum(board.lanes.values())
+    return {
+        "open": total,
+        "lane_now": histogram.lane_now_words(actable, fast - actable, total),
+        "histogram": histogram.histogram(board),
+        "histogram_table": histogram.histogram_table(board),
+        "shares": histogram.lane_shares(board),
+    }
+
+
+def _learned(
+    exact: bool, a_year: int, results: tuple[read.LaneMonth, ...], need: read.TrainingNeed
+) -> dict[str, object]:
+    """What was learned, told with thresholds where `exact`; `a_year` pull requests were decided in the last one."""
+    name, model = read_serving(settings.MODEL_DIR, LABEL)
+    lane = model.lane if model else None
+    budget = lane.budget if lane else settings.FALSE_APPROVAL_BUDGET
+    fewest = missing.fewest_words(budget, settings.FALSE_APPROVAL_DELTA, a_year)
+    return {
+        "model": model,
+        "reliability": reports.reliability("reliability", model.change.bins) if model else None,
+        "no_reliability": missing.no_reliability(name, model, need),
+        "order_words": reports.order_words(read_backtest(settings.LOG_DIR), LABEL),
+        "approvals": reports.false_approvals("approvals", lane, results, budget),
+        "no_approvals": missing.no_false_approvals(name, model, exact, fewest, need),
+        "no_live": "" if results else missing.no_live(settings.LABEL_WINDOW_DAYS),
+        "lane_said": reports.lane_answer(results, budget),
+        "score_said": reports.score_answer(model.change.bins if model else ()),
+        "lane_words": reports.lane_words(lane, exact) if lane else "",
+        "lane_needs": missing.needed(lane) if lane and exact else "",
+        "t_low_words": model.t_low if model and exact else "",
+        "false_rate": _false_rate(lane),
+        "budget": percent_in_full(budget),
+    }
+
+
+def _false_rate(lane: ShownLane | None) -> dict[str, str]:
+    """The share of bad ones in the lane of the backtest with its counts and interval; {} where none was let through."""
+    if lane is None or lane.n <= 0:
+        return {}
+    counts = f"{lane.bad:,.6g} of {lane.n:,.6g}"
+    return {"rate": bad_percent(lane.bad / lane.n), "counts": counts, "interval": bad_interval(lane.low, lane.high)}

@@ -1,0 +1,211 @@
+"""The change itself: one round with what was found in its lines, or what one round changed since another.
+
+What people did with one pull request, in order, and how it changed since one of them approved it.
+"""
+
+from django.conf import settings
+from django.http import Http404, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+
+from ingest.store.snapshots import Snapshot
+from scoring.queries import read
+from scoring.queries.read import ChangedApproval, Round, Subject
+from triage.access.permissions import Role, SignInNeeded, role_of, sees_thresholds
+from triage.access.requests import Request
+from triage.access.sign_in import viewing
+from triage.diff_page.facts import UNREADABLE, round_words, state_words, why_missing
+from triage.diff_page.page import DiffPage, Dismissals, change_page, comparison_page
+from triage.forms.diff import DiffQuery, read_diff
+from triage.models import Person
+from triage.presenters import queue as as_shown
+from triage.presenters import row_actions
+from triage.presenters.drafts import DraftLinks, draft_links, read_draft
+from triage.presenters.names import ForgePlace, forge_place
+from triage.presenters.row_actions import RowActs
+from triage.services import actions
+from triage.services.reading_times import note_opened
+from triage.views.queue import reading, wants_fragment
+
+ROUNDS_LISTED = 12  # of those that another is compared with, the newest
+
+
+@reading
+def diff(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
+    """Show the change of a pull request of a watched repository, also when it is merged or closed."""
+    shown = shown_change(request, snapshot, uri)
+    return render(request, "_fragments/diff.html" if wants_fragment(request) else "diff.html", shown)
+
+
+def shown_change(request: Request, snapshot: Snapshot, uri: str, pane: str = "") -> dict[str, object]:
+    """Return what a page shows of a change: the round that the address names, or the newest one.
+
+    `pane` is the address of the inbox with this pull request open, "" elsewhere: findings link to its forms.
+    A maintainer who has their reading measured begins to read here.
+    """
+    subject, rounds = _subject(snapshot, uri), read.rounds(snapshot, uri)
+    query = read_diff(request.GET, rounds)
+    act = _acts(request, snapshot, subject, query)
+    may = act is not None and act.can_act and not act.is_own
+    links = draft_links(pane or reverse("pull", args=[uri]), bool(pane), act.is_approved) if act and may else None
+    page = _page(request, snapshot, subject, query, links)
+    draft, problem = read_draft(request.GET, page.findings) if may else (None, "")
+    if isinstance(request.user, Person) and _may_judge(request, subject) and not any(page.missing):
+        note_opened(request.user, uri, timezone.now())
+    return {
+        "drafts": links,
+        "draft": draft,
+        "told": problem,
+        "subject": subject,
+        "query": query,
+        "page": page,
+        "act": act,
+        "item": {"row": subject},
+        "next": request.get_full_path(),
+        "rounds": _choices(query, rounds),
+        "others": _others(query, rounds),
+        "state": state_words(query.found) if query.found else "",
+        "place": _place(snapshot, subject),
+        "whole": reverse("diff", args=[uri]) + query.search(query.found, query.since),
+        "raw": reverse("raw_patch", args=[uri]) + query.search(query.found) if _may_take(request) else "",
+    }
+
+
+@reading
+def raw_patch(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
+    """A round's patch as it is kept, as plain text; for whoever is signed in, since it names addresses of e-mail."""
+    if not _may_take(request):
+        raise SignInNeeded("Sign in to download the original patch.")
+    _subject(snapshot, uri)
+    query = read_diff(request.GET, read.rounds(snapshot, uri))
+    text = _text(query.found)
+    if text is None:
+        raise Http404(" ".join(_why(query.found)))
+    response = HttpResponse(text.encode("utf-8", "replace"), content_type="text/plain; charset=utf-8")
+    response["X-Content-Type-Options"] = "nosniff"
+    return response
+
+
+def _place(snapshot: Snapshot, subject: Subject) -> ForgePlace | None:
+    home = read.forge_home(snapshot, subject.uri, subject.author.did, subject.repository_key)
+    return forge_place(home, settings.APPVIEW_URL)
+
+
+def _subject(snapshot: Snapshot, uri: str) -> Subject:
+    subject = read.subjects(snapshot, [uri]).get(uri)
+    if subject is None:
+        raise Http404("No pull request of a watched repository has this address.")
+    if hidden := read.hidden_because(snapshot, subject.author.did):
+        raise Http404(f"The account of its author {hidden}, so it is hidden for now.")
+    return subject
+
+
+def _may_judge(request: Request, subject: Subject) -> bool:
+    return subject.state == "open" and viewing(request).role(subject.repository_key) >= Role.MAINTAINER
+
+
+def _may_take(request: Request) -> bool:
+    return viewing(request).highest() >= Role.VIEWER
+
+
+def _page(
+    request: Request, snapshot: Snapshot, subject: Subject, query: DiffQuery, drafts: DraftLinks | None
+) -> DiffPage:
+    """What is shown: lines, or why there are none."""
+    chosen = [query.found] if query.since is None else [query.since, query.found]
+    texts = [_text(one) for one in chosen]
+    for one, text in zip(chosen, texts, strict=True):
+        if one is None or text is None:
+            return DiffPage(missing=_why(one))
+    told = [text or "" for text in texts]
+    masked = not sees_thresholds(viewing(request), subject.repository_key)
+    reviews = [_review(snapshot, subject, one) for one in chosen if one]
+    if query.since is None:
+        words = {} if masked else row_actions.dismissal_words(subject.uri)
+        dismissals = Dismissals(chosen[0].patch_id if chosen[0] else None, words)
+        return change_page(told[0], reviews[0], masked, _is_sealed(snapshot, subject), query.file, dismissals, drafts)
+    before, after = told
+    return comparison_page(before, after, query.same_patch, reviews, masked, query.file)
+
+
+def _acts(request: Request, snapshot: Snapshot, subject: Subject, query: DiffQuery) -> RowActs | None:
+    """What the viewer may do to findings: nothing to those of an older round, or of what is not open."""
+    row = as_shown.pull(snapshot, subject.uri) if subject.state == "open" else None
+    if row is None or row.is_sealed or query.since is not None or query.found is None or not query.found.newest:
+        return None
+    return row_actions.acts_of(request.user, viewing(request), snapshot, [row], timezone.now())[row.uri]
+
+
+def _text(one: Round | None) -> str | None:
+    return read.kept_text(settings.DIFF_CORPUS_DIR, one.sha256) if one and one.bytes else None
+
+
+def _why(one: Round | None) -> tuple[str, str]:
+    why, what = why_missing(one)
+    return (why, what) if why else UNREADABLE
+
+
+def _review(snapshot: Snapshot, subject: Subject, one: Round) -> read.ContentReview | None:
+    """What was found in a round; of the newest one what its decision rests on."""
+    newest = read.content_review(snapshot, subject.uri) if one.newest else None
+    return newest or read.round_review(snapshot, subject.uri, one.patch_ref)
+
+
+def _is_sealed(snapshot: Snapshot, subject: Subject) -> bool:
+    """Whether the audit keeps everything back but the change itself."""
+    row = as_shown.pull(snapshot, subject.uri) if subject.state == "open" else None
+    return row is not None and row.is_sealed
+
+
+def _choices(query: DiffQuery, rounds: tuple[Round, ...]) -> list[tuple[str, str, bool]]:
+    """Rounds to look at: words, query string, whether it is the one that is shown."""
+    return [(round_words(one), query.search(one), one == query.found) for one in rounds]
+
+
+def _others(query: DiffQuery, rounds: tuple[Round, ...]) -> list[tuple[str, str, bool]]:
+    """Rounds to compare the one that is shown with, likewise; those whose patch is kept."""
+    others = [one for one in rounds if one != query.found and one.sha256][-ROUNDS_LISTED:]
+    return [(round_words(one), query.search(query.found, one), one == query.since) for one in others]
+
+
+@reading
+def history(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
+    """Every action on a pull request of a watched repository, also when it is merged or closed."""
+    subject = read.subjects(snapshot, [uri]).get(uri)
+    if subject is None:
+        raise Http404("No pull request of a watched repository has this address.")
+    changed = as_shown.changed_after(snapshot).get(uri)
+    shown = {
+        "subject": subject,
+        "past": as_shown.past_actions(snapshot, uri),
+        "trouble": read.troubles_in_words(snapshot, [uri]).get(uri),
+        "counted": read.outcome_in_words(snapshot, uri),
+        "changed": changed,
+        "approved_round": _approved_round(snapshot, changed) if changed else None,
+        "next": reverse("history", args=[uri]),
+        "may_read_notes": viewing(request).role(subject.repository_key) >= Role.MAINTAINER,
+        **_forms(request, subject),
+    }
+    return render(request, "history.html", shown)
+
+
+def _forms(request: Request, subject: Subject) -> dict[str, object]:
+    """What the page's forms carry, for somebody who may act."""
+    if role_of(request.user, subject.repository_key) < Role.MAINTAINER:
+        return {}
+    stand = actions.standings({subject.uri: subject.seen}, timezone.now())[subject.uri]
+    return {
+        "act": {"seen": subject.seen, "version": stand.version},
+        "shown": {"row": subject},
+        "is_approved": stand.approval is not None and subject.state == "open",
+    }
+
+
+def _approved_round(snapshot: Snapshot, changed: ChangedApproval) -> str | None:
+    """Name the approved patch as the page of the change does; None where it is no longer listed there."""
+    seen = changed.seen
+    for one in read.rounds(snapshot, changed.uri):
+        if one.number == seen.round + 1 and one.patch_id == seen.patch_id and not one.newest:
+            return one.key
+    return None

@@ -1,0 +1,139 @@
+"""The inbox: open pull requests by lane on the left, the one that is open on the right, and its page alone."""
+
+from dataclasses import replace
+
+from django.conf import settings
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+
+from ingest.store.snapshots import Snapshot
+from scoring.config.policy import policy_from_settings
+from scoring.models.serving import LABEL
+from scoring.queries import read
+from scoring.training.summary import ShownLane, read_serving
+from triage.access.permissions import sees_thresholds
+from triage.access.requests import Request
+from triage.access.sign_in import viewing
+from triage.charts import reports
+from triage.context import present, told_dashboard
+from triage.diff_page.page import flag_quotes
+from triage.forms.filters import QueueFilters, is_in_view, read_queue
+from triage.http_cache import unless_held
+from triage.models import Person
+from triage.presenters import lane_heads, lists, row_actions, rows
+from triage.presenters import queue as as_shown
+from triage.presenters.names import forge_place
+from triage.services import objections
+from triage.services.lane_closures import banners
+from triage.views import lane_offers
+from triage.views.diff import shown_change
+from triage.views.outcome_prompt import question_for
+from triage.views.queue import at_address, reading, wants_fragment
+
+PANE = "open"  # the id of the pane that a row opens in
+
+
+@reading
+@unless_held
+def queue(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Show open pull requests of watched repositories by lane; `?open=` shows one beside them."""
+    filters = read_queue(request.GET)
+    address, fragment = reverse("queue") + filters.search(), wants_fragment(request)
+    shown: dict[str, object] = {"filters": filters, "next": address, "fragment": fragment}
+    is_pane = fragment and request.htmx.target == PANE
+    if filters.opened and (is_pane or not fragment):
+        shown |= pane(request, snapshot, filters.opened, filters)
+    if is_pane:
+        return at_address(render(request, "_fragments/pane.html", shown), True, address)
+    shown |= _lists(request, snapshot, filters) | ({} if fragment else _beside(request, snapshot))
+    response = render(request, "_fragments/queue_update.html" if fragment else "queue.html", shown)
+    return at_address(response, fragment, address)
+
+
+def _lists(request: Request, snapshot: Snapshot, filters: QueueFilters) -> dict[str, object]:
+    """Return the groups of rows with what stands above and below them."""
+    query, now, roles = row_actions.query_of(filters, request.user, snapshot), timezone.now(), viewing(request)
+    found = as_shown.queue(snapshot, query)
+    listed = (row for group in found.groups for row in group.rows)
+    _, model = read_serving(settings.MODEL_DIR, LABEL)
+    lane: ShownLane | None = model.lane if model else None
+    counted = row_actions.less_in_flight(found, query, snapshot, now)
+    return {
+        "found": found,
+        "groups": rows.group_views(counted, filters, present(snapshot)),
+        "tiles": rows.tiles(counted),
+        "closures": banners(request, snapshot),
+        "acts": row_actions.acts_of(request.user, roles, snapshot, listed, now),
+        "approved": _approved(snapshot, filters, query),
+        "saved": lists.saved_filters(request.user, filters),
+        "lane_head": lane_heads.lane_head(snapshot, roles, filters.repository, present(snapshot)),
+        "lane_offer": lane_offers.offered(snapshot, roles, filters.repository),
+        "like_these": reports.like_these(lane),
+    }
+
+
+def _approved(snapshot: Snapshot, filters: QueueFilters, query: read.QueueQuery) -> tuple[read.Approved, ...]:
+    """What is approved and not merged yet, which stands below all lanes alone."""
+    if replace(filters, mine=False).narrowed:
+        return ()
+    return tuple(one for one in as_shown.approved(snapshot) if is_in_view(one.subject, query))
+
+
+def _beside(request: Request, snapshot: Snapshot) -> dict[str, object]:
+    """Return what the inbox says of the lists beside it, and the merges whose outcome this viewer is asked about."""
+    person, now = request.user, timezone.now()
+    asks = isinstance(person, Person)
+    asked = question_for(person, viewing(request), snapshot, present(snapshot), now) if asks else ()
+    return {"lists": lists.count_lists(request, snapshot), "asked": asked, "days": settings.LABEL_WINDOW_DAYS}
+
+
+def pane(request: Request, snapshot: Snapshot, uri: str, filters: QueueFilters) -> dict[str, object]:
+    """Return what the pane shows of one pull request; `item` is None where none such is open here."""
+    row = as_shown.pull(snapshot, uri)
+    if row is None:
+        return {"item": None}
+    address = reverse("queue") + filters.search() if filters.opened else ""
+    change = shown_change(request, snapshot, uri, address)
+    act = row_actions.acts_of(request.user, viewing(request), snapshot, [row], timezone.now())[uri]
+    return change | {
+        "item": rows.row_view(row, present(snapshot), filters, expanded(request, snapshot, row)),
+        "act": act,
+        "merge_commands": row_actions.merge_commands(row, act, request.user),
+        "board": told_dashboard(request, snapshot),
+        "next": address or reverse("pull", args=[uri]),
+    }
+
+
+@reading
+@unless_held
+def pull(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
+    """Show one open pull request on a page of its own."""
+    shown = pane(request, snapshot, uri, QueueFilters())
+    if shown["item"] is None:
+        return _settled_pull(snapshot, uri)
+    return render(request, "pull.html", shown)
+
+
+def _settled_pull(snapshot: Snapshot, uri: str) -> HttpResponse:
+    """Lead to the history of a pull request that left the inbox; 404 where none has this address."""
+    found = read.subjects(snapshot, [uri]).get(uri)
+    if found is None or found.state not in ("merged", "closed"):
+        raise Http404("No open pull request of a watched repository has this address; it may be merged or closed.")
+    return redirect("history", uri=uri)
+
+
+def expanded(request: Request, snapshot: Snapshot, row: read.QueueRow) -> rows.Expanded:
+    """Return what is read only for the pull request that is open; nothing of what the audit keeps back."""
+    home = read.forge_home(snapshot, row.uri, row.author.did, row.repository_key)
+    place = forge_place(home, settings.APPVIEW_URL)
+    if row.is_sealed:
+        return rows.Expanded(place=place, facts=read.ChangeFacts(read.ci_run(snapshot, row.uri), (), 0))
+    explained = read.explain_trust(snapshot, row.author.did, row.repository_key, policy_from_settings())
+    exact = sees_thresholds(viewing(request), row.repository_key)
+    said = objections.sentences(row.author.did, row.uri, row.repository_key, row.repository_name)
+    review = read.content_review(snapshot, row.uri)
+    quotes, facts = flag_quotes(snapshot, row.uri, review), read.change_facts(snapshot, row.uri)
+    dismissed = row_actions.dismissal_words(row.uri) if exact else {}
+    return rows.Expanded(explained, review, exact, said, place, quotes, facts, dismissed)

@@ -1,0 +1,250 @@
+"""The page of the fast lane: what it would let through, one choice, and what came of it once it is open."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from django.conf import settings
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils import timezone
+
+from ingest.atproto.syntax import LONGEST_DID
+from ingest.store.snapshots import Snapshot
+from scoring.certificates.drift import days_to_shut
+from scoring.certificates.lane_curve import FEWEST_SETTLED
+from scoring.certificates.lane_offer import Offer
+from scoring.explain.sentences import lane_notice
+from scoring.formatting import percent_in_full, visible
+from scoring.pipeline.lane_history import DAYS, Agreement
+from scoring.queries import read
+from scoring.queries.read import LanePast, LaneRow, WatchedRepository
+from triage.access.permissions import Role, Roles, SignInNeeded, require, role_of, roles_of
+from triage.access.requests import Request
+from triage.access.sign_in import safe_next
+from triage.charts.lane import lane_plot
+from triage.context import present, training_need
+from triage.models import EstimatedLane, Person
+from triage.presenters import lane as lane_words
+from triage.presenters import text as missing
+from triage.presenters.lane import State
+from triage.services import estimated_lanes, reading_times
+from triage.services.lane_closures import banners
+from triage.services.reading_times import TimeSaved, time_saved
+from triage.services.repository_settings import newest
+from triage.views.actions import acting_page
+from triage.views.incidents import for_maintainers
+from triage.views.lane_offers import figures_of, lane_address, may_be_opened, offer_token, past_of, standing, state_of
+
+OPENED = (
+    "The fast lane is open, estimated. A person still approves each pull request. "
+    "The worker decides again within seconds."
+)
+WATCHES = "Nothing changed: the lane stays shut and keeps watching."
+CLOSED = "The fast lane is closed again and keeps watching."
+UNDONE = "Taken back: the lane is as it was before."
+GONE = "Somebody closed it before you did: it stays closed."
+CHANGED = "The figures changed since this page was shown, so nothing was opened. Here are the current ones."
+TAKEN = "Somebody opened it before you. Here is the current state."
+NO_OFFER = "Nothing changed: there is nothing to open here now."
+TONES = {"agrees": "fast", "agrees_so_far": "fast", "stricter": "review", "wrong": "flag", "unknown": ""}
+PILL_TONES: Mapping[State, str] = {"certified": "fast", "open": "fast", "shut_itself": "flag"}
+OPENS_FROM: tuple[State, ...] = ("watching", "shut_itself")
+SHOWN = 100  # rows of a table; the sums count all
+ShownRow = tuple[LaneRow, str, str, str]  # with what happened, what it says of the lane, and the tone of that
+
+
+@for_maintainers
+def lane(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Show the lane of one repository (`?repository=`), by default the first that the viewer maintains."""
+    if not isinstance(request.user, Person):
+        raise SignInNeeded("Sign in first.")
+    return lane_page(request, snapshot, request.GET.get("repository", ""))
+
+
+def lane_page(request: Request, snapshot: Snapshot, key: str, problem: str = "", status: int = 200) -> HttpResponse:
+    """Render that page; PermissionDenied for a viewer who does not maintain the repository."""
+    roles = roles_of(request.user)
+    names = read.repository_names(snapshot)
+    keys = [one for one in names if roles.role(one) >= Role.MAINTAINER]
+    key = key or _first(snapshot, keys)
+    if key and key not in keys:
+        raise PermissionDenied("This needs the role maintainer where the lane is.")
+    past = past_of(snapshot, key) if key else None
+    page: dict[str, object] = {
+        "problem": problem,
+        "times_reading": isinstance(request.user, Person) and request.user.times_reading,
+        "most_minutes": int(reading_times.MOST.total_seconds() / 60),
+        "fewest_measured": reading_times.FEWEST,
+        "places": [(one, names[one]) for one in keys],
+        **_closures(request, snapshot, roles, [(one, names[one]) for one in keys]),
+    }
+    shown = page | (
+        _lane(request.user, snapshot, past) if past else {"past": None, "title": "Where the fast lane is closed"}
+    )
+    back = lane_address(past.repository.key) if past else reverse("lane")
+    return render(request, "lane.html", shown | {"next": back}, status=status)
+
+
+@acting_page
+def open_estimate(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Open the lane on the offer that the form shows, or keep watching; 409 with the present offer where it changed."""
+    told = request.POST
+    repository = _repository(snapshot, told.get("repository", ""))
+    person = require(request, repository.key, estimated_lanes.MAY_OPEN)
+    if told.get("choice") == "watch":
+        messages.info(request, WATCHES)
+        return HttpResponseRedirect(reverse("queue"))
+    past = past_of(snapshot, repository.key)
+    state = state_of(past, standing(repository.key)) if past else "nothing"
+    if past is None or past.offer is None or state not in OPENS_FROM:
+        return lane_page(request, snapshot, repository.key, TAKEN if state == "open" else NO_OFFER, 409)
+    if told.get("offer", "") != offer_token(past):
+        return lane_page(request, snapshot, repository.key, CHANGED, 409)
+    estimated_lanes.open_estimated_lane(person, repository, past.offer, timezone.now())
+    messages.success(request, OPENED)
+    return HttpResponseRedirect(lane_address(repository.key))
+
+
+@acting_page
+def time_reading(request: Request, _snapshot: Snapshot) -> HttpResponse:
+    """Begin to measure how long a maintainer reads changes; anybody ends it and deletes what was measured of them."""
+    if not isinstance(request.user, Person):
+        raise SignInNeeded("Sign in first.")
+    is_on = request.POST.get("on") == "1"
+    if is_on and roles_of(request.user).highest() < Role.MAINTAINER:
+        raise PermissionDenied("We measure the reading time of maintainers only.")
+    reading_times.switch(request.user, is_on)
+    return HttpResponseRedirect(safe_next(request))
+
+
+@acting_page
+def end_estimate(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Close a lane that was opened on an estimate, with `because`; or undo one's own opening within ten minutes."""
+    if not isinstance(request.user, Person):
+        raise SignInNeeded("Sign in first.")
+    opening = get_object_or_404(EstimatedLane, key=request.POST.get("key", ""))
+    repository = _repository(snapshot, opening.repo_key)
+    person = require(request, repository.key, estimated_lanes.MAY_OPEN)
+    now, because = timezone.now(), request.POST.get("because", "")
+    if "undo" in request.POST:
+        done, said = estimated_lanes.undo_estimated_lane(person, opening, repository, now), UNDONE
+    else:
+        done, said = estimated_lanes.end_estimated_lane(person, opening, repository, because, now), CLOSED
+    messages.info(request, said if done else GONE)
+    return HttpResponseRedirect(lane_address(repository.key))
+
+
+def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, object]:
+    """Return all that the page shows of one repository's lane."""
+    now, opening = present(snapshot), standing(past.repository.key)
+    state, watched = state_of(past, opening), read.watched_lane(snapshot, past, now)
+    offer, delta = past.offer, settings.FALSE_APPROVAL_DELTA
+    time = time_saved([row.uri for row in watched.rows])
+    can_open = offer is not None and state in OPENS_FROM and may_be_opened()
+    training = "" if past.model else missing.training_words(training_need(snapshot))
+    return {
+        "past": past,
+        "title": lane_words.TITLES[state],
+        "pill": lane_words.PILLS[state],
+        "tone": PILL_TONES.get(state, ""),
+        "lead": lane_words.watched_words(watched, DAYS) if state in ("watching", "nothing") else "",
+        "answer": lane_words.answer_words(offer) if offer else "",
+        "groups": lane_words.group_words(past.spoken, offer) if past.spoken and offer else [],
+        "record": lane_words.record_words(offer, bool(past.model), training) if offer else "",
+        "not_again": lane_words.shut_words(past.budget) if state == "shut_itself" else "",
+        "nothing": "" if offer else lane_words.nothing_words(past.spoken, past.budget, FEWEST_SETTLED),
+        "plot": lane_plot("lane-curve", past.own, past.starter, offer, past.budget),
+        "confidence": percent_in_full(round(1 - delta, 9)),
+        "certified": state == "certified",
+        "by_hand": state == "by_hand",
+        "forbidden": "" if may_be_opened() else estimated_lanes.CERTIFIED_ONLY,
+        "can_open": can_open,
+        "token": offer_token(past),
+        "opening": lane_words.opening_words(offer) if offer else "",
+        "audit_share": lane_words.one_in(settings.ESTIMATED_AUDIT_SHARE),
+        "facts": _facts(past, figures_of(opening) if opening and state == "open" else offer, state, time),
+        "time": lane_words.time_words(time),
+        "watched": watched,
+        "watched_sum": lane_words.sum_words(watched),
+        "watched_rows": _rows(watched.rows, lane_words.SAYS),
+        "opened": _opened(viewer, snapshot, past, opening, state, now) if opening else None,
+    }
+
+
+def _facts(past: LanePast, offer: Offer | None, state: State, time: TimeSaved) -> list[tuple[str, str]]:
+    """List what an opening risks and saves, when it shuts itself, when a certificate could come, and how to undo it."""
+    share, told = settings.ESTIMATED_AUDIT_SHARE, list[tuple[str, str]]()
+    if offer is not None and state not in ("certified", "by_hand"):
+        if risk := lane_words.risk_words(offer, past.a_month):
+            told.append(("You risk", risk))
+        told.append(("You save", lane_words.time_words(time)))
+        told.append(("It shuts itself", lane_words.shutting_words(offer, share, _days_to_shut(past, offer, share))))
+    if state != "certified":
+        told.append(("Certified", lane_words.certificate_words(past.need, past.budget, bool(past.model))))
+    if offer is not None and state not in ("certified", "by_hand"):
+        told.append(("Undo", "any time, here, with a reason; the lane merges nothing"))
+    return told
+
+
+def _days_to_shut(past: LanePast, offer: Offer, share: float) -> float | None:
+    """Return the days until a lane twice as bad as its budget is found out at this repository's pace; None: unknown."""
+    through = past.a_month * offer.share
+    return days_to_shut(offer.bad_high, through, share, settings.FALSE_APPROVAL_DELTA) if through > 0 else None
+
+
+def _opened(
+    viewer: object, snapshot: Snapshot, past: LanePast, opening: EstimatedLane, state: State, now: datetime
+) -> dict[str, object]:
+    """Return what the page shows of an opening: its figures, its audit and what it let through since."""
+    offer = figures_of(opening)
+    history, audit = read.opened_lane(snapshot, past, opening.key, now)
+    by = visible(str(opening.person)) if opening.person else "an erased account"
+    is_new = timezone.now() <= opening.opened_at + estimated_lanes.UNDO
+    return {
+        "key": opening.key,
+        "by": by,
+        "since": opening.opened_at.astimezone(UTC).replace(tzinfo=None),
+        "figures": lane_words.standing_words(offer),
+        "model": lane_words.model_words(offer, past.model),
+        "audit": lane_words.audit_words(audit),
+        "rows": _rows(history.rows, lane_words.WAS),
+        "sum": lane_words.sum_words(history, would=False),
+        "arrived": past.opening == opening.key,
+        "shut": visible(lane_notice(past.thresholds)) if state == "shut_itself" else "",
+        "undoes": is_new and opening.person == viewer,
+    }
+
+
+def _rows(found: Sequence[LaneRow], says: Mapping[Agreement, str]) -> list[ShownRow]:
+    shown = found[:SHOWN]
+    return [(one, lane_words.HAPPENED[one.happened], says[one.agreement], TONES[one.agreement]) for one in shown]
+
+
+def _closures(
+    request: Request, snapshot: Snapshot, roles: Roles, places: Sequence[tuple[str, str]]
+) -> dict[str, object]:
+    """Return the standing closures where the viewer maintains something, and the places where they may close a lane."""
+    return {
+        "closures": [(one, words, roles.role(one.repository)) for one, words in banners(request, snapshot)],
+        "maintainer": Role.MAINTAINER,
+        "repositories": places,
+        "author": visible(request.GET.get("author", "")[:LONGEST_DID]),
+        "may_close_everywhere": role_of(request.user, "") >= Role.MAINTAINER,
+    }
+
+
+def _first(snapshot: Snapshot, keys: Sequence[str]) -> str:
+    """Return the repository to show by default: one in shadow mode before others, by name."""
+    watched = [one for one in read.watched_repositories(snapshot) if one.key in keys]
+    waiting = [one.key for one in watched if newest(one).shadow]
+    return next(iter([*waiting, *(one.key for one in watched)]), "")
+
+
+def _repository(snapshot: Snapshot, key: str) -> WatchedRepository:
+    found = read.watched_repository(snapshot, key)
+    if found is None:
+        raise Http404("No watched repository has this key.")
+    return found

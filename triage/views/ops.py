@@ -1,0 +1,70 @@
+"""`/ops/metrics` of the web process, for Prometheus."""
+
+import time
+from collections.abc import Iterable, Mapping
+
+from django.conf import settings
+from django.db.models import Count
+from django.http import HttpResponse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from triage.access.problems import mark_private, problem_response
+from triage.access.requests import Request
+from triage.access.sign_in import turned_away
+from triage.access.tokens import bearer_token
+from triage.context import dashboard_of, worker_status
+from triage.measured import MEASURES
+from triage.models import OutboxEntry
+from triage.presenters.gauges import Known, families
+
+MEDIA = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class _Given(Collector):
+    """Families that are there already."""
+
+    def __init__(self, found: Iterable[Metric]) -> None:
+        self._found = tuple(found)
+
+    def collect(self) -> Iterable[Metric]:
+        return self._found
+
+
+@require_safe
+def metrics(request: Request) -> HttpResponse:
+    """Every figure of this process and of what it knows of the worker.
+
+    For a person who is signed in or a token that reads everything, also under PUBLIC_READ: how busy a site is, and
+    whether its worker stands still, is of use to whoever means it ill. A request's address counts for nothing, since
+    behind a proxy on the same machine everybody comes from loopback.
+    """
+    token = bearer_token(request, "read")
+    if not request.user.is_authenticated and (token is None or token.repo_key):
+        return problem_response(turned_away(request))
+    told = CollectorRegistry(auto_describe=False)
+    told.register(_Given(families(_known(request))))
+    response = HttpResponse(generate_latest(told) + generate_latest(MEASURES), content_type=MEDIA)
+    mark_private(response)
+    return response
+
+
+def _known(request: Request) -> Known:
+    """What is known, also before anything was published: that is when somebody wants to know whether a worker runs."""
+    snapshot = request.snapshot
+    return Known(
+        board=dashboard_of(snapshot) if snapshot else None,
+        published_at=snapshot.published_at if snapshot else None,
+        status=worker_status(),
+        outbox=_outbox(),
+        now=time.time(),
+        recorded=settings.STREAM_CLOCK,
+    )
+
+
+def _outbox() -> Mapping[str, int]:
+    due = OutboxEntry.objects.filter(delivered_at=None, due_at__lte=timezone.now())
+    return dict(due.values_list("kind").annotate(Count("pk")).order_by())

@@ -1,0 +1,213 @@
+"""The pages. Each view validates, asks `scoring.queries.read`, shapes, renders; one fragment serves page and update."""
+
+from dataclasses import replace
+from functools import wraps
+
+from django.contrib import messages
+from django.core.exceptions import DisallowedHost
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.cache import patch_cache_control, patch_vary_headers
+from django.views.decorators.http import require_safe
+from django_htmx.http import HttpResponseClientRedirect
+
+from ingest.atproto.syntax import MalformedDid, parse_did
+from ingest.store.snapshots import Snapshot
+from scoring.config.policy import policy_from_settings
+from scoring.queries import read
+from triage.access.permissions import Role, SignInNeeded, roles_of, sees_thresholds
+from triage.access.problems import ApiProblem, prefers_json, problem_response
+from triage.access.requests import Request
+from triage.access.sign_in import reader_required, refuse_reading, viewer_did, viewing
+from triage.api import answer_as_json
+from triage.context import dashboard_of, present, told_dashboard
+from triage.forms.filters import LeaderboardFilters, read_leaderboard
+from triage.http_cache import Page, unless_fresh, unless_held
+from triage.presenters import contributor as contributor_page
+from triage.presenters import rows
+from triage.services.profiles import looks
+
+SENTENCES = {
+    400: ("This request could not be read", "Nothing was changed. Go back and try again."),
+    403: ("You don't have access", "Nothing was changed. Sign in as somebody with access, then try again."),
+    404: ("There is nothing here", "The address may be mistyped, or what was here is gone."),
+    422: ("This is not a DID", "A DID looks like did:plc:ewvi7nxzyoun6zhxrhs64oiz."),
+    500: ("Something went wrong here", "Nothing was changed. Try again; the log says what happened."),
+}
+
+NOTHING_WATCHED = "Nothing is watched yet, so the other pages have nothing to show. They open once something is."
+UNKNOWN_NAME = (
+    "This site does not answer to that name",
+    "Use the address that the site's operator gave you. "
+    "The operator adds the name to ALLOWED_HOSTS and starts the web again.",
+)
+
+
+def reading(page: Page) -> Page:
+    """A page that reads the snapshot: for readers only, never from a shared cache; first run until there is one."""
+
+    @wraps(page)
+    def answer(request: Request, **arguments: str) -> HttpResponse:
+        snapshot = request.snapshot
+        response = page(request, snapshot, **arguments) if snapshot and is_begun(snapshot) else first_run(request)
+        patch_vary_headers(response, ("HX-Request", "Cookie", "Accept"))
+        patch_cache_control(response, private=True, no_cache=True)
+        return response
+
+    return require_safe(reader_required(answer))
+
+
+def is_begun(snapshot: Snapshot) -> bool:
+    """Whether anything is watched: before that no page has anything to show."""
+    return dashboard_of(snapshot).watched > 0
+
+
+def first_run(request: Request) -> HttpResponse:
+    """To /setup for who may begin; others are told in words that nothing is watched yet."""
+    if roles_of(request.user).role("") < Role.MAINTAINER:
+        return render(request, "empty.html")
+    messages.info(request, NOTHING_WATCHED)
+    return HttpResponseClientRedirect(reverse("setup")) if request.htmx else redirect("setup")
+
+
+def wants_fragment(request: Request) -> bool:
+    """Whether htmx asks for the part to swap; never for the Back button, which needs the whole page."""
+    return bool(request.htmx) and not request.htmx.history_restore_request
+
+
+@reading
+@unless_fresh
+def live(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """The frame's freshness, which open pages ask for: 304 for as long as nothing happens."""
+    return render(request, "_fragments/freshness.html")
+
+
+@require_safe
+def leaderboard(request: Request) -> HttpResponse:
+    """Contributors in order; JSON, before anything is watched too, only for who ranks it above HTML."""
+    if prefers_json(request):
+        return answer_as_json("get_leaderboard", request)
+    return _leaderboard_page(request)
+
+
+@reading
+@unless_held
+def _leaderboard_page(request: Request, snapshot: Snapshot) -> HttpResponse:
+    filters = read_leaderboard(request.GET)
+    board = read.leaderboard(snapshot, filters.sort, filters.descending, filters.page)
+    fragment = wants_fragment(request)
+    shown = {"filters": filters, "found": board, "fragment": fragment, "columns": _columns(filters)}
+    shown["scores"] = read.scores(snapshot, [row.person.did for row in board.rows])
+    response = render(request, "_fragments/leaderboard_results.html" if fragment else "leaderboard.html", shown)
+    return at_address(response, fragment, reverse("leaderboard") + filters.search())
+
+
+@reading
+@unless_held
+def contributor(request: Request, snapshot: Snapshot, did: str) -> HttpResponse:
+    """Everything that is shown about one DID."""
+    try:
+        person = parse_did(did)
+        page = read.contributor(snapshot, person, viewer_did(request))
+    except MalformedDid as problem:
+        return problem_page(request, 422, str(problem))
+    if hidden := read.hidden_because(snapshot, person):
+        raise Http404(f"The account {person[:200]} {hidden}, so it is hidden for now.")
+    if page is None:
+        raise Http404("This DID wrote no record that reached this site, and nobody here vouched for it.")
+    looks.note(person)
+    return render(request, "contributor.html", _contributor_shown(request, snapshot, page))
+
+
+def _contributor_shown(request: Request, snapshot: Snapshot, page: read.ContributorPage) -> dict[str, object]:
+    """Return what the page of a contributor shows; thresholds only to maintainers."""
+    exact, policy = sees_thresholds(viewing(request)), policy_from_settings()
+    found, start = _explained(snapshot, page.score.person.did), told_dashboard(request, snapshot).t_high
+    judgement = rows.score_judgement(page.score, found, exact)
+    vouches, paths = contributor_page.vouch_views(found, page), contributor_page.path_views(found, page.vouches)
+    return {
+        "page": page,
+        "person_shown": rows.person_view(page.score.person),
+        "judgement": judgement,
+        "lane_pill": replace(judgement.pill, number="", interval=""),
+        "record_said": contributor_page.record_words(page.record),
+        "vouched_said": contributor_page.vouched_words(vouches, page.record, present(snapshot)),
+        "history": contributor_page.score_history(page.history, start),
+        "paths": paths,
+        "paths_said": contributor_page.paths_sentence(found, judgement.no_chain),
+        "vouches": vouches,
+        "vouches_said": contributor_page.vouches_words(vouches, paths),
+        "record": contributor_page.record_view(page, contributor_page.read_tab(request.GET.get("record", ""))),
+        "changes": tuple(contributor_page.changes(page.score, found, policy, start)) if exact else (),
+        "proofs": contributor_page.PROOFS,
+    }
+
+
+def _explained(snapshot: Snapshot, did: str, repository: str | None = None) -> read.TrustExplanation | None:
+    return read.explain_trust(snapshot, did, repository, policy_from_settings())
+
+
+def problem_page(request: Request, status: int, sentence: str = "") -> HttpResponse:
+    """An error in words: what happened, what it did to the data, what to do next."""
+    title, usual = SENTENCES[status]
+    return render(request, "error.html", {"title": title, "sentence": sentence or usual}, status=status)
+
+
+def bad_request(request: Request, exception: Exception) -> HttpResponse:
+    """400. Without the frame: such a request may have failed before there was a session."""
+    if isinstance(exception, DisallowedHost):
+        return _bare_problem(400, *UNKNOWN_NAME)
+    return _bare_problem(400, *SENTENCES[400])
+
+
+def forbidden(request: Request, exception: Exception) -> HttpResponse:
+    """403; whoever only has to sign in first is sent there."""
+    if isinstance(exception, SignInNeeded):
+        return refuse_reading(request)
+    return problem_page(request, 403)
+
+
+def not_found(request: Request, exception: Exception) -> HttpResponse:
+    """404, with the sentence of the view that looked where it gave one; as problem details for a program."""
+    sentence = exception.args[0] if exception.args and isinstance(exception.args[0], str) else ""
+    if prefers_json(request):
+        return problem_response(ApiProblem(404, sentence or "There is nothing at this address."))
+    return problem_page(request, 404, sentence)
+
+
+def broken(request: Request) -> HttpResponse:
+    """500. Without the frame: what broke may be what the frame reads."""
+    return _bare_problem(500, *SENTENCES[500])
+
+
+def _bare_problem(status: int, title: str, sentence: str) -> HttpResponse:
+    return HttpResponse(render_to_string("error.html", {"title": title, "sentence": sentence}), status=status)
+
+
+def at_address(response: HttpResponse, fragment: bool, address: str) -> HttpResponse:
+    """Return the response, which tells htmx the address that alone restores this view."""
+    if fragment:
+        response["HX-Push-Url"] = address
+    return response
+
+
+def _columns(filters: LeaderboardFilters) -> list[tuple[str, str, str, str]]:
+    """Sortable headers: words, query string, `aria-sort`, class."""
+    named: tuple[tuple[read.LeaderboardSort, str], ...] = (
+        ("score", "Stays clean"),
+        ("merged", "Merged"),
+        ("reverts", "Reverts"),
+        ("hops", "Steps from the seeds"),
+    )
+    return [
+        (words, filters.sorted_by(sort), _aria_sort(filters, sort), "" if sort == "score" else "number")
+        for sort, words in named
+    ]
+
+
+def _aria_sort(filters: LeaderboardFilters, sort: str) -> str:
+    if filters.sort != sort:
+        return "none"
+    return "descending" if filters.descending else "ascending"

@@ -1,0 +1,115 @@
+"""Report pages for maintainers: vouches worth making, what the red team found, what the backtest found.
+
+What a command has not written yet is said to be missing, with the command that writes it; nothing is computed here.
+"""
+
+from functools import wraps
+
+from django.conf import settings
+from django.core.exceptions import PermissionDenied
+from django.http import HttpResponse
+from django.shortcuts import render
+
+from ingest.store.snapshots import Snapshot
+from scoring.config.policy import policy_from_settings
+from scoring.formatting import bad_percent
+from scoring.models.serving import LABEL
+from scoring.queries import read
+from scoring.redteam.render import NOT_PLAYED, read_report
+from scoring.training.summary import ShownLabel, ShownModel, ShownTest, read_backtest, read_serving
+from triage.access.permissions import Role, SignInNeeded, sees_thresholds
+from triage.access.requests import Request
+from triage.access.sign_in import viewer_did, viewing
+from triage.charts import reports
+from triage.context import training_need
+from triage.http_cache import Page
+from triage.presenters import text as missing
+from triage.views.incidents import for_maintainers
+
+REPOSITORIES_ASKED = 5  # of those that somebody maintains: each costs what its seeds reach, at most half a second
+LABEL_WORDS = {
+    "label_clean_fix": "Clean: merged as sent, not reverted, its lines not fixed within the window",
+    "label_clean": "Clean: merged, not reverted, not patched within the window",
+    "label_merge": "Merged at all",
+    "clean_as_sent": "Clean and merged as it was sent",
+}
+SCOPE_WORDS = {"change": "with the change", "person": "the person alone"}
+
+
+def for_any_maintainer(page: Page) -> Page:
+    """A page for whoever maintains something here: it may name thresholds, and what an attack would bring."""
+
+    @wraps(page)
+    def answer(request: Request, snapshot: Snapshot) -> HttpResponse:
+        if not sees_thresholds(viewing(request)):
+            if not request.user.is_authenticated:
+                raise SignInNeeded("Sign in first.")
+            raise PermissionDenied("This needs the role maintainer.")
+        return page(request, snapshot)
+
+    return for_maintainers(answer)
+
+
+@for_any_maintainer
+def vouches(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Whom the viewer could vouch for, what each vouch would change, and the most that it could be abused for."""
+    did, maintained = viewer_did(request), sorted(viewing(request).keys(Role.MAINTAINER))
+    asked = [key for key in maintained if key][:REPOSITORIES_ASKED]
+    worth = read.vouches_worth_making(snapshot, did, asked, policy_from_settings()) if did else ()
+    known = read.score(snapshot, did) if did and not worth else None
+    shown = {
+        "worth": worth,
+        "why_none": missing.no_vouches(known),
+        "left_out": max(0, len(maintained) - len(asked) - 1),
+    }
+    return render(request, "vouches.html", shown)
+
+
+@for_any_maintainer
+def redteam(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """What was attacked, what came of it, and what is known not to hold."""
+    name, model = read_serving(settings.MODEL_DIR, LABEL)
+    report = read_report(settings.LOG_DIR)
+    lifts = _lifts(model) if model else ()
+    no_lifts = missing.no_lifts(name, training_need(snapshot))
+    return render(
+        request, "redteam.html", {"report": report, "not_played": NOT_PLAYED, "lifts": lifts, "no_lifts": no_lifts}
+    )
+
+
+def _lifts(model: ShownModel) -> tuple[tuple[str, str, str], ...]:
+    """What a person could lift P by alone under each scope of the model that serves."""
+    scopes = (("the next change of a contributor", model.person), ("one pull request", model.change))
+    return tuple(
+        (words, scope.model, bad_percent(scope.self_lift)) for words, scope in scopes if scope.self_lift is not None
+    )
+
+
+@for_any_maintainer
+def backtest(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """The newest backtest, in the site's own charts."""
+    found = read_backtest(settings.LOG_DIR)
+    labels = [_label(number, one) for number, one in enumerate(found.labels)] if found else []
+    return render(request, "backtest.html", {"found": found, "labels": labels})
+
+
+def _label(number: int, one: ShownLabel) -> dict[str, object]:
+    tests = [_test(f"label-{number}-{place}", test) for place, test in enumerate(one.tests)]
+    return {
+        "name": one.label,
+        "words": LABEL_WORDS.get(one.label, one.label),
+        "tests": tests,
+        "budgets": reports.budgets(f"label-{number}-budgets", one.budgets),
+    }
+
+
+def _test(key: str, test: ShownTest) -> dict[str, object]:
+    table = reports.figures_table(test.models)
+    return {
+        "test": test,
+        "columns": table.columns,
+        "rows": table.rows,
+        "words": SCOPE_WORDS.get(test.scope, test.scope),
+        "reliability": reports.reliability(f"{key}-reliability", test.bins),
+        "order": reports.order_over_time(f"{key}-order", test.series),
+    }

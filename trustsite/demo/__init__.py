@@ -1,0 +1,1 @@
+"""The demo, the replay and the live demo."""

@@ -1,0 +1,244 @@
+"""What a live run has come to: one line of words or one object a contributor, one review, and what is missing."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from ingest.store.transaction import Rows
+from scoring.derived import display_name
+from scoring.explain.content import missing_words
+from scoring.explain.sentences import sentence, told_reasons
+from scoring.formatting import percent, percent_interval, risk_percent, things, trust_figure, visible_name
+from scoring.queries import read
+from scoring.review.schema import DETERMINISTIC
+from scoring.review.store import ShownFlag
+from scoring.types import Lane, Verdict
+from trustsite.demo.story import LANE_WORDS
+
+REASONS = 3  # strongest reasons that are told
+FLAGS = 5
+# Their open pull requests in watched repositories, newest first, with whether a patch is kept that can be read.
+OPEN = """
+select p.pull_uri, r.repo_key, c.did, k.sha256 is not null as readable
+from pull_requests p join watched_repositories using (repository_id) join repositories r using (repository_id)
+join contributors c on c.contributor_id = p.author_id
+left join patches k on k.pull_uri = p.pull_uri and k.patch_ref = p.patch_ref
+where p.state = 'open' and p.deleted_at is null and list_contains(?, c.did)
+order by p.opened_at desc, p.pull_uri
+"""
+WATCHED = """
+select r.repo_key, coalesce(r.name, r.repo_key) as name, count(p.pull_uri) filter (c.did = ?) as sent
+from watched_repositories join repositories r using (repository_id)
+left join pull_requests p using (repository_id) left join contributors c on c.contributor_id = p.author_id
+group by all order by sent desc, r.repo_key
+"""
+SEEDS = """
+select did, handle, handle_verified from contributors
+semi join (from seeds where repository_id > 0) using (contributor_id) order by did
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Somebody who was asked for and cannot be judged; `why` is a sentence that says what to do."""
+
+    name: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPull:
+    """A pull request that can be read."""
+
+    uri: str
+    repository_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One contributor. `probability` None is "not enough evidence"; low and high are its 95 % interval.
+
+    `repository` is the one whose seeds judge, None for the site's; `path` goes from a seed to the contributor and is
+    empty where none is known. `pull` is the newest open pull request, None where the lane is that of the next one.
+    """
+
+    name: str
+    did: str
+    repository: str | None
+    probability: float | None
+    low: float
+    high: float
+    cases: int
+    structural_trust: float
+    path: tuple[str, ...]
+    pull: str | None
+    title: str | None
+    own: bool  # that pull request is to a repository where its author may push
+    lane: str
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The review of one pull request; `reviewer` is "deterministic" or the model that read it."""
+
+    pull: str
+    title: str
+    reviewer: str
+    content_risk: float
+    recommended: bool
+    coverage: float
+    missing: str | None  # why there is no content verdict, in words
+    summary: str
+    flags: tuple[ShownFlag, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Everything that is told; `events` is how many the stream brought while it was listened to."""
+
+    contributors: tuple[Judged, ...]
+    review: Read | None
+    failed: tuple[Failed, ...]
+    notes: tuple[str, ...]
+    repositories: tuple[str, ...]
+    seeds: tuple[str, ...]
+    events: int
+
+
+def reviewed_pull(rows: Rows, dids: Sequence[str]) -> OpenPull | None:
+    """The newest open pull request that can be read, of the first of these people who has one."""
+    found = [row for row in rows.rows(OPEN, [list(dids)]) if row["readable"]]
+    first = min(found, key=lambda row: dids.index(row["did"]), default=None)
+    return OpenPull(first["pull_uri"], first["repo_key"]) if first else None
+
+
+def read_answer(
+    rows: Rows, people: Mapping[str, str], failed: Sequence[Failed], notes: Sequence[str], pull: str | None, events: int
+) -> Answer:
+    """The answer as the store stands; `people` are names by DID, `pull` the pull request whose review is told."""
+    scores = {did: _score(rows, did) for did in people}
+    unjudged = [Failed(people[did], _why_not(rows, did, people[did])) for did, score in scores.items() if score is None]
+    judged = [_judged(rows, people[did], score) for did, score in scores.items() if score is not None]
+    return Answer(
+        contributors=tuple(judged),
+        review=_review(rows, pull) if pull else None,
+        failed=(*failed, *unjudged),
+        notes=tuple(notes),
+        repositories=tuple(row["name"] for row in rows.rows(WATCHED, [""])),
+        seeds=tuple(display_name(row) for row in rows.rows(SEEDS)),
+        events=events,
+    )
+
+
+def _score(rows: Rows, did: str) -> read.ContributorScore | None:
+    """How the repository of their newest open pull request judges somebody, else the one they sent most to."""
+    opened, watched = rows.rows(OPEN, [[did]]), rows.rows(WATCHED, [did])
+    return read.score(rows, did, (opened or watched or [{"repo_key": None}])[0]["repo_key"])
+
+
+def _why_not(rows: Rows, did: str, name: str) -> str:
+    hidden = read.hidden_because(rows, did)
+    if hidden:
+        return f"{name} is not judged: the account {hidden}."
+    return f"{name} wrote no record that is read here, so there is nothing to judge."
+
+
+def _judged(rows: Rows, name: str, score: read.ContributorScore) -> Judged:
+    opened = rows.rows(OPEN, [[score.person.did]])
+    row = read.pull(rows, opened[0]["pull_uri"]) if opened else None
+    estimate, verdict = score.verdict.estimate, row.verdict if row else score.verdict
+    return Judged(
+        name=name,
+        did=score.person.did,
+        repository=score.repository,
+        probability=estimate.probability,
+        low=estimate.low,
+        high=estimate.high,
+        cases=estimate.cases,
+        structural_trust=score.structural_trust,
+        path=tuple(person.name for person in score.path),
+        pull=row.uri if row else None,
+        title=row.title if row else None,
+        own=row is not None and row.own,
+        lane=str(verdict.lane),
+        reasons=_reasons(verdict),
+    )
+
+
+def _reasons(verdict: Verdict) -> tuple[str, ...]:
+    return tuple(sentence(reason) for reason in told_reasons(verdict)[:REASONS])
+
+
+def _review(rows: Rows, uri: str) -> Read | None:
+    found, row = read.content_review(rows, uri), read.pull(rows, uri)
+    if found is None or row is None:
+        return None
+    return Read(
+        pull=uri,
+        title=row.title,
+        reviewer=found.reviewer,
+        content_risk=found.risk,
+        recommended=found.recommended,
+        coverage=found.coverage,
+        missing=None if found.has_verdict else missing_words(found.missing) or found.missing,
+        summary=found.summary,
+        flags=found.flags[:FLAGS],
+    )
+
+
+def as_object(answer: Answer) -> dict[str, Any]:
+    """The answer for programs: one JSON object, whose texts come from the network as they are."""
+    return msgspec.to_builtins(answer)
+
+
+def lines(answer: Answer) -> Iterator[str]:
+    """The answer for a person at a terminal; nothing from the network can move the cursor there."""
+    where = f"as the seeds of {', '.join(answer.repositories)} see them" if answer.repositories else "without any seed"
+    yield plain(f"{things(len(answer.contributors), 'contributor')}, {where}: {', '.join(answer.seeds) or 'nobody'}.")
+    yield f"{things(answer.events, 'event')} came while the stream was listened to."
+    for one in answer.contributors:
+        yield from map(plain, _person_lines(one))
+    if answer.review:
+        yield from map(plain, _review_lines(answer.review))
+    else:
+        yield ""
+        yield "No review: none of them has an open pull request here that can be read."
+
+
+def _person_lines(one: Judged) -> Iterator[str]:
+    chance = "no score yet"
+    if one.probability is not None:
+        known = things(one.cases, "settled pull request")
+        chance = f"stays clean: {percent(one.probability)} ({percent_interval(one.low, one.high)}, {known})"
+    yield ""
+    yield f"{one.name} ({one.did}): {chance}"
+    way = " → ".join(one.path)
+    place = f" of {one.repository}" if one.repository else ""
+    yield (
+        f"  trust {trust_figure(one.structural_trust)} from the seeds{place}: {way}"
+        if way
+        else f"  no trust path from the seeds{place}"
+    )
+    what = f"“{visible_name(one.title)}” ({one.pull})" if one.title and one.pull else "the next pull request"
+    yield f"  {LANE_WORDS[Lane(one.lane)]}: {what}{', to a repository of their own' if one.own else ''}"
+    yield from (f"    {reason}" for reason in one.reasons)
+
+
+def _review_lines(review: Read) -> Iterator[str]:
+    who = "the deterministic reviewer, without a model" if review.reviewer == DETERMINISTIC else review.reviewer
+    wish = "a person should read it" if review.recommended else "no review recommended"
+    yield ""
+    yield f"“{visible_name(review.title)}” ({review.pull}), read by {who}:"
+    yield f"  content risk {risk_percent(review.content_risk)}, {wish}."
+    yield f"  {percent(review.coverage)} of the changed lines were read. {review.summary}"
+    if review.missing:
+        yield f"  No content verdict: {review.missing}."
+    yield from (f"  {flag.severity} {flag.location}: {flag.explanation}" for flag in review.flags)
+
+
+def plain(text: str) -> str:
+    """A text from the network as it may be printed."""
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)

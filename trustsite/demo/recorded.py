@@ -1,0 +1,191 @@
+"""Running the real worker against a recorded stream, in this process: what demo, replay and tests share.
+
+Acts as a maintainer of a simulated network, as the pages do, and waits until the running worker has taken it.
+
+Each action is dated 10 s ago by the network's clock, so that it takes effect at once.
+"""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandError
+from django.utils import timezone
+from tqdm import tqdm
+from waitress import wasyncore
+
+from ingest.errors import StoreProblem
+from scoring.certificates.lane_curve import present_offer
+from scoring.config.policy import policy_from_settings
+from scoring.queries import read
+from triage.models import OutboxEntry, Person
+from triage.services import actions, audit
+from triage.services.estimated_lanes import open_estimated_lane
+from trustsite.management.commands.web import listen
+from trustsite.standins import StandIns
+from trustsite.standins.recording import Recording
+from trustsite.worker.worker import Stream, Worker
+
+SETTLE_SECONDS = 600.0
+QUIET_SECONDS = 0.5
+SWEEP_SECONDS = (
+    5.0  # a look-up that is asked again comes due while nothing wakes it, and the worker's own sweep is rare
+)
+
+
+def point_at(peers: StandIns, source: str) -> None:
+    """Send all that this process asks of the network to the stand-ins, and take the stream's time for the present."""
+    settings.STREAM_SOURCE = source
+    settings.STREAM_CLOCK = True
+    settings.STAND_IN_ORIGIN = peers.origin
+    settings.JETSTREAM_URLS = [peers.jetstream_url]
+
+
+def open_worker(peers: StandIns, recording: Recording, source: str, collections: tuple[str, ...]) -> Worker:
+    """The real worker on the recorded stream; CommandError where the store cannot be had."""
+    point_at(peers, source)
+
+    def end_us() -> int:
+        released = peers.jetstream.released
+        return recording.times[released - 1] if released else 0
+
+    try:
+        return Worker(Stream(source, (peers.jetstream_url,), collections, end_us))
+    except StoreProblem as problem:
+        raise CommandError(str(problem), returncode=2) from problem
+
+
+def run_beside(worker: Worker, job: Callable[[], None]) -> None:
+    """Run the worker until the job beside it is done or a signal comes; raises what the job raised."""
+    with ThreadPoolExecutor(1, thread_name_prefix="beside") as pool:
+        done = pool.submit(job)
+        done.add_done_callback(lambda _: worker.finish())
+        worker.run(done)
+    done.result()
+
+
+def wait_until_settled(
+    worker: Worker, progress: Callable[[], None] = lambda: None, quiet_seconds: float = QUIET_SECONDS
+) -> None:
+    """Return when everything released so far was worked off; CommandError after ten minutes, naming what hangs.
+
+    `quiet_seconds` is how long nothing may have come: two frames of one moment may come apart.
+    """
+    deadline, swept = time.monotonic() + SETTLE_SECONDS, time.monotonic()
+    while not worker.is_settled(quiet_seconds):
+        if worker.consumer.stop_flag.is_set():
+            raise CommandError("Stopped before it had caught up. Nothing is lost: the same command goes on from here.")
+        if worker.hops.failure:
+            raise CommandError(f"{worker.hops.failure}. Nothing is lost: mend it and run the same command again.")
+        if time.monotonic() > deadline:
+            raise CommandError(f"Not settled after ten minutes ({worker.listener.problem or 'a hop has work left'}).")
+        if worker.hops.idle and time.monotonic() > swept + SWEEP_SECONDS:
+            worker.hops.follow("sweep")
+            swept = time.monotonic()
+        progress()
+        time.sleep(0.05)
+    progress()
+
+
+@contextmanager
+def progress_bar(worker: Worker, recording: Recording) -> Generator[Callable[[], None]]:
+    """A bar on stderr that follows the cursor through the recording, drawn at most twice a second."""
+    times = recording.times
+    with tqdm(total=len(times), unit=" frames", desc="replay", mininterval=0.5) as bar:
+
+        def show() -> None:
+            bar.update(bisect_right(times, worker.cursor_us()) - bar.n)
+
+        yield show
+
+
+@contextmanager
+def reports_beside(*place: str) -> Generator[None]:
+    """Write what the pages /redteam and /backtest show, in children of low priority that end with the block.
+
+    `place` names the store to the commands, as in "--demo". What they say is in LOG_DIR.
+    """
+    settings.LOG_DIR.mkdir(parents=True, exist_ok=True)
+    environment = os.environ | {"FALSE_APPROVAL_BUDGET": str(settings.FALSE_APPROVAL_BUDGET)}
+    with ExitStack() as ends:
+        for command in ("redteam", "backtest"):
+            words = ends.enter_context((settings.LOG_DIR / f"{command}.log").open("wb"))
+            line = ["nice", "-n", "19", sys.executable, str(settings.BASE_DIR / "manage.py"), command, *place]
+            child = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=words, stderr=words, env=environment)
+            ends.callback(child.wait)
+            ends.callback(child.terminate)
+        yield
+
+
+def serve_beside(stopped: threading.Event) -> None:
+    """Serve the pages until the worker beside it is stopped; the web's tables are there.
+
+    No thread is left: one that lived on at exit would hold the snapshot that it last read, which DuckDB tells of in 40
+    lines.
+    """
+    channels: dict[int, Any] = {}
+    server = listen(settings.BIND, channels)
+    while not stopped.is_set():
+        wasyncore.loop(timeout=0.2, use_poll=True, map=channels, count=1)
+    server.task_dispatcher.shutdown()
+    wasyncore.close_all(channels)
+
+
+TAKEN_SECONDS = 60.0  # the worker's sweep finds what its queue lost within that
+
+
+def act(worker: Worker, person: Person, uri: str, kind: str, outcome: str = "", note: str = "") -> None:
+    """Act on a pull request as it stands now.
+
+    Like the other functions here, it returns once the worker has taken the action, and raises CommandError after a
+    minute.
+    """
+    with worker.store.read() as rows:
+        subjects = read.decided_subjects(rows, [uri])
+    wanted = actions.Wanted(kind, uri, subjects[uri].seen, actions.versions([uri])[uri], outcome, note)
+    actions.act(person, subjects, [wanted], _now(worker))
+    _wait_until_taken()
+
+
+def answer_audits(worker: Worker, person: Person, because: str) -> None:
+    """Answer for everything that the audit drew so far that it would have been merged as sent."""
+    with worker.store.read() as rows:
+        drawn = [row for uri in read.audits_due(rows) if (row := read.pull(rows, uri))]
+    for row in drawn:
+        seen = read.Seen(row.record_cid, row.round, row.patch_id)
+        audit.answer(person, row, seen, True, because, _now(worker))
+    _wait_until_taken()
+
+
+def open_lane(worker: Worker, person: Person, repository: str) -> None:
+    """Open the fast lane of this repository (its key) on the present offer; CommandError where there is none."""
+    now, policy = worker.clock.now(), policy_from_settings()
+    with worker.store.read() as rows:
+        found = read.watched_repository(rows, repository)
+        offer = present_offer(rows, policy, policy.thresholds.budget, now)
+    if found is None or offer is None:
+        raise CommandError("The simulated past was too short to offer a fast lane.")
+    open_estimated_lane(person, found, offer, _now(worker))
+    _wait_until_taken()
+
+
+def _now(worker: Worker) -> datetime:
+    # A moment after the time of this machine's own clock would wait in the outbox.
+    return min(worker.clock.now().replace(tzinfo=UTC), timezone.now()) - actions.WINDOW
+
+
+def _wait_until_taken() -> None:
+    deadline = time.monotonic() + TAKEN_SECONDS
+    while OutboxEntry.objects.filter(delivered_at=None).exists():
+        if time.monotonic() > deadline:
+            raise CommandError("The worker did not take what the demo's maintainer did within a minute.")
+        time.sleep(0.05)

@@ -1,0 +1,358 @@
+"""The demo's story: who scored what and why, and whether every promise about the attacks was kept."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.conf import settings
+
+from ingest.store.transaction import Rows
+from scoring.config.policy import Parameters, policy_from_settings
+from scoring.formatting import percent, percent_interval, things
+from scoring.queries import read
+from scoring.types import Estimate, Lane
+from trustsite.world import World
+
+MAIN = "lantern"  # the repository whose fast lane is open; the others show shadow mode
+CONTENT = ("high_flag", "content_risk_high")  # codes of reasons that only the reviewer gives
+LANE_WORDS = {Lane.FAST_LANE: "fast lane", Lane.NORMAL_QUEUE: "normal queue", Lane.NEEDS_HUMAN: "needs a human"}
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """Something that must hold in the demo, in words, and whether it does."""
+
+    words: str
+    kept: bool
+
+
+def tell(rows: Rows, world: World, judged_before: read.QueueRow) -> tuple[list[str], list[Promise]]:
+    """The story's lines and promises; `judged_before`: the swapped pull request as it was judged, and then approved."""
+    board, seen = read.dashboard(rows), _look(rows)
+    lines = [
+        f"{board.contributors} contributors, {board.vouches} vouches, {board.pull_requests} pull requests, "
+        f"{sum(board.lanes.values())} open in {board.watched} watched repositories.",
+        ", ".join(f"{board.lanes[lane]} {words}" for lane, words in LANE_WORDS.items())
+        + f", {board.own} the maintainers' own.",
+        "",
+        *_month(rows, world),
+        "",
+        *_people(rows, world),
+        "",
+        *_lanes(rows, seen),
+        "",
+        *_swap(rows, world, judged_before),
+        "",
+        *_ring(rows, world),
+    ]
+    return lines, list(_promises(rows, world, judged_before, seen))
+
+
+def promises(rows: Rows, world: World, judged_before: read.QueueRow) -> list[Promise]:
+    """The promises of `tell` without the story's lines, which take most of its time."""
+    return list(_promises(rows, world, judged_before, _look(rows)))
+
+
+def _month(rows: Rows, world: World) -> Iterator[str]:
+    """Tell the thirty days of watching: what shadow mode noted, the lane that was opened, and what went wrong."""
+    report, lane = read.shadow_report(rows, world.watched[SHADOWED]), _main_lane(rows, world)
+    if report is not None and report.days:
+        told, since = report.total, report.days[-1].day
+        yield (
+            f"{SHADOWED.capitalize()} stays in shadow mode: since {since} {told.would} rounds would have been fast "
+            f"lane. {told.merged_as_sent} were merged as sent, of which people marked {_marked(rows, world)} as bad, "
+            f"{told.changed} changed, {told.closed} were closed, {told.still_open} are open."
+        )
+    opened = _opening(rows, world)
+    if opened is not None and lane is not None:
+        who = opened.opener.name if opened.opener else "Somebody"
+        answers = things(opened.audited, "answer")
+        yield (
+            f"{who} opened the fast lane of {MAIN} on {opened.opened_at:%Y-%m-%d}. {lane.notice} "
+            f"Since then the audit has {answers}, {opened.audited_bad} of them bad."
+        )
+    wrong = read.incident(rows, world.pulls["went_wrong"][0], _present(rows))
+    if wrong is not None and wrong.approver is not None:
+        chance = percent(wrong.verdict.estimate.probability or 0.0)
+        yield (
+            f"A change by {wrong.author.name} had a chance of {chance} to stay clean when {wrong.approver.name} "
+            f"approved it on {wrong.approved_at:%Y-%m-%d}, and was taken back: its incident shows what was known then."
+        )
+
+
+def _people(rows: Rows, world: World) -> Iterator[str]:
+    """One line each for the parts of the story."""
+    for name in ("mara", "sami", "alba", "ruben", "blitz", "mallory", "narcis", "castor", "grudge", "selma"):
+        found = read.score(rows, world.cast[name])
+        if found is not None:
+            chance = _chance(found.verdict.estimate)
+            yield f"{found.person.name}: {LANE_WORDS[found.decision]}, {chance}. {found.explanation}."
+
+
+def _chance(estimate: Estimate) -> str:
+    if estimate.probability is None:
+        return "no score yet"
+    return f"stays clean: {percent(estimate.probability)} ({percent_interval(estimate.low, estimate.high)})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Open pull requests of others than the maintainers, looked up once.
+
+    `fast`: in the fast lane; `sturdy`: those of them whose trust path no single account can end; `caught`: those that a
+    human is asked to look at because of what the reviewer found in the change.
+    """
+
+    fast: list[read.QueueRow]
+    sturdy: list[read.QueueRow]
+    caught: list[read.QueueRow]
+
+
+def _look(rows: Rows) -> _Seen:
+    others = [row for group in read.queue(rows, read.QueueQuery()).groups for row in group.rows if not row.own]
+    fast = [row for row in others if row.verdict.lane is Lane.FAST_LANE]
+    human = (row for row in others if row.verdict.lane is Lane.NEEDS_HUMAN)
+    hanging = {
+        who: _hangs_on_one(rows, *who) for who in {(row.author.did, row.repository_key) for row in fast if row.path}
+    }
+    return _Seen(
+        fast,
+        [row for row in fast if row.path and not hanging[row.author.did, row.repository_key]],
+        [row for row in human if row.verdict.reasons and row.verdict.reasons[0].code in CONTENT],
+    )
+
+
+def _lanes(rows: Rows, seen: _Seen) -> Iterator[str]:
+    """One that was fast-laned with the word on its threshold, and one that the reviewer sent to a human."""
+    for row in seen.sturdy[:1]:
+        yield f"“{row.title}” by {row.author.name} is fast lane: {row.sentence}."
+    for row in seen.caught[:1]:
+        yield f"“{row.title}” by {row.author.name} needs a human: {row.sentence}."
+        review = read.content_review(rows, row.uri)
+        high = [found for found in review.findings if found.severity == "high"] if review else []
+        yield from (f"The reviewer on line {found.line} of {found.file}: {found.explanation}" for found in high)
+
+
+def _swap(rows: Rows, world: World, before: read.QueueRow) -> Iterator[str]:
+    after, changed = read.pull(rows, before.uri), read.changed_after(rows).get(before.uri)
+    if after is not None and changed is not None:
+        yield (
+            f"{after.author.name} swapped the patch of “{after.title}” after {changed.approver.name} approved it: "
+            f"approval and decision on {(before.patch_id or 'no patch')[:12]} are void, the new decision names "
+            f"{(after.patch_id or 'no patch')[:12]}, and its row says that it changed after that approval."
+        )
+
+
+def _ring(rows: Rows, world: World) -> Iterator[str]:
+    mass = _mass(rows, world.groups["ring"])
+    yield (
+        f"The ring of {len(world.groups['ring'])} bought one vouch and vouched for itself "
+        f"{_vouches_inside(rows, world.groups['ring'])} times: together it holds {mass:.4f} of trust, "
+        f"less than the {_entry_limit():.2f} that one vouch of a seed carries."
+    )
+
+
+def _promises(rows: Rows, world: World, before: read.QueueRow, seen: _Seen) -> Iterator[Promise]:
+    attackers = {did for group in ("ring", *_LONERS) for did in world.groups[group]}
+    after = read.pull(rows, before.uri)
+    yield Promise(
+        "at least one pull request is fast-laned, by a trust path that no single account can end", bool(seen.sturdy)
+    )
+    yield Promise(NAMED, bool(seen.fast) and all(_names_its_threshold(row) for row in seen.fast))
+    yield Promise("at least one goes to a human, with the reviewer's reason", bool(seen.caught))
+    yield Promise("no attacker is in the fast lane", not attackers & {row.author.did for row in seen.fast})
+    yield Promise(
+        "the ring holds less trust than one vouch of a seed", _mass(rows, world.groups["ring"]) < _entry_limit()
+    )
+    for name, words in (("narcis", "a self-vouch"), ("castor", "a mutual vouch")):
+        yield Promise(f"{words} gives neither trust nor a record", _gained_nothing(rows, world.cast[name]))
+    nothing = _gained_nothing(rows, world.cast["selma"]) and _has_no_record(rows, world.cast["selma"])
+    yield Promise("a self-marked merge gives neither trust nor a record", nothing)
+    yield Promise("the self-marked pull requests are still open", _all_open(rows, world.pulls["self_marked"]))
+    yield Promise("the lone denouncer moved nobody to a human", _moved_nobody(rows, world.cast["grudge"]))
+    swapped = after is not None and (after.record_cid, after.patch_id) != (before.record_cid, before.patch_id)
+    yield Promise("the swapped patch has a decision of its own", swapped)
+    yield Promise(VOIDED, after is not None and _is_voided(rows, world, before, after))
+    yield Promise("only the main repository is out of shadow mode", _out_of_shadow(rows) == {world.watched[MAIN]})
+    yield Promise(CAUGHT, rows.value(_ADDRESSING) == ["needs_human"])
+    unread = rows.value("select count(*) from current_decisions where not own and content_risk is null")
+    yield Promise("the content of every open pull request was read", unread == 0)
+    yield Promise(OPENED, _is_open_on_an_estimate(rows, world))
+    yield Promise(WATCHED, _is_watched_for_a_month(rows, world))
+    yield Promise(WENT_WRONG, _keeps_what_was_seen(rows, world))
+    several = rows.value(_OF_THEIR_OWN) >= SEVERAL
+    yield Promise(f"at least {SEVERAL} contributors have a chance from pull requests of their own", several)
+    yield Promise("everybody was scored", read.dashboard(rows).scored == len(world.cast))
+
+
+def _present(rows: Rows) -> datetime:
+    return rows.value("select max(as_of) from current_scores")
+
+
+def _main_lane(rows: Rows, world: World) -> read.LaneState | None:
+    return next((one for one in read.lane_states(rows) if one.repository == world.watched[MAIN]), None)
+
+
+def _opening(rows: Rows, world: World) -> read.EstimatedLane | None:
+    standing = read.estimated_lanes(rows, _present(rows))
+    return next((one for one in standing if one.repository == world.watched[MAIN]), None)
+
+
+def _is_open_on_an_estimate(rows: Rows, world: World) -> bool:
+    """Return whether a maintainer opened the main repository's lane, its audit was answered, and it is still open."""
+    lane, opened = _main_lane(rows, world), _opening(rows, world)
+    return opened is not None and opened.audited > 0 and lane is not None and lane.is_open and lane.basis == "estimated"
+
+
+def _is_watched_for_a_month(rows: Rows, world: World) -> bool:
+    """Return whether shadow mode noted rounds over WEEKS_DAYS that ended in every way, at least SETTLED settled."""
+    report = read.shadow_report(rows, world.watched[SHADOWED])
+    if report is None or not report.shadow or not report.days:
+        return False
+    told, first, last = report.total, report.days[-1].day, report.days[0].day
+    ends = (told.merged_as_sent, told.changed, told.closed, told.still_open, _marked(rows, world))
+    weeks = first is not None and last is not None and (last - first).days >= WEEKS_DAYS
+    return weeks and all(ends) and told.would - told.still_open >= SETTLED
+
+
+def _marked(rows: Rows, world: World) -> int:
+    """Count the pull requests that would have been fast lane, were merged as sent and were marked as bad since."""
+    return rows.value(_FIXED, [world.watched[SHADOWED]])
+
+
+def _keeps_what_was_seen(rows: Rows, world: World) -> bool:
+    """Return whether a fast-laned change was taken back and its incident shows the decision that its approval saw."""
+    (uri,) = world.pulls["went_wrong"]
+    found = read.incident(rows, uri, _present(rows))
+    is_marked = any(one.outcome == "reverted" for one in read.past_actions(rows, uri))
+    return is_marked and found is not None and found.is_named and found.verdict.lane is Lane.FAST_LANE
+
+
+SHADOWED = "tidepool"  # stays in shadow mode, where enough is settled for an offer
+SETTLED, WEEKS_DAYS = 10, 20
+_FIXED = """
+select count(distinct s.pull_uri) from shadow_rounds s join repositories r using (repository_id)
+semi join (from marks where not clean) m on m.pull_uri = s.pull_uri
+where r.repo_key = ? and s.outcome = 'merged_as_sent'
+"""
+SEVERAL = 10
+OPENED = "the main repository's fast lane was opened on an estimate, its audit is answered, and nothing has shut it"
+WATCHED = f"shadow mode noted weeks of rounds that ended in every way, {SETTLED} or more of them settled"
+WENT_WRONG = "the incident of an approved change that was taken back shows the decision that its approval saw"
+NAMED = "the fast lane says of its threshold that it is estimated and nothing certifies it, until something does"
+VOIDED = "the approval of the swapped patch is void: it changed after it was approved, and is not fast lane"
+CAUGHT = "the diff that tells its reviewer what to find goes to a human"
+# The lanes of the open pull requests in which a scanner found text that speaks to the reviewer.
+_ADDRESSING = """
+select list(distinct d.lane) from current_decisions d join content_reviews v using (pull_uri)
+join pull_requests p on p.pull_uri = d.pull_uri and p.patch_ref = v.patch_ref
+where contains(v.findings, '"scanner":"addressed"') and v.high_flags > 0
+"""
+# People with a score that settled pull requests of theirs moved.
+_OF_THEIR_OWN = "select count(*) from current_scores where repository_id = 0 and probability is not null and cases > 0"
+_LONERS = ("self_vouch", "mutual_pair", "denouncer", "self_marked", "stranger")
+
+
+def _names_its_threshold(row: read.QueueRow) -> bool:
+    """Whether a fast-laned row says that its threshold is not certified, where it is not."""
+    codes = {reason.code for reason in row.verdict.reasons}
+    return "threshold_estimated" in codes and "fast lane estimated, not certified" in row.sentence
+
+
+def _is_voided(rows: Rows, world: World, before: read.QueueRow, after: read.QueueRow) -> bool:
+    """Whether the maintainer's approval names the patch that was judged first, and neither it nor the lane stands."""
+    changed = read.changed_after(rows).get(before.uri)
+    if changed is None or any(one.subject.uri == before.uri for one in read.approved(rows)):
+        return False
+    meant = (changed.approver.did, changed.seen.patch_id) == (world.cast["ana"], before.patch_id)
+    held = any(reason.code == "approved_before" for reason in after.verdict.reasons)
+    return meant and held and after.verdict.lane is not Lane.FAST_LANE
+
+
+def _out_of_shadow(rows: Rows) -> set[str]:
+    return {one.key for one in read.watched_repositories(rows) if not one.settings.shadow}
+
+
+def _hangs_on_one(rows: Rows, author: str, repository: str) -> bool:
+    """Whether the loss of one account, no seed, would end the trust of the repository's seeds in the author."""
+    found = read.explain_trust(rows, author, repository, policy_from_settings())
+    return found is None or found.dominator is not None
+
+
+def _all_open(rows: Rows, uris: Sequence[str]) -> bool:
+    watched = rows.rows("select state from pull_requests where pull_uri in (select unnest(?))", [list(uris)])
+    return bool(watched) and all(row["state"] == "open" for row in watched)
+
+
+def _gained_nothing(rows: Rows, did: str) -> bool:
+    """No trust, and no better chance than somebody without a record."""
+    found = read.score(rows, did)
+    if found is None or found.structural_trust > 0:
+        return False
+    return (found.verdict.estimate.probability or 0.0) < settings.PRIOR_CLEAN_RATE
+
+
+def _has_no_record(rows: Rows, did: str) -> bool:
+    """Nothing that was offered by this person counts as settled, verified or labelled."""
+    found = read.score(rows, did)
+    return found is not None and found.verdict.estimate.cases == 0 and rows.value(_SETTLED, [did]) == 0
+
+
+_SETTLED = """
+select count(*) from contributors c
+join pull_requests p on p.author_id = c.contributor_id left join labels l using (pull_uri)
+where c.did = ? and (p.merge_proof = 'verified' or l.pull_uri is not null)
+"""
+
+
+def _moved_nobody(rows: Rows, denouncer: str) -> bool:
+    """Whom only this person denounced stands as before: to a human by their record alone, trusted where vouched for."""
+    touched = rows.rows(_TOUCHED, [denouncer])
+    trusted = [row for row in touched if row["vouched_by_seed"]]
+    return bool(trusted) and not any(row["moved"] for row in touched) and all(row["trust"] > 0.5 for row in trusted)
+
+
+# Judgements, at the site and in each repository, of those whom this person denounces and no seed of that place does.
+_TOUCHED = """
+with said as (select voucher_id, subject_id, kind from vouches where superseded_at is null),
+by_seed as (select repository_id, subject_id, kind from said join seeds s on s.contributor_id = voucher_id),
+judged as (
+  select contributor_id, repository_id, structural_trust, lane, reasons from current_scores
+  union all select contributor_id, repository_id, structural_trust, lane, reasons from current_decisions
+)
+select j.structural_trust as trust,
+  contains(j.reasons, '"denounced_by_seed"') or (j.lane = 'needs_human'
+    and not regexp_matches(j.reasons, '"(low_probability|high_flag|content_risk_high|audit_drawn)"')) as moved,
+  exists (
+    from by_seed b where b.repository_id = j.repository_id and b.subject_id = j.contributor_id and b.kind = 'vouch'
+  ) as vouched_by_seed
+from judged j
+join said d on d.subject_id = j.contributor_id and d.kind = 'denounce'
+join contributors c on c.contributor_id = d.voucher_id and c.did = ?
+where not exists (
+  from by_seed b where b.repository_id = j.repository_id and b.subject_id = j.contributor_id and b.kind = 'denounce'
+)
+"""
+
+
+def _mass(rows: Rows, dids: Sequence[str]) -> float:
+    """First-passage trust of these people from the site's seeds, together."""
+    sql = (
+        "select coalesce(sum(first_passage), 0) from trust join contributors using (contributor_id) "
+        "where repository_id = 0 and did in (select unnest(?))"
+    )
+    return rows.value(sql, [list(dids)])
+
+
+def _vouches_inside(rows: Rows, dids: Sequence[str]) -> int:
+    sql = (
+        "with ring as (select contributor_id from contributors where did in (select unnest(?))) "
+        "select count(*) from vouches where superseded_at is null "
+        "and voucher_id in (from ring) and subject_id in (from ring)"
+    )
+    return rows.value(sql, [list(dids)])
+
+
+def _entry_limit() -> float:
+    """What one fresh vouch of a seed passes on."""
+    return Parameters().transfer

@@ -1,0 +1,155 @@
+"""Handing work to the owner of the store: the running worker through the queue, else this process itself."""
+
+import logging
+import sqlite3
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandError
+
+from ingest.backup.missing_store import require_store
+from ingest.clock import Clock, WallClock
+from ingest.errors import StoreProblem
+from ingest.git.mirror import Limits
+from ingest.http.fetcher import Fetcher
+from ingest.records.dead_letters import LetterBound
+from ingest.records.registry import build_registry
+from ingest.store.database import Store
+from ingest.store.snapshots import PublishProblem, publish
+from ingest.worker import runtime
+from ingest.worker.jobs import JOBS, JobProblem
+from trustsite import drive
+from trustsite.worker.build import folders_from_settings, sources
+
+log = logging.getLogger(__name__)
+
+REPLY_SECONDS = 60.0
+FOLLOWED_DAYS = settings.LABEL_WINDOW_DAYS + 30  # a merge's patch is wanted while its window runs, and for late news
+
+
+def open_store() -> Store:
+    """Own the store; StoreProblem where that cannot be, or where it is missing and was there before."""
+    if settings.PLACE.mode == "drive":
+        require_store(settings.DUCKDB_PATH, settings.SNAPSHOT_DIR)
+        try:
+            drive.require_store_folder(settings.DUCKDB_PATH, settings.PLACE.root)
+        except drive.DriveProblem as problem:
+            raise StoreProblem(str(problem)) from problem
+    return Store.open(
+        settings.DUCKDB_PATH,
+        registry=build_registry(settings.LEXICON_AUTHORITY),
+        key=drive.key(settings.ROOT, "tombstones").encode(),
+        memory_mb=settings.DUCKDB_MEMORY_MB,
+    )
+
+
+def hand_over_job(
+    name: str,
+    arguments: Mapping[str, Any],
+    show: Callable[[Mapping[str, Any]], None] = lambda told: None,
+    silent_seconds: float = REPLY_SECONDS,
+) -> Mapping[str, Any]:
+    """Have the owner of the store do a job of ingest/worker/jobs.py; what it answers, or CommandError in one sentence.
+
+    `show` is called with what the job tells of its progress; without a word for `silent_seconds` it is given up. Where
+    no worker runs, this process becomes the owner for as long as it takes.
+    """
+    try:
+        store = open_store()
+    except StoreProblem as problem:
+        if "held by process" not in str(problem):
+            raise CommandError(str(problem)) from problem
+        return ask_worker(name, arguments, show, silent_seconds)
+    fetcher = Fetcher(settings.STAND_IN_ORIGIN, settings.FETCH_TIMEOUT_SECONDS)
+    try:
+        done = JOBS[name](make_runtime(store, fetcher, WallClock()), arguments, show)
+        _publish(store)
+        return done
+    except (JobProblem, StoreProblem) as problem:
+        raise CommandError(str(problem)) from problem
+    finally:
+        fetcher.close()
+        store.close()
+
+
+def make_runtime(
+    store: Store,
+    fetcher: Fetcher,
+    clock: Clock,
+    behind: Callable[[], bool] = lambda: False,
+    changed: Callable[[str], None] = lambda hop: None,
+    preparing: Callable[[], bool] = lambda: False,
+) -> runtime.Runtime:
+    """What tasks and jobs work with, as the settings say."""
+    return runtime.Runtime(
+        store=store,
+        fetcher=fetcher,
+        clock=clock,
+        plc_url=settings.PLC_URL,
+        bluesky_api=settings.BLUESKY_API.rstrip("/"),
+        appview_url=None if settings.STAND_IN_ORIGIN else settings.APPVIEW_URL.rstrip("/"),
+        ask_advisories=settings.ASK_ADVISORIES,
+        diff_folder=settings.DIFF_CORPUS_DIR,
+        patch_limit=settings.PATCH_LIMIT_BYTES,
+        mirror_folder=settings.MIRROR_DIR,
+        mirror_limits=Limits(settings.MIRROR_LIMIT_BYTES, settings.MIRRORS_LIMIT_BYTES),
+        window_days=settings.LABEL_WINDOW_DAYS,
+        staging_folder=settings.STAGING_DIR,
+        event_days=settings.EVENT_DAYS,
+        event_rows=settings.EVENT_ROWS,
+        followed_days=FOLLOWED_DAYS,
+        watch_everything=settings.WATCH_EVERYTHING,
+        backfill=sources(fetcher, clock),
+        diff_days=settings.DIFF_DAYS,
+        folders=folders_from_settings(),
+        letters=LetterBound(store, settings.DEAD_LETTERS),
+        behind=behind,
+        changed=changed,
+        preparing=preparing,
+    )
+
+
+def _publish(store: Store) -> None:
+    """Publish; where that fails, what was recorded stays and the next worker publishes it."""
+    try:
+        publish(store, settings.SNAPSHOT_DIR)
+    except PublishProblem as problem:
+        log.warning("Recorded, but not published yet: %s", problem)
+
+
+def ask_worker(
+    name: str,
+    arguments: Mapping[str, Any],
+    show: Callable[[Mapping[str, Any]], None] = lambda told: None,
+    silent_seconds: float = REPLY_SECONDS,
+) -> Mapping[str, Any]:
+    """As `hand_over_job`, for a job that only the running worker can do."""
+    try:
+        return _ask(name, arguments, show, silent_seconds)
+    except sqlite3.DatabaseError as problem:  # of the queue's file
+        raise CommandError(str(problem)) from problem
+
+
+def _ask(
+    name: str, arguments: Mapping[str, Any], show: Callable[[Mapping[str, Any]], None], silent_seconds: float
+) -> Mapping[str, Any]:
+    from ingest.tasks import run_job
+    from ingest.worker.queue import huey
+
+    reply = f"reply:{uuid.uuid4().hex}"
+    run_job(name, dict(arguments), reply)
+    deadline = time.monotonic() + silent_seconds
+    while time.monotonic() < deadline:
+        answer = huey.get(reply) or {}
+        if "problem" in answer:
+            raise CommandError(answer["problem"])
+        if "done" in answer:
+            return answer["done"]
+        if "progress" in answer:
+            show(answer["progress"])
+            deadline = time.monotonic() + silent_seconds
+        time.sleep(0.1)
+    raise CommandError(f"The worker did not answer within {silent_seconds:.0f} s: see its log, then run this again.")

@@ -1,0 +1,365 @@
+"""The worker: the one process that owns the store. Huey consumer in the main thread, listener and publisher beside it.
+
+The hops are strung together in trustsite/hops.py: one that has written something wakes those that read it, and a sweep
+every minute finds what a kill left behind (Huey takes a task off the queue before it runs).
+
+What the heartbeat says of a worker: gathered from its parts, none of which has to wait for the store.
+"""
+
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from django.conf import settings
+from django.utils.module_loading import autodiscover_modules
+from huey import Huey
+from huey.consumer import Consumer
+
+from ingest.backfill.runs import begin_first
+from ingest.backfill.turn import Backfiller
+from ingest.clock import Clock, WallClock, to_microseconds
+from ingest.erasure import erase
+from ingest.errors import StoreProblem
+from ingest.files import RESERVE_BYTES, free_bytes
+from ingest.git.history import unread_mirrors
+from ingest.git.mirror import due_mirrors
+from ingest.http.fetcher import Fetcher
+from ingest.lean import leave_pandas_out
+from ingest.lookups import enrich
+from ingest.records.derive import has_underived
+from ingest.records.registry import wanted_collections
+from ingest.store.archive import adopt
+from ingest.store.database import Store, StreamClock
+from ingest.store.snapshots import Publisher, current_number
+from ingest.stream.jetstream import Listener, Subscription
+from ingest.stream.knots import EventStream
+from ingest.worker import runtime
+from ingest.worker.status import Heartbeat, Status
+from scoring.pipeline.score import has_work
+from scoring.review.pricing import parse_prices
+from trustsite.hops import Hops
+from trustsite.ops.metrics import Measures
+from trustsite.worker import shutdown
+from trustsite.worker.build import sources
+from trustsite.worker.handover import FOLLOWED_DAYS, make_runtime, open_store
+from trustsite.worker.shutdown import Part
+
+log = logging.getLogger(__name__)
+
+
+class Publishing:
+    """Why the newest state is not published; over once a newer snapshot is there."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._failed: tuple[int, str] | None = None
+
+    def note(self, problem: str) -> None:
+        """Keep a problem of the publisher, and log it."""
+        log.error("%s", problem)
+        self._failed = current_number(self._folder), problem
+
+    @property
+    def problem(self) -> str | None:
+        """The problem, until something was published after it."""
+        failed = self._failed
+        return failed[1] if failed and current_number(self._folder) <= failed[0] else None
+
+
+def status_of(
+    listener: Listener,
+    publishing: Publishing,
+    hops: Hops,
+    fetcher: Fetcher,
+    store_path: Path,
+    backfiller: Backfiller | None = None,
+    event_streams: Sequence[EventStream] = (),
+    letters_dropped: int = 0,
+) -> Status:
+    """How a worker is now. Raises OSError where the drive is gone."""
+    left_alone = fetcher.left_alone()
+    problem, about_store = listener.problem, listener.store_failed
+    free = free_bytes(store_path)
+    down = [stream.problem for stream in event_streams if stream.problem is not None]
+    return Status(
+        written_at=time.time(),
+        cursor_us=listener.cursor_us,
+        listener_problem=None if about_store else problem,
+        store_problem=problem if about_store else None,
+        publisher_problem=publishing.problem,
+        backfill_problem=backfiller.problem if backfiller else None,
+        event_problems=tuple(down[:3]),
+        event_streams_down=len(down),
+        failing_hops=tuple(sorted(hops.failures)),
+        hosts_left_alone=len(left_alone),
+        hosts_named=tuple(left_alone[:10]),
+        clock_behind_minutes=listener.clock_behind_minutes,
+        letters_dropped=letters_dropped,
+        free_bytes=free,
+        drive_full=free < RESERVE_BYTES,
+    )
+
+
+BEHIND_US = 60_000_000
+QUIET_SECONDS = 60.0  # account events of the whole network come several a second, whatever collections are wanted
+WORKERS = 10  # one for each hop, one for what is handed over, one that reads pages slowly
+FINISH_SECONDS = 600.0  # for hops that run when a recording was worked off
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """What this worker listens to; `end_us` is the newest frame of a recording, None for a stream that goes on."""
+
+    source: str
+    urls: tuple[str, ...]
+    collections: tuple[str, ...]
+    end_us: Callable[[], int] | None = None
+
+
+def stream_from_settings() -> Stream:
+    """The stream that the operator chose."""
+    collections = () if settings.WHOLE_STREAM else tuple(wanted_collections(settings.LEXICON_AUTHORITY))
+    return Stream(settings.STREAM_SOURCE, tuple(settings.JETSTREAM_URLS), collections)
+
+
+def _huey_and_tasks() -> tuple[Huey, Mapping[str, Callable[[], object]]]:
+    """The queue, and the tasks of the first hops by name."""
+    autodiscover_modules("tasks")
+    from ingest import tasks as ingest_tasks
+    from scoring import tasks as scoring_tasks
+    from triage import tasks as triage_tasks
+
+    tasks = {
+        "derive_events": ingest_tasks.derive_events,
+        "ask_network": ingest_tasks.ask_network,
+        "follow_mirrors": ingest_tasks.follow_mirrors,
+        "score_everyone": scoring_tasks.score_everyone,
+        "review_pulls": scoring_tasks.review_pulls,
+        "erase_deleted": ingest_tasks.erase_deleted,
+        "deliver_outbox": triage_tasks.deliver_outbox,
+        "tell_webhook": triage_tasks.tell_webhook,
+    }
+    return ingest_tasks.huey, tasks
+
+
+def _own_store(source: str) -> Store:
+    """The store, tied to this stream; StoreProblem where it cannot be had."""
+    store = open_store()
+    try:
+        store.bind(source)
+        adopt(store, settings.STAGING_DIR)
+    except StoreProblem:
+        store.close()
+        raise
+    return store
+
+
+class Worker:
+    """Owns the store from `start` to `stop`; `run` stays until a signal or `finish`."""
+
+    def __init__(self, stream: Stream) -> None:
+        leave_pandas_out()
+        self.stream = stream
+        self.huey, tasks = _huey_and_tasks()
+        self.store = _own_store(stream.source)
+        self._empty_queue()  # only now that the store is ours: every hop is found again by the sweep
+        self.measures = Measures(parse_prices(settings.CLAUDE_PRICES))
+        self.hops = Hops(self.huey, tasks, self.measures.ran)
+        self.clock: Clock = StreamClock(self.store) if settings.STREAM_CLOCK else WallClock()
+        self.fetcher = Fetcher(settings.STAND_IN_ORIGIN, settings.FETCH_TIMEOUT_SECONDS)
+        self.sources = sources(self.fetcher, self.clock)
+        self.backfiller = self._backfiller()
+        self.publishing = Publishing(settings.SNAPSHOT_DIR)
+        self.publisher = self._publisher()
+        self.listener = self._listener()
+        self.event_streams = self._event_streams()
+        self.heartbeat = Heartbeat(settings.STATUS_PATH, self._status)
+        self.runtime = make_runtime(
+            self.store, self.fetcher, self.clock, self.is_behind, self._changed, lambda: self.hops.preparing
+        )
+        self.consumer = self._consumer()
+        self._ends = 0.0  # moment by which all parts have to have ended, once the worker is to stop
+        self._has_ended = threading.Event()
+
+    def _empty_queue(self) -> None:
+        """Drop what waits from before; StoreProblem, and the store let go of, where the queue's file is damaged."""
+        try:
+            self.huey.flush()
+        except sqlite3.DatabaseError as problem:
+            self.store.close()
+            raise StoreProblem(str(problem)) from problem
+
+    def _publisher(self) -> Publisher:
+        def is_busy() -> bool:
+            return self.hops.judging
+
+        problem, published = self.publishing.note, self.measures.published
+        return Publisher(self.store, settings.SNAPSHOT_DIR, problem, is_busy, published)
+
+    def _backfiller(self) -> Backfiller | None:
+        """None for a recording, which has no past elsewhere."""
+        if settings.STREAM_CLOCK:
+            return None
+        begin_first(self.store, self.stream.source)
+        return Backfiller(self.store, self.sources, self.cursor_us, lambda: self._changed("backfill"))
+
+    def _listener(self) -> Listener:
+        stream = self.stream
+        quiet_seconds = QUIET_SECONDS if stream.end_us is None else None
+        subscription = Subscription(stream.source, stream.urls, stream.collections, quiet_seconds)
+        return Listener(self.store, subscription, lambda: self._changed("load"), lambda gap: self._changed("gap"))
+
+    def _event_streams(self) -> list[EventStream]:
+        def changed() -> None:
+            self._changed("load")
+
+        return [EventStream(self.store, self.fetcher, url, changed) for url in settings.KNOT_STREAMS]
+
+    def _status(self) -> Status:
+        return status_of(
+            self.listener,
+            self.publishing,
+            self.hops,
+            self.fetcher,
+            self.store.path,
+            self.backfiller,
+            self.event_streams,
+            self.runtime.letters.dropped,
+        )
+
+    def _consumer(self) -> Consumer:
+        return self.huey.create_consumer(
+            workers=WORKERS,
+            worker_type="thread",
+            graceful_signal="TERM",
+            shutdown_timeout=shutdown.PARTS_SECONDS,
+            max_delay=0.2,  # idle workers look five times a second: an event is scored within a second, not ten
+            flush_locks=True,
+        )
+
+    def run(self, beside: Future[None] | None = None) -> None:
+        """Work until SIGTERM, Ctrl-C or `finish`; then finish what is in hand, publish and let go of the store.
+
+        A job `beside` it, which reads the store, is waited for before the store is closed. What is not over within
+        nine seconds of a signal is cut off with the process; after `finish` it may take as long as it takes.
+        """
+        # The consumer does this once all of its threads run: a SIGTERM before that would kill what has begun.
+        self.consumer._set_signal_handlers()
+        runtime.start(self.runtime)
+        self.publisher.start()
+        self.heartbeat.start()
+        self._changed("sweep")
+        self.listener.start()
+        for stream in self.event_streams:
+            stream.start()
+        if self.backfiller:
+            self.backfiller.start()
+        end = threading.Thread(target=self._see_to_the_end, args=[beside], name="end", daemon=True)
+        end.start()
+        try:
+            self.consumer.run()
+        finally:
+            self._stop(beside)
+            end.join()
+
+    def finish(self) -> None:
+        """End `run` from another thread."""
+        self.consumer.stop_flag.set()
+
+    def _see_to_the_end(self, beside: Future[None] | None) -> None:
+        """From the moment of a stop: nothing waits for a peer any more, and the process ends in time.
+
+        A hop asks for up to 30 s, and the consumer waits for running hops before `run` goes on.
+        """
+        self.consumer.stop_flag.wait()
+        is_finished = beside is not None and beside.done()
+        self._ends = time.monotonic() + (FINISH_SECONDS if is_finished else shutdown.PARTS_SECONDS)
+        self.fetcher.close()
+        for part in self._parts(beside):
+            part.tell()
+        if not is_finished:
+            shutdown.cut_off(self._has_ended, shutdown.WHOLE_SECONDS)
+
+    def _parts(self, beside: Future[None] | None) -> list[Part]:
+        """All that works on the store."""
+        threads = [self.listener, *self.event_streams, *([self.backfiller] if self.backfiller else [])]
+        parts = [shutdown.of_thread(thread, thread.interrupt) for thread in threads]
+        parts += [shutdown.of_thread(thread, self.finish) for _, thread in self.consumer.worker_threads]
+        if beside is not None:
+            parts.append(Part("beside", self.finish, lambda seconds: not wait([beside], seconds).not_done))
+        return parts
+
+    def _stop(self, beside: Future[None] | None) -> None:
+        """Wait for the parts, then publish and close; where one goes on, both are left to the next start."""
+        self.finish()
+        seconds = max(self._ends - time.monotonic(), 0.0) if self._ends else shutdown.PARTS_SECONDS
+        going_on = shutdown.going_on(self._parts(beside), seconds)
+        if going_on:
+            log.error("%s did not end in time", ", ".join(going_on))
+            shutdown.cut_off(self._has_ended, 0.0)
+        self.publisher.stop()
+        self.heartbeat.stop()
+        runtime.stop()
+        self.store.close()
+        self._has_ended.set()
+
+    def _changed(self, hop: str) -> None:
+        if hop == "sweep" and self.listener.ended_because and not self.consumer.stop_flag.is_set():
+            log.error("%s; a new one starts", self.listener.ended_because)
+            self.listener = self.listener.renewed()
+            self.listener.start()
+        if hop == "sweep":
+            self._renew_event_streams()
+            self._renew_backfiller()
+        self.hops.follow(hop)  # first, so that the publisher sees that more is to come
+        self.publisher.mark()
+
+    def _renew_event_streams(self) -> None:
+        """Start anew what ended by an error in the program."""
+        for place, stream in enumerate(self.event_streams):
+            if stream.ident is not None and not stream.is_alive() and not self.consumer.stop_flag.is_set():
+                log.error("the events of %s are read by a new thread", stream.host)
+                self.event_streams[place] = stream.renewed()
+                self.event_streams[place].start()
+
+    def _renew_backfiller(self) -> None:
+        """Start anew what ended by an error in the program."""
+        old = self.backfiller
+        if old and old.ident is not None and not old.is_alive() and not self.consumer.stop_flag.is_set():
+            log.error("the backfill ended by an error in the program; it goes on in a new thread")
+            self.backfiller = old.renewed()
+            self.backfiller.start()
+
+    def cursor_us(self) -> int:
+        """time_us of the newest frame handled."""
+        with self.store.read() as rows:
+            return rows.value("select cursor_us from ingest_state where source = ?", [self.stream.source]) or 0
+
+    def is_behind(self) -> bool:
+        """Whether the stream is still catching up: before a recording's end, or over a minute behind the wall.
+
+        Frames that are stored and not derived yet count as not caught up with.
+        """
+        end = self.stream.end_us() if self.stream.end_us else to_microseconds(self.store.wall()) - BEHIND_US
+        if self.cursor_us() < end:
+            return True
+        with self.store.read() as rows:
+            return has_underived(rows)
+
+    def is_settled(self, quiet_seconds: float = 0.5) -> bool:
+        """Whether everything that came in so far was worked off: nothing in hand, no hop with work, no look-up due."""
+        if not self.hops.idle or self.is_behind() or self.listener.quiet_for() < quiet_seconds:
+            return False
+        now = self.clock.now()
+        with self.store.read() as rows:
+            if erase.due(rows):
+                return False
+            asked = not enrich.due(rows, self.store.wall, now - timedelta(days=FOLLOWED_DAYS))
+            mirrored = not due_mirrors(rows, self.store.wall) and not unread_mirrors(self.store)
+            return asked and mirrored and not has_work(rows, now) and self.hops.idle
