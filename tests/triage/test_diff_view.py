@@ -113,7 +113,7 @@ def test_each_finding_leads_to_its_line_wherever_the_change_is_shown(site: Actin
         text_of(anybody(), f"/?open={quote(OFFERED)}"),
         text_of(anybody()),
     ):
-        link = re.search(r'href="#(at-[^"]*)">a.py:2</a>', page)
+        link = re.search(r'class="chip" href="#(at-[^"]*)">[^<]*a\.py:2</a>', page)
         assert link is not None
         assert f'<tr id="{link[1]}" class="told">' in page
 

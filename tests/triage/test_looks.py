@@ -104,7 +104,7 @@ def test_a_queue_that_cannot_be_written_is_no_error_of_the_page(
 
 def test_where_no_worker_takes_anything_the_queue_stays_small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     line = MemoryHuey("looks", immediate=False)
-    monkeypatch.setattr(tasks, "huey", line)
+    monkeypatch.setattr("ingest.worker.queue.huey", line)
     monkeypatch.setattr(tasks, "look_at_person", line.task()(lambda did: None))
     monkeypatch.setattr(profiles, "ON_THE_QUEUE", 3)
     for number in range(5):

@@ -60,7 +60,7 @@ def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
     """Return the line of a row, with what its viewer did to it; `opened` is the at-uri of the row in the pane."""
     row = item.row
     done, looked_at, changed = (act.done, act.looked_at, act.changed) if act else ("", "", "")
-    is_cause = bool(changed) and item.decided == CHANGED
+    is_cause, told = bool(changed) and item.decided == CHANGED, f"{changed[:1].upper()}{changed[1:]}"
     return RowLine(
         item.anchor,
         row.uri == opened,
@@ -68,7 +68,7 @@ def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
         item.author.name,
         item.title,
         item.label,
-        f"{changed[0].upper()}{changed[1:]}" if is_cause else item.decided,
+        told if is_cause else item.decided,
         item.reason,
         brief_age(item.age),
         row.ci or "",
@@ -81,7 +81,7 @@ def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
         done,
         bool(act and act.is_decided and act.undo_left_ms),
         looked_at,
-        CHANGED_BRIEF if changed and not is_cause else "",
+        "" if is_cause else CHANGED_BRIEF if changed.startswith("changed after") else told,
         item.pill,
         _pick(item, act),
     )
