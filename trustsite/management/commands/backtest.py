@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from ingest.clock import wall_now
 from scoring.dataset.cases import LABELS
-from trustsite.worker.build import material_of
+from trustsite.worker.material import material_of
 
 if TYPE_CHECKING:
     from scoring.training.summary import ShownBacktest

@@ -26,7 +26,7 @@ from scoring.models.serving import LABEL
 from scoring.models.starter import starter_words
 from scoring.pipeline.lane_certificates import CERTIFICATES
 from scoring.training.process import note_end
-from trustsite.worker.build import material_of, starter_of
+from trustsite.worker.material import material_of, starter_of
 
 if TYPE_CHECKING:
     from scoring.certificates.certificate import Certificate, Side
