@@ -1,6 +1,8 @@
 """The count of what a model can learn from is that of the training, and it ends where the training's does."""
 
 import os
+from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,8 +13,18 @@ from ingest.store.database import Store
 from scoring.queries.training_need import TrainingNeed, training_need
 from scoring.training.process import ENDED, MARK
 from tests.ingest.past import DAY, WATCHED, past, write
+from tests.ingest.stream import SOURCE
+from tests.stores import fresh_store
 
 NOW = datetime(2026, 11, 20)
+
+
+@pytest.fixture(name="store")
+def store_fixture(tmp_path: Path) -> Iterator[Store]:
+    """An empty store that is bound to a stream."""
+    with closing(fresh_store(tmp_path / "store" / "trust.duckdb")) as store:
+        store.bind(SOURCE)
+        yield store
 
 
 def need(store: Store, folder: Path, days: int = 7) -> TrainingNeed:
