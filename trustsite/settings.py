@@ -160,7 +160,7 @@ def authority(name: str) -> None:
 env = Env()
 BASE_DIR = Path(__file__).resolve().parent.parent
 
-# --- The drive (DESIGN.md §2). Nothing that grows is written outside PLACE.root. -------------------------------------
+# --- The drive. Nothing that grows is written outside PLACE.root. -------------------------------------
 DATA_ROOT: Path | None = env.path("DATA_ROOT", None) if env.str("DATA_ROOT", "") else None  # empty is not "."
 PLACE = drive.choose_place(sys.argv, DATA_ROOT)
 ROOT = PLACE.root
@@ -227,7 +227,7 @@ STAND_IN_ORIGIN: str | None = None  # http://127.0.0.1:port that answers for eve
 WATCH_EVERYTHING = False  # every repository in the input is watched
 DEMO_MAINTAINER: str | None = None  # DID that one click signs in as
 
-# --- Judging (DESIGN.md §4). -----------------------------------------------------------------------------------------
+# --- Judging. -----------------------------------------------------------------------------------------
 TRUST: str = env.str("TRUST", "first_passage", validate=check.OneOf(("first_passage", "eigentrust")))
 TRUST_TRANSFER: float = env.float("TRUST_TRANSFER", 0.10, validate=unit)
 TRUST_BUDGET: float = env.float("TRUST_BUDGET", 1.0, validate=check.Range(min=0, max=10))
@@ -291,7 +291,7 @@ AUDIT_PER_DAY: float = env.float("AUDIT_PER_DAY", 5.0, validate=check.Range(min=
 AUDIT_FIRST: int = env.int("AUDIT_FIRST", 60, validate=check.Range(min=0))
 ESTIMATED_AUDIT_SHARE: float = env.float("ESTIMATED_AUDIT_SHARE", 1 / 3, validate=check.Range(min=0.01, max=1))
 
-# --- Content review by Claude (DESIGN.md §4). Without a key only the scanners review. ------------------
+# --- Content review by Claude. Without a key only the scanners review. ------------------
 ANTHROPIC_API_KEY: str = env.str("ANTHROPIC_API_KEY", "")
 ANTHROPIC_BASE_URL: str = env.str("ANTHROPIC_BASE_URL", "https://api.anthropic.com", validate=api)
 CLAUDE_MODEL: str = env.str(

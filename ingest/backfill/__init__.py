@@ -3,7 +3,7 @@
 A run finds the accounts that keep our records (`census`), lists each at its data server (`account`, a few at a time and
 politely by `crew`), stages the raw pages (`staging`), commits them (`commit`) and tells what could not be had
 (`summary`); `runs` keeps how far it has come, so that a kill repeats an account and loses none.
-Protocol: facts/tangled.md §4 and the com.atproto lexicons.
+Protocol: the com.atproto lexicons.
 """
 
 from ingest.backfill.owners import make_known

@@ -1,7 +1,7 @@
 """Which accounts keep our records: asked of hosts that index the whole network, collection by collection.
 
 A host is a stranger: it may name millions, repeat itself or fail. Each has a budget of its own, so that none can crowd
-out what another names. Method: com.atproto.sync.listReposByCollection, facts/tangled.md §4.1.
+out what another names. Method: com.atproto.sync.listReposByCollection.
 
 Whom a run that a maintainer set off lists next: who may push to what is watched, whom they vouch for, who offers.
 """

@@ -1,4 +1,4 @@
-"""Erasing a person everywhere below DATA_ROOT, and making sure that no byte stays (DESIGN.md §3).
+"""Erasing a person everywhere below DATA_ROOT, and making sure that no byte stays.
 
 Two steps, each repeatable after a kill. `erase` takes the person out of files and tables and leaves a tombstone: from
 then on nobody is shown anything. `finish` writes the store anew, publishes it and removes every older snapshot: from

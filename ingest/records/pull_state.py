@@ -1,4 +1,4 @@
-"""Who may say that a pull request was merged, and so in which state it is: the authority rule of DESIGN.md §1.3.
+"""Who may say that a pull request was merged, and so in which state it is: rule 3 of docs/threat-model.md.
 
 A status proves only that its author wrote it. It is worth what its author might do when it was seen: a right that ended
 leaves what was said before, and one that was given later lifts nothing. `merged` counts from people who may push to the
@@ -6,8 +6,8 @@ target repository; `closed` and `open` count from the pull request's author too.
 stands, never the one that claims the latest time.
 
 A merge is *verified* where the last word of those who may push, but for the author, says so, or where the patch has
-landed on the target branch and was new there (`landings.proven`): merging by plain push writes no status at all
-(facts/tangled.md, trap 2). Beyond the author's reach is what others settled: it cannot be reopened once merged, nor
+landed on the target branch and was new there (`landings.proven`): merging by plain push writes no status at all.
+Beyond the author's reach is what others settled: it cannot be reopened once merged, nor
 deleted out of the record. A landing stands against a later `closed` of anybody, who then only tidies up; a later `open`
 of another push-holder takes it back. A merge that only somebody without the right claims, or an author who may push, is
 *unverified*; the former is *contradicted* where the last word of those who may push is `closed`, or where the mirror,

@@ -2,7 +2,7 @@
 
 To add a record type add one entry here. Records are hostile: what cannot be understood raises Unreadable with the
 reason, and the caller keeps it as a dead letter; fields and values that an entry does not name are counted
-(ingest/records/unknown.py). Shapes: facts/tangled.md §1.1 and §1.3.
+(ingest/records/unknown.py).
 
 The building blocks of the registry (ingest/records/registry.py): what one entry is, and the families of like entries.
 """
@@ -104,7 +104,7 @@ def server(kind: str) -> Kind:
 
 
 def member(kind: str, place: str) -> Kind:
-    """A member of a knot or spindle; some records name them in the key only (facts/tangled.md §1.1)."""
+    """A member of a knot or spindle; some records name them in the key only."""
     somebody = c.first(c.did("subject"), c.key_matching(DID))
     return small(
         "server_members",

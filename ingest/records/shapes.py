@@ -1,6 +1,6 @@
 """The four kinds of record that judgement rests on: repositories, pull requests, statuses, vouches.
 
-The forms that pull requests had over the years: facts/tangled.md §1.3.
+It reads every form that pull requests had over the years.
 """
 
 import hashlib
@@ -142,7 +142,7 @@ def last_word(name: str) -> str:
 def is_back_written(event: Event, subject_uri: str) -> bool:
     """Whether a state has the key of what it is about: the forge's own migration wrote it long afterwards.
 
-    Its time then says nothing (facts/tangled.md, trap 2).
+    Its time then says nothing.
     """
     return event.rkey == subject_uri.rsplit("/", 1)[-1]
 

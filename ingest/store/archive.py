@@ -31,7 +31,7 @@ COLUMNS = (
 )
 SEGMENT_ROWS = 100_000  # at 700 bytes each 70 MB to sort
 GROUP_ROWS = 8192
-RETENTION = timedelta(days=30)  # how long the body of a deleted or replaced record is kept (DESIGN.md §3)
+RETENTION = timedelta(days=30)  # how long the body of a deleted or replaced record is kept
 COUNT = "select (select count(*) from events) + (select coalesce(sum(rows), 0)::bigint from event_segments)"
 RETENTION_EVERY = timedelta(hours=6)
 # Numbers never start again, wherever the rows went.

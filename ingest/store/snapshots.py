@@ -1,4 +1,4 @@
-"""Published copies of the store: the worker makes them, everybody else reads them (DESIGN.md §2).
+"""Published copies of the store: the worker makes them, everybody else reads them.
 
 A snapshot is a file `serve-<n>.duckdb` and `CURRENT` names the newest. A new number each time, since DuckDB caches open
 databases by path: reopening one name after a rename silently serves the old data.

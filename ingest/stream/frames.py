@@ -1,4 +1,4 @@
-"""Frames of a Jetstream v1 socket, read and checked one by one; wire format: facts/tangled.md §3.1.
+"""Frames of a Jetstream v1 socket, read and checked one by one.
 
 Whole batches are checked as columns (ingest/stream/batch.py); only one that fails comes here, so that what cannot be
 read costs itself alone.

@@ -1,6 +1,6 @@
 """Spans of the stream that no host brought: found when a connection begins, kept until a backfill has filled them.
 
-A v1 server that keeps less than what is asked for silently starts at its oldest frame (facts/tangled.md §3.1). It shows
+A v1 server that keeps less than what is asked for silently starts at its oldest frame. It shows
 only in the first frame's time, since on the live stream account events of the whole network come several a second.
 """
 

@@ -2,7 +2,7 @@
 
 Events of knots and spindles as rows: pushes to watched repositories, and which look-ups they make due.
 
-Envelope: facts/tangled.md §1.2. A host speaks for the repositories that lie on it and for no others. Everything is
+A host speaks for the repositories that lie on it and for no others. Everything is
 idempotent, so a stream may begin again anywhere.
 """
 

@@ -1,6 +1,6 @@
 """The two ways to ask a Jetstream, chosen by the path of its address, and what a v2 frame says in the words of v1.
 
-v1 `/subscribe`: facts/tangled.md §3.1. v2: lexicon network.bsky.jetstream.subscribeEvents; its cursor is the server's
+v1: `/subscribe`. v2: lexicon network.bsky.jetstream.subscribeEvents; its cursor is the server's
 own number of an event, inclusive, and means nothing to another server; from 10^15 on it is a time as in v1.
 """
 

@@ -1,7 +1,7 @@
 """The alarm on the audited outcomes of the fast lane, which may be checked at any moment. Pure.
 
 A fast-laned pull request that nobody checked is not clean because nobody complained: it does not count at all, and
-one that was audited stands for 1 / odds of them (facts/trust.md §2.3).
+one that was audited stands for 1 / odds of them.
 """
 
 from collections.abc import Iterable

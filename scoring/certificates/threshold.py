@@ -4,7 +4,7 @@ That of the other side, below which a person looks, is in `scoring.certificates.
 
 Thresholds are tried from strict to loose until the upper bound of the rate first leaves the budget (fixed-sequence
 testing with Clopper-Pearson bounds: none that was tried is below its true rate with a chance of more than delta). Plain
-counts break a budget of 5 % in more than half of all histories (facts/trust.md §2.2). Cases of one author are no
+counts break a budget of 5 % in more than half of all histories. Cases of one author are no
 independent ones: their number is divided by the design effect.
 """
 
@@ -77,7 +77,7 @@ DEFAULT = Rule()
 def plug_in_threshold(scores: Any, bad: Any, weights: Any, budget: float) -> float | None:
     """The loosest threshold at which the rate that was counted is within `budget`, None where there is none.
 
-    It breaks its budget more often than not (facts/trust.md §2.2).
+    It breaks its budget more often than not.
     """
     scores = np.asarray(scores, dtype=np.float64)
     lanes = lanes_of(Judged.of(scores, bad, np.arange(len(scores)), np.zeros(len(scores), "M8[us]"), weights))

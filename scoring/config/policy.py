@@ -58,7 +58,7 @@ FILE = Path(__file__).parents[1] / "models" / "starter_model.json"
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Settings of the judgement; defaults are the measured ones of facts/trust.md §1.2 and facts/numbers.md."""
+    """Settings of the judgement; defaults are the measured ones of docs/measurements.md."""
 
     parameters: Parameters = field(default_factory=Parameters)
     half_life_days: float = 730.0

@@ -2,7 +2,7 @@
 
 That nobody said anything of the others does not make them clean: they teach nothing and judge nothing. An answer stands
 for as many as its odds say, 1 / odds, so that what is learned of the lane is not what happened to surface there
-(measured: .029 too few bad ones of .051 by what surfaced, .003 by answers weighed so; facts/trust.md §2.3). Pure.
+(measured: .029 too few bad ones of .051 by what surfaced, .003 by answers weighed so). Pure.
 """
 
 from collections.abc import Collection, Mapping

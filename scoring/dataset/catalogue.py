@@ -1,6 +1,6 @@
 """What a model may know of a pull request at its opening: a catalogue.
 
-Who can move a feature decides what it may do (DESIGN.md §1.9): what its author moves alone, be it by waiting, may lower
+Who can move a feature decides what it may do: what its author moves alone, be it by waiting, may lower
 P(clean) and never raise it. `self` is the author, and whoever the author can be with a second account; `voucher`
 whoever vouches or denounces along the trust flow; `push-holder` who merges or refuses in the repositories that count,
 and so decides on the author's record; `network` everybody else, as in what is usual in a repository. Where strangers
@@ -31,7 +31,7 @@ class Feature:
 
 FEATURES: tuple[Feature, ...] = (
     Feature("structural_trust", "trust that reaches them from the maintainers along vouches", "0 to 1", 1, "voucher"),
-    # One's own vouches move it, up to 3.6 times (facts/numbers.md).
+    # One's own vouches move it, up to 3.6 times.
     Feature(
         "eigentrust_score", "their share of a walk along vouches that begins at the maintainers", "0 to 1", 1, "self"
     ),

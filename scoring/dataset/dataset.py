@@ -159,7 +159,7 @@ class Material:
 
     Of the record `change` has only the counts: the rest lowered the AUC of trees for merges by .004.
 
-    `alone` are columns that a person moves alone (DESIGN.md §1.9). `repositories` names them by number. `lane` is what
+    `alone` are columns that a person moves alone. `repositories` names them by number. `lane` is what
     the fast lane let through. `risk` is the content risk by key of case, where the content was read.
     """
 

@@ -3,7 +3,7 @@
 The draw is a keyed hash of what was judged: whoever lacks the key cannot tell it from chance, whoever has it can repeat
 it. Each round is drawn anew, else somebody who saw that theirs was not drawn could send anything as the next one; what
 was drawn once stays drawn, else another round would be a way out. So the odds of a round, which are kept with it, are
-those that it or one before it was drawn: an audited outcome weighs 1 / odds (facts/trust.md §2.3).
+those that it or one before it was drawn: an audited outcome weighs 1 / odds.
 """
 
 import hmac

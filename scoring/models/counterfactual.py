@@ -1,7 +1,7 @@
 """What would bring a pull request's P(clean) to the next lane, searched on the model itself. Pure.
 
 A way is something that others would have to do: more merges that stay clean, more trust, a denounce taken back. What a
-person moves alone is no way, since it cannot open a lane (DESIGN.md §1.9).
+person moves alone is no way, since it cannot open a lane.
 """
 
 from collections.abc import Callable, Mapping, Sequence

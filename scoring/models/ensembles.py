@@ -1,4 +1,4 @@
-"""Of two models the lower: what a person moves alone may lower P(clean) and never raise it (DESIGN.md §1.9). Pure.
+"""Of two models the lower: what a person moves alone may lower P(clean) and never raise it. Pure.
 
 The mean of two models' log odds: a line that is sure of little, and trees that see what it cannot. Pure.
 

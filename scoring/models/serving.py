@@ -2,7 +2,7 @@
 
 Where no model serves, the shrunk rate does (`scoring.models.registry`). Features are as of now, trust as the pass left
 it. Of a change the lower of two probabilities counts: with what it is, and of its author alone, since whoever chooses
-what to send moves the first by themselves (DESIGN.md §1.9).
+what to send moves the first by themselves.
 """
 
 import logging

@@ -2,7 +2,7 @@
 
 A more complex model takes the place of a simpler one only where all of this holds on the temporal validation slice: its
 log-loss is lower (the lower 95 % bound of a paired bootstrap over authors lies above 0), its order of people is stable
-over seeds, and nobody lifts their own probability by what they can do alone (DESIGN.md §1.9).
+over seeds, and nobody lifts their own probability by what they can do alone.
 """
 
 from collections.abc import Sequence

@@ -185,7 +185,7 @@ def text_of(record: dict[str, Any]) -> str:
 
 
 def fit(columns: dict[str, Floats], came: Labels) -> Lowered:
-    """What a person moves alone, such as what they choose to send, only lowers (DESIGN.md §1.9)."""
+    """What a person moves alone, such as what they choose to send, only lowers."""
     directions = {one.name: one.direction for one in COLUMNS}
     return Lowered(Logistic(without_alone(directions, ALONE)), Logistic(directions)).fit(columns, came)
 

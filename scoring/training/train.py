@@ -4,7 +4,7 @@ The validation slice is what was opened in the five years that a backtest judges
 history had 576 cases, on which no two models can be told apart. Models are scored on it as they would have been then,
 quarter by quarter. The map rests on the last twelve months of those scores.
 
-How far a contributor can raise their own probability by what they move alone (DESIGN.md §1.9). Pure.
+How far a contributor can raise their own probability by what they move alone. Pure.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -130,7 +130,7 @@ class Slice:
 def train(
     material: Material, label: LabelName, now: datetime, draws: int, seed: int, tell: Tell = lambda words: None
 ) -> dict[str, Trained]:
-    """Both scopes of DESIGN.md §4, "person" and "change". Never raises for a poor history: the shrunk rate then serves,
+    """Both scopes, "person" and "change". Never raises for a poor history: the shrunk rate then serves,
     and `said` says why."""
     moment = np.datetime64(now, "us")
     past = Past(material.cases, label, material.lane)

@@ -2,7 +2,7 @@
 
 What a vouch names as evidence, checked against the store: which pull requests its subject really had merged.
 
-Any at-uri can stand in a vouch and the forge checks none of them (DESIGN.md §1.3), so what is named counts only where
+Any at-uri can stand in a vouch and the forge checks none of them, so what is named counts only where
 
 - it is a pull request by the subject of that vouch: somebody else's says nothing about them;
 - its target is a watched repository: elsewhere anybody may be their own push-holder;

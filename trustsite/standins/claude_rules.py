@@ -1,7 +1,6 @@
 """What the real Anthropic API refuses, as far as a review can meet it: headers, fields, sampling, schemas, thinking.
 
-Pure functions. Sources: the migration note of API version 2026-10-21, the models' pages and the structured-output pages
-(facts/content.md §1.1-1.3).
+Pure functions. Sources: the migration note of API version 2026-10-21, the pages of models and of structured output.
 """
 
 import json
