@@ -4,7 +4,7 @@ To add a record type add one entry here. Records are hostile: what cannot be und
 reason, and the caller keeps it as a dead letter; fields and values that an entry does not name are counted
 (ingest/records/unknown.py).
 
-The building blocks of the registry (ingest/records/registry.py): what one entry is, and the families of like entries.
+Below stand its parts: one entry, and the families of like entries.
 """
 
 import re
