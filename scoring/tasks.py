@@ -13,10 +13,13 @@ from huey import crontab
 from ingest.store.snapshots import SnapshotReader
 from ingest.worker.queue import huey
 from ingest.worker.runtime import current
+from scoring.certificates.renew import write_successors
 from scoring.config.policy import policy_from_settings
 from scoring.pipeline.approvals import settle_approvals
+from scoring.pipeline.lane_certificates import CERTIFICATES
 from scoring.pipeline.score import score
 from scoring.pipeline.shadow import record_shadow
+from scoring.review.by_hand import BUSY, FAILED, MOST_WAITING, drop_old_replies, review_sent
 from scoring.review.pending import review_due
 from scoring.review.settings import reviewing_from_settings
 from scoring.training.process import TrainingChild
@@ -63,8 +66,6 @@ def review_pulls() -> None:
 @huey.task()
 def review_by_hand(artefact: dict[str, Any], reply: str, sender: str) -> None:
     """Review a diff that `sender` sent to the API; what came of it is put under `reply` and kept for an hour."""
-    from scoring.review.by_hand import BUSY, MOST_WAITING
-
     if len(_sent) >= MOST_WAITING:
         huey.put(reply, BUSY)
         return
@@ -75,8 +76,6 @@ def review_by_hand(artefact: dict[str, Any], reply: str, sender: str) -> None:
 @huey.task()
 def read_sent() -> None:
     """Review the diff that waits longest; one at a time, else a few slow readings would take every hop's thread."""
-    from scoring.review.by_hand import FAILED, review_sent
-
     if not _reading.acquire(blocking=False):
         return  # whoever holds it looks again after letting go of it
     try:
@@ -95,9 +94,6 @@ def read_sent() -> None:
 @huey.periodic_task(crontab(minute="23"))
 def extend_certificates() -> None:
     """Every hour write a successor of each certificate that new outcomes are known of; most hours there is none."""
-    from scoring.certificates.renew import write_successors
-    from scoring.pipeline.lane_certificates import CERTIFICATES
-
     folder = settings.MODEL_DIR / CERTIFICATES
     if not folder.is_dir():
         return
@@ -109,8 +105,6 @@ def extend_certificates() -> None:
 @huey.periodic_task(crontab(minute="*/5"))
 def forget_sent() -> None:
     """Every five minutes forget the answers that are older than an hour."""
-    from scoring.review.by_hand import drop_old_replies
-
     drop_old_replies(huey, time.time())
 
 

@@ -9,8 +9,14 @@ from django.db import close_old_connections, connection
 from django.utils import timezone
 from huey import crontab
 
+from ingest.http.fetcher import Receiver
 from ingest.worker.queue import huey
+from ingest.worker.runtime import current
+from triage import middleware
 from triage.models.outbox import next_due
+from triage.services import snoozing
+from triage.services.deliveries import deliver
+from triage.services.webhooks import forget, note_changes, send_due
 
 log = logging.getLogger(__name__)
 EVERY_SECONDS = 60.0  # the sweep comes that often anyway
@@ -22,9 +28,6 @@ ON_THE_QUEUE = 1_000  # where no worker runs nobody takes anything off it
 @huey.lock_task("deliver_outbox")
 def deliver_outbox() -> None:
     """Deliver what is due, and come again when the next message is."""
-    from ingest.worker.runtime import current  # the web process, which only queues this task, starts faster without
-    from triage.services.deliveries import deliver
-
     if not _has_tables():
         return  # no web process made its tables here yet, so nobody decided anything
     runtime = current()
@@ -46,10 +49,6 @@ def tell_webhook() -> None:
 
     It is a hop of its own, which no other waits for: it lasts half a minute and one try at most.
     """
-    from ingest.http.fetcher import Receiver
-    from ingest.worker.runtime import current
-    from triage.services.webhooks import forget, note_changes, send_due
-
     if not _has_tables():
         return
     try:
@@ -67,9 +66,6 @@ def tell_webhook() -> None:
 def drop_what_ended() -> None:
     """Once an hour remove the sessions that have ended and the snoozes that hide nothing any more."""
     from django.contrib.sessions.backends.db import SessionStore
-
-    from triage import middleware
-    from triage.services import snoozing
 
     if not _has_tables():
         return

@@ -15,16 +15,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 
 from ingest.atproto.syntax import IS_TID
 from ingest.clock import from_microseconds, to_microseconds
 from ingest.files import sync
-from ingest.store.database import Store
 from ingest.store.long_texts import IS_REFERENCE
 from ingest.store.transaction import Params, Rows, Transaction
+
+if TYPE_CHECKING:
+    from ingest.store.database import Store
 
 COLUMNS = (
     "event_id, event_seq, source, kind, did, collection, rkey, operation, rev, cid, seen_at, late, body, loaded_clock"
@@ -64,7 +66,7 @@ select event_seq from log join later using (did, collection, rkey) where has_bod
 """
 
 
-def archive(store: Store, folder: Path, days: float, rows: int, now: datetime) -> int:
+def archive(store: "Store", folder: Path, days: float, rows: int, now: datetime) -> int:
     """Move derived rows seen over `days` ago, and the oldest beyond `rows` rows, to files; returns how many.
 
     The files lie in `events` below `folder` (STAGING_DIR). Bodies that were replaced 30 days ago are dropped.
@@ -79,7 +81,7 @@ def archive(store: Store, folder: Path, days: float, rows: int, now: datetime) -
     return moved
 
 
-def adopt(store: Store, folder: Path) -> None:
+def adopt(store: "Store", folder: Path) -> None:
     """Find the files again where the folder was moved, and remove what a kill left there."""
     place = folder / "events"
     place.mkdir(parents=True, exist_ok=True)
@@ -93,7 +95,7 @@ def adopt(store: Store, folder: Path) -> None:
             path.unlink()
 
 
-def rewrite(store: Store, predicate: str, params: Sequence[object] = (), redact: bool = False) -> int:
+def rewrite(store: "Store", predicate: str, params: Sequence[object] = (), redact: bool = False) -> int:
     """Drop the archived rows that fit a SQL predicate, or only their bodies; returns how many rows.
 
     One transaction a file, repeatable after a kill; the old files are gone when it returns. For rows in the table the
@@ -104,7 +106,7 @@ def rewrite(store: Store, predicate: str, params: Sequence[object] = (), redact:
     return sum(_rewrite_one(store, Path(path), predicate, params, redact) for path in paths)
 
 
-def recount(store: Store) -> None:
+def recount(store: "Store") -> None:
     """Note how many rows each file has, where an erasure took some out of it."""
     with store.write() as txn:
         for path in filter(os.path.isfile, _paths(txn)):
@@ -112,7 +114,7 @@ def recount(store: Store) -> None:
             txn.execute("update event_segments set rows = ? where path = ?", [rows, path])
 
 
-def _rewrite_one(store: Store, path: Path, predicate: str, params: Sequence[object], redact: bool) -> int:
+def _rewrite_one(store: "Store", path: Path, predicate: str, params: Sequence[object], redact: bool) -> int:
     file = f"read_parquet({_quoted(str(path))})"
     with store.write() as txn:
         hits = txn.value(f"select count(*) from {file} where {predicate}", params)
@@ -127,7 +129,7 @@ def _rewrite_one(store: Store, path: Path, predicate: str, params: Sequence[obje
     return hits
 
 
-def _move(store: Store, place: Path, before: datetime, rows: int) -> int:
+def _move(store: "Store", place: Path, before: datetime, rows: int) -> int:
     """Move at most one file's worth; the newest file is filled up first, so that small ones do not add up."""
     with store.write() as txn:
         sql = f"select max(event_seq) as top, count(*) as n from (select event_seq from events where {DUE} {{limit}})"
@@ -187,7 +189,7 @@ def free_path(place: Path, name: str) -> Path:
     return path
 
 
-def sweep_texts(store: Store) -> int:
+def sweep_texts(store: "Store") -> int:
     """Remove the files of long texts that no row names any more; returns how many."""
     with store.write() as txn:  # no text is written meanwhile whose row is not committed yet
         if store.long_texts.is_empty():
@@ -197,7 +199,7 @@ def sweep_texts(store: Store) -> int:
         return store.long_texts.sweep(row["body"] for row in txn.rows(sql))
 
 
-def _drop_replaced(store: Store, until: datetime) -> int:
+def _drop_replaced(store: "Store", until: datetime) -> int:
     """Drop the bodies that were replaced or deleted up to then, four times a day; returns how many."""
     with store.read() as rows:
         looked = {row["name"]: row["position_seq"] for row in rows.rows("select name, position_seq from hops")}

@@ -14,11 +14,15 @@ import pyarrow as pa
 from ingest.clock import from_microseconds, wall_now
 from ingest.errors import StoreProblem as StoreProblem
 from ingest.errors import is_out_of_memory, plain, why_unopened
+from ingest.files import require_room
 from ingest.records.registry import REGISTRY, Registry
+from ingest.store.archive import sweep_texts
 from ingest.store.compact import Gate, clear_leftovers, compacted
 from ingest.store.contributors import People, load_people
 from ingest.store.intake import Spent, load_spent
 from ingest.store.long_texts import LongTexts
+from ingest.store.migrate import bring_up
+from ingest.store.move_texts import are_moved, move_long_texts
 from ingest.store.tombstones import Tombstones, WrongKey, load_tombstones
 from ingest.store.transaction import Rows, Transaction
 
@@ -159,8 +163,6 @@ class Store:
             self.checkpoint()
 
     def _move_texts(self) -> None:
-        from ingest.store.move_texts import are_moved, move_long_texts
-
         with self.read() as rows:
             if are_moved(rows):
                 return
@@ -171,8 +173,6 @@ class Store:
 
     def _sweep_texts(self) -> None:
         """Remove what a crash left of long texts whose rows were not committed."""
-        from ingest.store.archive import sweep_texts  # which imports this module
-
         sweep_texts(self)
 
     def _bring_up(self, version: int) -> None:
@@ -180,8 +180,6 @@ class Store:
         with self.write() as txn:
             schema = _schema()
             if version:
-                from ingest.store.migrate import bring_up  # which reads the log's rules, and those this module
-
                 bring_up(txn, schema, version)
                 txn.execute("update meta set value = ? where key = 'schema_version'", [str(SCHEMA_VERSION)])
             else:
@@ -228,8 +226,6 @@ class Store:
 
     def _open_anew(self) -> None:
         """Open the file again in this process, with all that was committed; StoreProblem while that cannot be done."""
-        from ingest.files import require_room  # which knows what a store's problem is
-
         require_room(self.path)
         try:
             with self._gate.shut(after_another=True):  # of several that meet it the first opens it

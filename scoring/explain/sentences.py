@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 from scoring.certificates.sample_size import Need, say_need
+from scoring.dataset.catalogue import FEATURES
+from scoring.dataset.track_record import RECORD
 from scoring.explain.conditions import ATTESTATION_WORDS, CONDITION_SENTENCES, WOULD_LIFT
 from scoring.explain.content import ALARMS, CONTENT_SENTENCES, UNCLEAR
 from scoring.explain.decided import (
@@ -211,9 +213,6 @@ def factor_label(name: str) -> str:
 @cache
 def _catalogued() -> Mapping[str, str]:
     """The words of every column that a model may weigh; numpy is imported only where one does."""
-    from scoring.dataset.catalogue import FEATURES
-    from scoring.dataset.track_record import RECORD
-
     return {one.name: f"{_capital(one.words)} ({one.unit})" for one in (*FEATURES, *RECORD)}
 
 

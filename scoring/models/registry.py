@@ -8,6 +8,10 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from scoring.models.base import FitProblem
+from scoring.models.boosted import Boosted
+from scoring.models.ensembles import Blended, Lowered, without_alone
+from scoring.models.linear import Logistic, ShrunkRate
 from scoring.types import Estimate, Evidence, Factor
 
 if TYPE_CHECKING:
@@ -95,10 +99,6 @@ def make_estimator(
 
     What a person moves `alone` only lowers. `rounds` fixes the number of trees.
     """
-    from scoring.models.boosted import Boosted
-    from scoring.models.ensembles import Blended, Lowered, without_alone
-    from scoring.models.linear import Logistic, ShrunkRate
-
     if name == "blend":
         return Blended(*(make_estimator(one, directions, seed, alone, rounds) for one in ("logistic", "lightgbm")))
     if name != "beta" and any(column in directions for column in alone):
@@ -115,11 +115,6 @@ def make_estimator(
 
 def estimator_from_dict(kept: Mapping[str, Any]) -> "Estimator":
     """A fitted estimator as `as_dict` gave it. Raises FitProblem for anything else."""
-    from scoring.models.base import FitProblem
-    from scoring.models.boosted import Boosted
-    from scoring.models.ensembles import Blended, Lowered
-    from scoring.models.linear import Logistic, ShrunkRate
-
     kinds: dict[object, Callable[[Mapping[str, Any]], Estimator]] = {
         "beta": ShrunkRate.from_dict,
         "logistic": Logistic.from_dict,

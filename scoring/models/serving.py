@@ -15,7 +15,15 @@ from typing import Any
 import numpy as np
 
 from ingest.store.transaction import Rows
+from scoring.dataset.dataset import build_cases, only_around, read_cases
+from scoring.dataset.features import NAMES, ask
+from scoring.dataset.past_trust import take_standing
+from scoring.dataset.track_record import record_of_people
+from scoring.models.calibration import interval_of
+from scoring.models.contributions import contributions, largest
+from scoring.models.counterfactual import what_would_do
 from scoring.models.registry import SHRUNK_RATE
+from scoring.models.storage import ModelProblem, Shelf
 from scoring.thresholds import Thresholds
 from scoring.types import Estimate, Factor, Needed, Pair, Prediction
 
@@ -39,15 +47,11 @@ class Serving:
     """The model of one folder that serves, read again when another one does; one that cannot be used is told once."""
 
     def __init__(self, folder: Path) -> None:
-        from scoring.models.storage import Shelf
-
         self._shelf = Shelf(folder)
         self._told = ""
 
     def model(self) -> Any:
         """The model (`model_files.Served`), None where the shrunk rate serves."""
-        from scoring.models.storage import ModelProblem
-
         try:
             found, problem = self._shelf.model(LABEL), ""
         except ModelProblem as refused:
@@ -111,8 +115,6 @@ def _ways(
     served: Any, columns: Mapping[str, Any], asked: Mapping[str, Sequence[int]], targets: Any
 ) -> list[tuple[Needed, ...]]:
     """What would bring each change to its target; `asked`: at which place of the columns each scope looks at it."""
-    from scoring.models.counterfactual import what_would_do
-
     parts = [(served.change, asked["change"]), (served.person, asked["person"])]
     used = parts[1:] if served.change.model.name == SHRUNK else parts
     return what_would_do(
@@ -125,11 +127,6 @@ def _read_columns(
     rows: Rows, people: Sequence[Pair], changes: Sequence[str], now: datetime, window_days: int
 ) -> tuple[dict[str, Any], dict[Pair | str, int]]:
     """Every column that a model may weigh, and at which place each person and change stands in them."""
-    from scoring.dataset.dataset import build_cases, only_around, read_cases
-    from scoring.dataset.features import NAMES, ask
-    from scoring.dataset.past_trust import take_standing
-    from scoring.dataset.track_record import record_of_people
-
     with only_around(rows, people):
         build_cases(rows, now, window_days)
         take_standing(rows)
@@ -161,8 +158,6 @@ class _Told:
 
     def at(self, place: int) -> tuple[Estimate, tuple[Factor, ...]]:
         """The estimate and the largest factors of the question at this place."""
-        from scoring.models.contributions import largest
-
         estimate = Estimate(*(float(one[place]) for one in (self.probability, self.low, self.high)), self._cases(place))
         found = largest(self.names, self.effects[place], MOST_FACTORS)
         return estimate, tuple(Factor(name, self._value(name, place), effect) for name, effect in found)
@@ -179,9 +174,6 @@ class _Told:
 
 def _told(part: Any, columns: Mapping[str, Any]) -> _Told:
     """The answer of one scope."""
-    from scoring.models.calibration import interval_of
-    from scoring.models.contributions import contributions
-
     shares = contributions(part.model, columns)
     odds = shares.scores  # the trees are walked once
     told = part.calibration.probability(odds)

@@ -18,6 +18,10 @@ import numpy as np
 
 from ingest.store.transaction import Rows
 from scoring.dataset.catalogue import FEATURES, Feature
+from scoring.dataset.dataset import build_cases
+from scoring.models.base import FitProblem
+from scoring.models.ensembles import Lowered
+from scoring.models.linear import Logistic
 
 if TYPE_CHECKING:
     from scoring.models.base import Floats
@@ -108,10 +112,6 @@ def features() -> list[list[Any]]:
 
 def parse_starter(data: bytes) -> Starter:
     """A starter file. Raises StarterProblem for one that is cut, of other features, or that a person could raise."""
-    from scoring.models.base import FitProblem
-    from scoring.models.ensembles import Lowered
-    from scoring.models.linear import Logistic
-
     try:
         record = json.loads(data)
         if record["format"] != FORMAT or record["features"] != features():
@@ -139,8 +139,6 @@ def borrow(rows: Rows, starter: Starter | None, changes: Collection[str], now: d
     """
     if starter is None or not changes:
         return Borrowed()
-    from scoring.dataset.dataset import build_cases
-
     build_cases(rows, now, window_days)
     keys, columns = read_columns(rows, changes)
     found = zip(keys, starter.values(columns).tolist(), strict=True)

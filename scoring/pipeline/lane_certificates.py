@@ -9,6 +9,7 @@ from pathlib import Path
 from ingest.store.transaction import Rows
 from scoring.certificates.certificate import Certificate, read_certificates
 from scoring.certificates.in_force import Known, LaneOutcome, RepositoryOutcomes, thresholds_from
+from scoring.certificates.lane_curve import present_offer
 from scoring.certificates.lane_offer import Offer
 from scoring.config.policy import Policy
 from scoring.config.repository import RepositorySettings, thresholds_under
@@ -107,10 +108,6 @@ class Offers:
         wanted = set(budgets)
         if not wanted:
             return {}
-        from scoring.certificates.lane_curve import (
-            present_offer,  # loads SciPy, which a site without shadow mode is spared
-        )
-
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
         basis = (rows.row(LEARNED, {"now": midnight}), replace(policy, audit_key=b""), model, midnight)
         if basis != self._basis:

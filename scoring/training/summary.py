@@ -20,6 +20,8 @@ import msgspec
 from ingest.files import write_whole
 from ingest.json_decoding import decode_json
 from scoring.certificates.certificate import Case, Certificate, Digest, Moment, Share, ToldNeed, Unit, Weight
+from scoring.certificates.lane_counts import Judged, lanes_of
+from scoring.certificates.threshold import effective_counts, upper_bound
 from scoring.dataset.cases import LabelName
 from scoring.models.storage import ModelProblem, serving_name
 
@@ -175,9 +177,6 @@ def _share(cases: tuple[Case, ...], start: float, end: float | None) -> ShownSha
     """What became of those that scored from `start` to below `end`."""
     import numpy as np
 
-    from scoring.certificates.lane_counts import Judged, lanes_of
-    from scoring.certificates.threshold import effective_counts
-
     steps = range(round(start * STEPS), STEPS + 1 if end is None else round(end * STEPS))
     found = [one for one in cases if one.score in steps]
     n, bad = _weigh(found)
@@ -192,8 +191,6 @@ def _share(cases: tuple[Case, ...], start: float, end: float | None) -> ShownSha
 def interval(bad: float, n: float, counts: float) -> tuple[float, float]:
     """A 95 % Clopper-Pearson interval of bad / n that stands for `counts` independent ones; (0, 1) where n is 0."""
     import numpy as np
-
-    from scoring.certificates.threshold import upper_bound  # and all that learns, of which pages are spared
 
     if n <= 0 or counts <= 0:
         return 0.0, 1.0

@@ -9,7 +9,6 @@ from django.test import Client
 from huey import MemoryHuey
 from pytest_django import Settings
 
-from ingest import tasks
 from tests.triage.drawn_rows import MARA
 from tests.triage.pages_world import DrawnWorld, draw
 from tests.waiting import LONG_SECONDS, ends_by_itself
@@ -104,8 +103,8 @@ def test_a_queue_that_cannot_be_written_is_no_error_of_the_page(
 
 def test_where_no_worker_takes_anything_the_queue_stays_small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     line = MemoryHuey("looks", immediate=False)
-    monkeypatch.setattr("ingest.worker.queue.huey", line)
-    monkeypatch.setattr(tasks, "look_at_person", line.task()(lambda did: None))
+    monkeypatch.setattr(profiles, "huey", line)
+    monkeypatch.setattr(profiles, "look_at_person", line.task()(lambda did: None))
     monkeypatch.setattr(profiles, "ON_THE_QUEUE", 3)
     for number in range(5):
         profiles._tell_worker(f"did:plc:{number}")

@@ -16,7 +16,6 @@ from ingest.store.database import Store
 from ingest.worker import runtime
 from ingest.worker.queue import QueueStorage, huey
 from scoring import tasks
-from scoring.review import by_hand
 from scoring.review.by_hand import KEPT_SECONDS, new_job, reply_key, review_sent
 from tests.trustsite.test_review_diff import CLEAN, LEAK, TOKEN
 from triage.access.tokens import create_token
@@ -198,7 +197,7 @@ def test_an_error_in_the_program_is_told_and_the_next_diff_is_read(
             raise ZeroDivisionError
         return review_sent(store, artefact, sender)
 
-    monkeypatch.setattr(by_hand, "review_sent", fail)
+    monkeypatch.setattr(tasks, "review_sent", fail)
     work(store, monkeypatch)
     assert client.get(broken, headers=bearer).status_code == 500
     assert client.get(fine, headers=bearer).status_code == 200
@@ -221,7 +220,7 @@ def test_one_diff_is_read_at_a_time_and_each_content_paid_once_however_many_are_
             reading -= 1
             return told
 
-        monkeypatch.setattr(by_hand, "review_sent", count)
+        monkeypatch.setattr(tasks, "review_sent", count)
         threads = [Thread(target=work, args=(store, monkeypatch)) for _ in range(4)]
         for thread in threads:
             thread.start()
@@ -239,7 +238,7 @@ def test_one_diff_is_read_at_a_time_and_each_content_paid_once_however_many_are_
 def test_too_many_that_wait_are_refused_in_words(
     client: Client, bearer: dict[str, str], store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(by_hand, "MOST_WAITING", 0)
+    monkeypatch.setattr(tasks, "MOST_WAITING", 0)
     place = send(client, bearer).json()["url"]
     work(store, monkeypatch)
     refused = client.get(place, headers=bearer)

@@ -148,7 +148,7 @@ def test_training_that_ends_in_the_middle_leaves_what_serves(
     settings.STAGING_DIR = tmp_path / "staging"
     settings.MODEL_DIR.mkdir()
     serve(settings.MODEL_DIR, LABEL, "0" * 64)
-    monkeypatch.setattr("scoring.training.train.train", ends)
+    monkeypatch.setattr("trustsite.management.commands.train.train", ends)
     with pytest.raises(MemoryError):
         told("train", str(history(tmp_path, 20)), "--replace")
     assert serving_name(settings.MODEL_DIR, LABEL) == "0" * 64

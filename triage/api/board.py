@@ -7,6 +7,7 @@ from django.conf import settings
 from ninja import Field, Router, Schema
 from ninja.params.functions import Query
 
+from scoring.certificates.threshold_queries import QuestionProblem, answer_query
 from scoring.queries import read
 from triage.access.permissions import sees_thresholds
 from triage.access.problems import ApiProblem
@@ -75,8 +76,6 @@ def get_thresholds(
     query: Annotated[str, Query(description=ABOUT_QUERY, min_length=1, max_length=200, example=EXAMPLE_QUERY)],
 ) -> ThresholdsOut:
     """The answer from the settled pull requests that the serving model scored at opening; for maintainers."""
-    from scoring.certificates.threshold_queries import QuestionProblem, answer_query
-
     if not sees_thresholds(viewing(request)):
         raise ApiProblem(403, "Exact thresholds are for maintainers; ask one of them, or the site's operator.")
     try:

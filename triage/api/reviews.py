@@ -11,6 +11,9 @@ from ninja.params.functions import Body, Path
 from ninja.security import HttpBearer
 from ninja.utils import check_csrf
 
+from ingest.worker.queue import huey
+from scoring.review.by_hand import BUSY, FAILED, KEPT_SECONDS, WAITING, new_job, reply_key
+from scoring.tasks import review_by_hand
 from triage.access.permissions import Role, roles_of
 from triage.access.problems import HOW_TO_REVIEW, ApiProblem
 from triage.access.requests import Request
@@ -67,10 +70,6 @@ router = Router(auth=MayReview(), tags=["review"])
 )
 def review_pr(request: Request, artefact: Annotated[ArtefactIn, Body()]) -> Status:
     """What the scanners, and Claude where the site asks it, say of a diff; a body of at most 1 MB."""
-    from ingest.worker.queue import huey
-    from scoring.review.by_hand import WAITING, new_job, reply_key
-    from scoring.tasks import review_by_hand
-
     job = new_job(time.time())
     huey.put(reply_key(job), WAITING)
     review_by_hand(artefact.model_dump(), reply_key(job), caller(request)[0])
@@ -90,22 +89,15 @@ def get_review(
     request: Request, job: Annotated[str, Path(description="Name of the job.", pattern="^[0-9]{9,11}-[0-9a-f]{32}$")]
 ) -> Status:
     """The review, or 202 while it is under way; 404 an hour after it was sent, or after a new start of the worker."""
-    from scoring.review.by_hand import KEPT_SECONDS
-
     is_kept = time.time() - int(job.partition("-")[0]) <= KEPT_SECONDS
     return _told(job, _answer(job) if is_kept else None)
 
 
 def _answer(job: str) -> dict | None:
-    from ingest.worker.queue import huey
-    from scoring.review.by_hand import reply_key
-
     return huey.get(reply_key(job), peek=True)
 
 
 def _told(job: str, answer: dict | None) -> Status:
-    from scoring.review.by_hand import BUSY, FAILED, WAITING
-
     if answer is None:
         raise ApiProblem(404, "This review is not stored, or the worker was restarted meanwhile; send the diff again.")
     if answer == BUSY:

@@ -13,6 +13,9 @@ from collections.abc import Callable
 
 from django.conf import settings
 
+from ingest.tasks import look_at_person
+from ingest.worker.queue import huey
+
 log = logging.getLogger(__name__)
 
 EVERY_SECONDS = 3_600.0  # of one person; the worker itself asks once in seven days
@@ -22,9 +25,6 @@ ON_THE_QUEUE = 1_000  # where no worker runs nobody takes anything off it
 
 
 def _tell_worker(did: str) -> None:
-    from ingest.tasks import look_at_person  # half a second at the first time, which no page waits for
-    from ingest.worker.queue import huey
-
     if huey.pending_count() < ON_THE_QUEUE:
         look_at_person(did)
 

@@ -17,9 +17,12 @@ from django.db import transaction
 
 from ingest.atproto.syntax import MalformedDid, parse_did, parse_handle
 from ingest.store.snapshots import Snapshot
+from ingest.tasks import run_job
+from ingest.worker.queue import huey
 from scoring.config.repository import DEFAULTS
 from scoring.handlers.runs import held_run
 from scoring.queries.read import WatchedRepository
+from scoring.review.by_hand import FOUND, new_job, reply_key
 from triage.access.requests import Request
 from triage.access.roles import keep_watched
 from triage.context import worker_status
@@ -133,10 +136,6 @@ def worker_trouble() -> str:
 
 def look_up(who: str) -> str:
     """Have the worker list the repositories of a handle or DID; the name of the job."""
-    from ingest.tasks import run_job
-    from ingest.worker.queue import huey
-    from scoring.review.by_hand import FOUND, new_job, reply_key
-
     job = new_job(time.time())
     key = reply_key(job, FOUND)
     huey.put(key, {"progress": {"step": "Asking the worker."}})
@@ -148,9 +147,6 @@ def answer_of(search: Search) -> Answer:
     """What is known of the search now."""
     if not search.job:
         return Answer()
-    from ingest.worker.queue import huey
-    from scoring.review.by_hand import FOUND, reply_key
-
     told = huey.get(reply_key(search.job, FOUND), peek=True)
     if not isinstance(told, dict):
         return Answer(problem=LOST)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from django.conf import settings
 
+from ingest import tasks as asking
 from ingest.backfill import runs
 from ingest.backfill.turn import BackfillProblem
 from ingest.clock import WallClock, to_microseconds
@@ -21,6 +22,7 @@ from ingest.store.database import Store
 from ingest.stream.jetstream import Listener, Subscription
 from ingest.stream.load import start_at
 from ingest.worker import runtime
+from scoring import tasks as judging
 from scoring.review.cost_gate import Call
 from scoring.review.payload import Case
 from scoring.review.pending import Reviewing, review_due
@@ -169,9 +171,6 @@ class _Live:
 
     def _work_off(self) -> None:
         """The worker's hops in turn until none has anything left to do, or it was tried often enough."""
-        from ingest import tasks as asking
-        from scoring import tasks as judging
-
         self.gathering.tell("Looking up identities and pull requests, then judging.")
         hops = (asking.derive_events, asking.ask_network, asking.follow_mirrors, judging.score_everyone)
         for _ in range(ROUNDS):
@@ -183,8 +182,6 @@ class _Live:
 
     def _review(self, dids: Sequence[str]) -> str | None:
         """Have every change read, one of them by Claude where a key is set; which one, None where there is none."""
-        from scoring import tasks as judging
-
         with self.store.read() as rows:
             chosen = reviewed_pull(rows, dids)
         if chosen is not None and settings.ANTHROPIC_API_KEY:

@@ -30,6 +30,9 @@ from ingest.store.look_inside import InspectProblem, look_inside, try_checkpoint
 from ingest.store.snapshots import current_number, snapshot_files
 from ingest.stream.early import AHEAD
 from ingest.worker.status import is_let_go
+from scoring.certificates.certificate import read_certificates
+from scoring.dataset.cases import LabelName
+from scoring.models.storage import load_model, serving_name
 from scoring.thresholds import Condition
 from trustsite import drive
 from trustsite.doctor.findings import Patient
@@ -275,9 +278,6 @@ def check_settings(patient: Patient) -> tuple[bool, str]:
 
 def check_models(patient: Patient) -> tuple[bool, str]:
     """Whether the model that each label points at can serve."""
-    from scoring.dataset.cases import LabelName
-    from scoring.models.storage import load_model, serving_name
-
     folder = patient.places.models
     names = [name for label in get_args(LabelName) if (name := serving_name(folder, label))]
     for name in names:
@@ -287,8 +287,6 @@ def check_models(patient: Patient) -> tuple[bool, str]:
 
 def check_certificates(patient: Patient) -> tuple[bool, str]:
     """Whether all certificates can be read, and one is valid where there are any."""
-    from scoring.certificates.certificate import read_certificates
-
     found, problems = read_certificates(patient.places.models / "certificates")
     if problems:
         return False, f"{problems[0]}: put it back from a backup, or delete it"

@@ -19,8 +19,10 @@ from ingest.records.dead_letters import LetterBound
 from ingest.records.registry import build_registry
 from ingest.store.database import Store
 from ingest.store.snapshots import PublishProblem, publish
+from ingest.tasks import run_job
 from ingest.worker import runtime
 from ingest.worker.jobs import JOBS, JobProblem
+from ingest.worker.queue import huey
 from trustsite import drive
 from trustsite.worker.build import folders_from_settings, sources
 
@@ -136,9 +138,6 @@ def ask_worker(
 def _ask(
     name: str, arguments: Mapping[str, Any], show: Callable[[Mapping[str, Any]], None], silent_seconds: float
 ) -> Mapping[str, Any]:
-    from ingest.tasks import run_job
-    from ingest.worker.queue import huey
-
     reply = f"reply:{uuid.uuid4().hex}"
     run_job(name, dict(arguments), reply)
     deadline = time.monotonic() + silent_seconds

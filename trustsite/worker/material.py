@@ -11,6 +11,8 @@ from ingest.history_import.files import PastProblem
 from ingest.store.snapshots import SnapshotReader
 from scoring.config.policy import policy_from_settings
 from scoring.dataset.dataset import Material, material_of_file, read_material
+from scoring.models.base import FitProblem
+from scoring.training.starter import starter_of_file
 
 
 def material_of(file: Path | None) -> Material:
@@ -32,9 +34,6 @@ def material_of(file: Path | None) -> Material:
 def starter_of(file: Path, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """The starter file of a file of past pull requests, and its curve; CommandError, in one sentence, where there is
     none."""
-    from scoring.models.base import FitProblem
-    from scoring.training.starter import starter_of_file
-
     if not file.is_file():
         raise CommandError(f"{file} does not exist: name a file.", returncode=2)
     try:

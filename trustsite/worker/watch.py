@@ -10,6 +10,7 @@ from scoring.review.anthropic_client import Listener, leave, listen
 from scoring.review.settings import ledger_from_settings
 from trustsite.ops.metrics import Asked, WorkerCollector, lag_of
 from trustsite.ops.server import serve
+from trustsite.ops.traces import Traces
 from trustsite.worker.handover import FOLLOWED_DAYS
 from trustsite.worker.worker import Worker
 
@@ -20,8 +21,6 @@ def watched(worker: Worker) -> Generator[None]:
     with ExitStack() as ends:
         _hear(worker.measures.called, ends)
         if settings.OTLP_ENDPOINT:
-            from trustsite.ops.traces import Traces
-
             traces = Traces(settings.OTLP_ENDPOINT, settings.OTLP_HEADERS, worker.measures.dollars)
             ends.callback(traces.stop)
             _hear(traces.called, ends)

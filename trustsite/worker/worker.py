@@ -21,6 +21,7 @@ from django.utils.module_loading import autodiscover_modules
 from huey import Huey
 from huey.consumer import Consumer
 
+from ingest import tasks as ingest_tasks
 from ingest.backfill.runs import begin_first
 from ingest.backfill.turn import Backfiller
 from ingest.clock import Clock, WallClock, to_microseconds
@@ -41,8 +42,10 @@ from ingest.stream.jetstream import Listener, Subscription
 from ingest.stream.knots import EventStream
 from ingest.worker import runtime
 from ingest.worker.status import Heartbeat, Status
+from scoring import tasks as scoring_tasks
 from scoring.pipeline.score import has_work
 from scoring.review.pricing import parse_prices
+from triage import tasks as triage_tasks
 from trustsite.hops import Hops
 from trustsite.ops.metrics import Measures
 from trustsite.worker import shutdown
@@ -131,10 +134,6 @@ def stream_from_settings() -> Stream:
 def _huey_and_tasks() -> tuple[Huey, Mapping[str, Callable[[], object]]]:
     """The queue, and the tasks of the first hops by name."""
     autodiscover_modules("tasks")
-    from ingest import tasks as ingest_tasks
-    from scoring import tasks as scoring_tasks
-    from triage import tasks as triage_tasks
-
     tasks = {
         "derive_events": ingest_tasks.derive_events,
         "ask_network": ingest_tasks.ask_network,

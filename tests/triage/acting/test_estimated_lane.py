@@ -12,9 +12,9 @@ from django.test import Client
 from pytest_django import Settings
 
 from ingest.store.database import StreamClock
-from scoring.certificates import lane_curve
 from scoring.certificates.in_force import thresholds_from
 from scoring.config.repository import read_settings
+from scoring.pipeline import lane_certificates
 from scoring.pipeline.lane_certificates import known
 from scoring.queries import read
 from scoring.thresholds import Thresholds
@@ -87,7 +87,7 @@ def test_before_anybody_opens_it_the_lane_is_shut_in_both_repositories(site: Act
 def test_in_shadow_mode_decisions_say_what_the_lane_would_do_and_nothing_is_drawn(
     site: ActingSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lane_curve, "present_offer", lambda *asked: OFFER)
+    monkeypatch.setattr(lane_certificates, "present_offer", lambda *asked: OFFER)
     site.result.policy = replace(site.result.policy, lane_traffic=51)  # the offer is counted anew
     site.result.judge()
     found = decided(site)
@@ -286,7 +286,7 @@ def test_a_lane_that_a_person_shuts_is_shut_on_every_surface_before_the_worker_k
 def test_a_lane_that_a_person_opens_lets_nothing_through_before_the_worker_drew_its_audit(
     site: ActingSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lane_curve, "present_offer", lambda *asked: OFFER)
+    monkeypatch.setattr(lane_certificates, "present_offer", lambda *asked: OFFER)
     site.result.policy = replace(site.result.policy, lane_traffic=51)
     site.result.judge()
     site.publish()

@@ -10,6 +10,9 @@ from tqdm import tqdm
 
 from ingest.clock import wall_now
 from scoring.dataset.cases import LABELS
+from scoring.training.backtest import BacktestProblem, Plan, run, steps
+from scoring.training.report import page, table
+from scoring.training.summary import keep_backtest, shown_backtest
 from trustsite.worker.material import material_of
 
 if TYPE_CHECKING:
@@ -51,10 +54,6 @@ class Command(BaseCommand):
         **options: Any,
     ) -> None:
         """Judge, print, draw; CommandError in one sentence where there is nothing to judge."""
-        from scoring.training.backtest import BacktestProblem, Plan, run, steps
-        from scoring.training.report import page, table
-        from scoring.training.summary import shown_backtest
-
         if seed < 0 or draws < 1 or (quarters is not None and quarters < 1):
             raise CommandError("--seed must be 0 or more, --draws and --quarters 1 or more.", returncode=2)
         material = material_of(file)
@@ -76,8 +75,6 @@ class Command(BaseCommand):
 
 def _write(text: str, shown: "ShownBacktest") -> Path:
     """The report as a page of its own, and its figures for the site's page."""
-    from scoring.training.summary import keep_backtest
-
     target = settings.LOG_DIR / REPORT
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

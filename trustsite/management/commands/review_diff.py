@@ -9,6 +9,13 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from scoring.explain.content import missing_words
+from scoring.formatting import risk_percent
+from scoring.review.by_hand import Artefact, review_artefact, told
+from scoring.review.cache import MemoryLedger
+from scoring.review.settings import reviewer_from_settings
+from scoring.scanners.submission import Knowledge
+
 LARGEST = 64 * 1024 * 1024  # bytes that are read of one file: what lies beyond is told as not read
 MARKS = {"high": "HIGH", "med": "MED ", "low": "LOW "}
 
@@ -37,8 +44,6 @@ class Command(BaseCommand):
 
     def handle(self, *args: object, files: list[str], json: bool, claude: bool, **options: Any) -> None:
         """Review each file; CommandError (2) for one that cannot be read, before anything is printed for it."""
-        from scoring.review.by_hand import Artefact, review_artefact, told
-
         reviewer = _reviewer() if claude else None
         knowledge = _knowledge(options)
         for name in files:
@@ -51,8 +56,6 @@ class Command(BaseCommand):
 
 
 def _knowledge(options: dict[str, Any]) -> Any:
-    from scoring.scanners.submission import Knowledge
-
     rules = options["secret_rules"]
     return Knowledge(
         licence=options["licence"],
@@ -63,9 +66,6 @@ def _knowledge(options: dict[str, Any]) -> Any:
 
 
 def _reviewer() -> Any:
-    from scoring.review.cache import MemoryLedger
-    from scoring.review.settings import reviewer_from_settings
-
     if not settings.ANTHROPIC_API_KEY:
         raise CommandError("--claude needs ANTHROPIC_API_KEY.", returncode=2)
     return reviewer_from_settings(MemoryLedger(settings.REVIEW_DOLLARS_A_DAY), time.sleep)
@@ -87,8 +87,6 @@ def _line(shown: dict[str, Any]) -> str:
 
 def _text(name: str, shown: dict[str, Any], missing: str | None) -> str:
     """A review for a person at a terminal; nothing of the change can move the cursor there."""
-    from scoring.formatting import risk_percent
-
     lines = [
         f"{_plain(name)}: content risk {risk_percent(shown['content_risk'])}, {_wish(shown, missing)}",
         _plain(shown["summary"]),
@@ -106,8 +104,6 @@ def _wish(shown: dict[str, Any], missing: str | None) -> str:
 
 
 def _why(reason: str) -> str:
-    from scoring.explain.content import missing_words
-
     return missing_words(reason) or reason
 
 

@@ -4,6 +4,9 @@ import msgspec
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from scoring.certificates.threshold_queries import QuestionProblem, answer_query
+from scoring.formatting import percent_in_full
+
 
 class Command(BaseCommand):
     """Reads the model that serves and its table; changes nothing."""
@@ -23,9 +26,6 @@ class Command(BaseCommand):
 
     def handle(self, *args: object, query: list[str], json: bool, **options: object) -> None:
         """Print the answer; CommandError (2) with a sentence where there is none to be had."""
-        from scoring.certificates.threshold_queries import QuestionProblem, answer_query
-        from scoring.formatting import percent_in_full
-
         try:
             told = answer_query(settings.MODEL_DIR, " ".join(query), settings.FALSE_APPROVAL_DELTA)
         except QuestionProblem as problem:

@@ -18,14 +18,33 @@ from tqdm import tqdm
 from ingest.clock import wall_now
 from ingest.files import write_whole
 from ingest.store.snapshots import SnapshotReader
+from scoring.certificates.certificate import CertificateProblem, keep_certificate, read_certificates
+from scoring.certificates.issue import Terms
 from scoring.certificates.lane_curve import FILE as CURVE_FILE
 from scoring.certificates.sample_size import Need, say_low_need, say_need
+from scoring.certificates.threshold_queries import keep_table
+from scoring.dataset.audit_weights import Waved
 from scoring.dataset.cases import LABELS, LabelName
+from scoring.dataset.dataset import read_lane
 from scoring.formatting import percent_in_full
 from scoring.models.serving import LABEL
 from scoring.models.starter import starter_words
+from scoring.models.storage import (
+    ModelProblem,
+    card_of,
+    load_model,
+    objection,
+    record_of,
+    save_model,
+    serve,
+    serving_name,
+)
 from scoring.pipeline.lane_certificates import CERTIFICATES
+from scoring.training.certify import attempt, lane_table
 from scoring.training.process import note_end
+from scoring.training.starter import text_of
+from scoring.training.summary import keep_figures, shown_model
+from scoring.training.train import train
 from trustsite.worker.material import material_of, starter_of
 
 if TYPE_CHECKING:
@@ -84,10 +103,6 @@ class Command(BaseCommand):
         """Train, keep, point; CommandError where there is no history to read or the folder cannot be written."""
         from threadpoolctl import threadpool_limits
 
-        from scoring.models.storage import card_of, objection, record_of, save_model, serve
-        from scoring.training.summary import keep_figures, shown_model
-        from scoring.training.train import train
-
         if seed < 0 or draws < 1:
             raise CommandError("--seed must be 0 or more and --draws 1 or more.", returncode=2)
         limit(options["seconds"], options["megabytes"])
@@ -115,8 +130,6 @@ class Command(BaseCommand):
 
     def _write_starter(self, file: Path | None, path: Path, label: LabelName, seed: int, as_json: bool) -> None:
         """The starter model of a file of other projects, and how good its order is on projects that it has not seen."""
-        from scoring.training.starter import text_of
-
         if file is None or label != LABEL:
             raise CommandError(f"--starter needs a FILE, and learns {LABEL}.", returncode=2)
         record, curve = starter_of(file, seed)
@@ -138,11 +151,6 @@ class Command(BaseCommand):
         self, material: "Material", trained: "Mapping[str, Trained]", label: LabelName, name: str, now: datetime
     ) -> "Attempts":
         """Keep the table of thresholds, and attempt to certify both for the model that serves now."""
-        from scoring.certificates.threshold_queries import keep_table
-        from scoring.dataset.audit_weights import Waved
-        from scoring.dataset.dataset import read_lane
-        from scoring.training.certify import lane_table
-
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
             lane = read_lane(snapshot, now) if snapshot else Waved()
         high, low = (_terms(side, label, name) for side in ("high", "low"))
@@ -178,8 +186,6 @@ class Command(BaseCommand):
 
 def _terms(side: "Side", label: LabelName, model: str) -> "Terms":
     """What is to be certified of a model, by the settings."""
-    from scoring.certificates.issue import Terms
-
     budget = settings.FALSE_APPROVAL_BUDGET if side == "high" else settings.FALSE_ALARM_BUDGET
     return Terms(budget, settings.FALSE_APPROVAL_DELTA, label, model, settings.CERTIFICATE_DAYS, side)
 
@@ -188,9 +194,6 @@ def _attempt(
     cases: "Cases", trained: "Mapping[str, Trained]", terms: "Terms", lane: "Waved", now: datetime
 ) -> "tuple[str, Certificate | None]":
     """One attempt at one side, kept whatever came of it, in a sentence; None where none may be made."""
-    from scoring.certificates.certificate import CertificateProblem, keep_certificate, read_certificates
-    from scoring.training.certify import attempt
-
     folder = settings.MODEL_DIR / CERTIFICATES
     try:
         made = attempt(cases, trained, terms, lane, read_certificates(folder)[0], now)
@@ -241,8 +244,6 @@ def _found_low(made: "Certificate") -> str:
 
 def _serving(label: LabelName) -> Any:
     """The record of what serves, None where nothing does or what does cannot be used."""
-    from scoring.models.storage import ModelProblem, load_model, serving_name
-
     try:
         name = serving_name(settings.MODEL_DIR, label)
         return load_model(settings.MODEL_DIR, name).record if name else None
