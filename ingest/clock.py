@@ -1,4 +1,4 @@
-"""What time it is: the wall clock live, the newest frame's time in demo and replay. Always naive UTC."""
+"""The time: the wall clock live, the newest frame's time in demo and replay. Always naive UTC."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
@@ -61,7 +61,7 @@ def doubled(attempts: int) -> timedelta:
 
 
 def waiting_time(attempts: int, problem: FetchProblem) -> timedelta:
-    """How long to leave a subject alone after so many failures in a row: 1 minute doubled, 6 hours at most."""
+    """Return how long to leave a subject alone after so many failures in a row: 1 minute doubled, 6 hours at most."""
     if not problem.retry:
         return LONGEST_WAIT
     return max(doubled(attempts), timedelta(seconds=problem.after or 0))

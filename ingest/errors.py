@@ -1,4 +1,4 @@
-"""What the system says of a failure, in words for whoever reads a page or a log: no error number, no class name.
+"""Words for failures, for people who read a page or a log: no error number, no class name.
 
 Why DuckDB could not open a store, in one sentence that says what to do.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 class FetchProblem(Exception):
-    """Why nothing was fetched, in one bounded sentence; `retry` says whether asking again may help.
+    """Nothing was fetched, for a reason in one bounded sentence; `retry` says whether asking again may help.
 
     `status` is the HTTP status where there was one, `after` the seconds to wait (at most 6 hours) where the peer said
     so, `too_large` whether the answer went over the limit, `closed` whether this side stopped the request, `busy` that
@@ -35,7 +35,7 @@ class FetchProblem(Exception):
 
     @property
     def absent(self) -> bool:
-        """Whether the peer said that there is no such thing."""
+        """Return whether the peer said that there is no such thing."""
         return self.status in (404, 410)
 
 

@@ -19,7 +19,7 @@ PROBE = ".writable"
 
 
 def free_bytes(path: Path) -> int:
-    """What is free on the drive that holds `path`."""
+    """Return what is free on the drive that holds `path`."""
     return shutil.disk_usage(path.parent).free
 
 

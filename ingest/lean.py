@@ -1,4 +1,4 @@
-"""What a long process leaves out of memory: a library that another one loads unasked."""
+"""Keeps a library that another one loads unasked out of a long process's memory."""
 
 import sys
 from importlib.abc import MetaPathFinder

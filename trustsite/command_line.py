@@ -1,4 +1,4 @@
-"""What has state refuses a bad drive in one sentence, before any file is opened; then the command runs.
+"""Refuses a bad drive in one sentence before any file is opened; then the command runs.
 
 A setting that cannot be used, told in one sentence: which one, what is wrong, where it is explained.
 

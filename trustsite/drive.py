@@ -1,4 +1,4 @@
-"""Where state may live: the drive behind DATA_ROOT, its mark, its keys, and the folders of demo and replay.
+"""The drive behind DATA_ROOT: its mark, its keys, and the folders of demo and replay.
 
 Everything here runs before a file is opened and before Django is imported, so only the standard library is used.
 """
@@ -64,7 +64,7 @@ class DriveProblem(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where this process keeps its state: the drive's own store, or a folder of its own for a demo or a replay."""
+    """The place of this process's state: the drive's own store, or a folder of its own for a demo or a replay."""
 
     mode: Mode
     root: Path
@@ -87,7 +87,7 @@ def replay_place(data_root: Path, folder: str | Path) -> Place:
 
 
 def choose_place(argv: Sequence[str], data_root: Path | None) -> Place:
-    """Where the command line `argv` (program, command, arguments) keeps its state below `data_root`.
+    """Return where the command line `argv` (program, command, arguments) keeps its state below `data_root`.
 
     Never fails: without DATA_ROOT the root is a path that cannot be opened, which `require` refuses in words.
     """
@@ -100,7 +100,10 @@ def choose_place(argv: Sequence[str], data_root: Path | None) -> Place:
 
 
 def _named(command: str, arguments: Sequence[str]) -> argparse.Namespace:
-    """What `demo` and `replay DIR` name, and `--demo` or `--replay DIR` of a command that reads; else nothing."""
+    """Return what `demo` and `replay DIR` name, and `--demo` or `--replay DIR` of a command that reads.
+
+    Else nothing.
+    """
     parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
     parser.set_defaults(demo=command == "demo", replay="")
     if command == "replay":
@@ -118,7 +121,7 @@ def _named(command: str, arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def needs_state(argv: Sequence[str]) -> bool:
-    """Whether the command line reads or writes state, and so needs a drive that `require` accepts."""
+    """Return whether the command line reads or writes state, and so needs a drive that `require` accepts."""
     command, arguments = (argv[1], argv[2:]) if len(argv) > 1 else ("help", [])
     if command in STATELESS or HELP & set(arguments):
         return False

@@ -91,18 +91,18 @@ class Hops:
 
     @property
     def idle(self) -> bool:
-        """Whether no hop runs or waits."""
+        """Return whether no hop runs or waits."""
         with self._lock:
             return not self._waiting and not self._running
 
     @property
     def judging(self) -> bool:
-        """Whether a hop that changes what is shown runs or waits."""
+        """Return whether a hop that changes what is shown runs or waits."""
         return self._any_of(JUDGING)
 
     @property
     def preparing(self) -> bool:
-        """Whether a hop runs or waits that gives the judging one more to judge."""
+        """Return whether a hop runs or waits that gives the judging one more to judge."""
         return self._any_of(PREPARING)
 
     def _any_of(self, names: frozenset[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Where this drive keeps its state, for backup, restore and doctor."""
+"""The places of this drive's state, for backup, restore and doctor."""
 
 from pathlib import Path
 

@@ -97,7 +97,7 @@ def _digest(pins: Path) -> str:
 
 
 def _size(root: Path) -> str:
-    """What the folder takes on the disk; files that the cache and the environment share count once."""
+    """Return what the folder takes on the disk; files that the cache and the environment share count once."""
     blocks = {status.st_ino: status.st_blocks for status in (path.lstat() for path in root.rglob("*"))}
     return f"{sum(blocks.values()) * 512 / 1_000_000:,.0f} MB"
 

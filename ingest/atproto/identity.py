@@ -1,4 +1,4 @@
-"""Who a DID is: its handle, its data server and its age, asked from the PLC directory or the DID's own host."""
+"""Identities: asks the PLC directory or a DID's own host for its handle, its data server and its age."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _NO_HANDLES = ("local", "localhost", "arpa", "invalid", "internal", "example", "
 
 @dataclass(frozen=True)
 class Identity:
-    """What a DID's document claims, read at one moment. `handle` is unproven until its own domain names the DID."""
+    """The claims of a DID's document, read at one moment. `handle` is unproven until its own domain names the DID."""
 
     did: str
     handle: str | None
@@ -87,12 +87,12 @@ class _Document(msgspec.Struct):
 
 
 def is_handle(text: str) -> bool:
-    """Whether a text is a handle in lower case: a host name whose top-level domain may carry handles."""
+    """Return whether a text is a handle in lower case: a host name whose top-level domain may carry handles."""
     return is_host(text) and text.rpartition(".")[2] not in _NO_HANDLES
 
 
 def resolve(fetcher: Fetcher, plc_url: str, did: str) -> Identity:
-    """What the DID's own record says. Raises FetchProblem, with status 410 for a tombstoned DID."""
+    """Return what the DID's own record says. Raises FetchProblem, with status 410 for a tombstoned DID."""
     found = read_identity(fetcher, plc_url, did)
     if found.tombstoned:
         raise FetchProblem(f"{did} was tombstoned", status=410)
@@ -138,7 +138,10 @@ def read_service(fetcher: Fetcher, plc_url: str, did: str) -> str:
 
 
 def handle_is_verified(fetcher: Fetcher, handle: str, did: str) -> bool:
-    """Whether the handle's own domain names the DID. Raises FetchProblem only where asking again may change that."""
+    """Return whether the handle's own domain names the DID.
+
+    Raises FetchProblem only where asking again may change that.
+    """
     try:
         return resolve_handle(fetcher, handle) == did
     except FetchProblem as problem:
@@ -172,7 +175,7 @@ def resolve_handle(fetcher: Fetcher, handle: str) -> str:
 
 
 def _by_texts(fetcher: Fetcher, handle: str) -> set[str]:
-    """What the TXT records of a handle name: one DID, or the handle is not to be believed. Raises FetchProblem."""
+    """Return the one DID that the TXT records of a handle name; several are not believed. Raises FetchProblem."""
     records = fetcher.texts(f"_atproto.{handle}")
     return {record.removeprefix("did=").strip() for record in records if record.startswith("did=")}
 
@@ -204,7 +207,7 @@ def _from_audit_log(did: str, entries: list[_Entry]) -> Identity:
 
 
 def _changes(entries: Sequence[_Entry]) -> tuple[Change, ...]:
-    """What each standing operation changed against the one before; one without a readable time is left out."""
+    """Return what each standing operation changed against the one before; one without a readable time is left out."""
     found: dict[str, list[Change]] = {}
     before: _Operation | None = None
     is_fork = False  # whether the directory took operations back since `before`
@@ -242,7 +245,7 @@ def _pds(operation: _Operation) -> str | None:
 
 
 def _keys(operation: _Operation) -> tuple[list[str], str | None]:
-    """Who may change the account, and the key that signs its records."""
+    """Return who may change the account, and the key that signs its records."""
     if operation.type == "create":
         return [key for key in (operation.recoveryKey, operation.signingKey) if key], operation.signingKey
     return operation.rotationKeys, operation.verificationMethods.get("atproto")

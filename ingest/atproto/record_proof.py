@@ -1,4 +1,4 @@
-"""Whether an account's own signed repository holds a record: the proof that its data server sends, checked. Pure.
+"""Proofs of records: checks the proof that a data server sends from an account's signed repository. Pure.
 
 The proof is a CAR file: the commit that the account's key signed, the nodes of the tree on the way to the record's key,
 and the record. Every block is named by its SHA-256. Sources: atproto.com/specs/repository, ipld.io/specs/transport/car.
@@ -41,7 +41,7 @@ class PublicKey:
     order: int
 
     def signed(self, message: bytes, signature: bytes) -> bool:
-        """Whether this key's owner signed the message: 64 bytes, r then s, of which only the lower s is allowed."""
+        """Return whether this key's owner signed the message: 64 bytes, r then s, only the lower s allowed."""
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
         from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
@@ -90,7 +90,7 @@ class ProofProblem(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Proven:
-    """What the account's repository holds under a key at the revision `rev`; `record` None: provably nothing."""
+    """The record that an account's repository holds under a key at the revision `rev`; `record` None: provably none."""
 
     record: Mapping[str, Any] | None
     cid: str | None

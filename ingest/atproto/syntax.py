@@ -20,7 +20,7 @@ _WEB = re.compile(r"did:web:(?P<host>[a-z0-9.-]{1,253})(?:%3[Aa](?P<port>[1-9][0
 
 
 def is_did(text: str) -> bool:
-    """Whether a text is a DID of the two methods that AT Protocol knows, did:plc and did:web."""
+    """Return whether a text is a DID of the two methods that AT Protocol knows, did:plc and did:web."""
     if _PLC.fullmatch(text):
         return True
     parts = _WEB.fullmatch(text)

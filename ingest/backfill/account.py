@@ -94,7 +94,7 @@ def usable(did: str, collection: str, page: _Records) -> Iterator[tuple[str, Ent
 
 @dataclass(slots=True)
 class Account:
-    """How far the listing of one account has come; `pending` are the collections still to be listed, the last first.
+    """The state of one account's listing; `pending` are the collections still to be listed, the last first.
 
     `complete` are those of which every record was listed: what the log holds beyond them was deleted. `state` is
     'waiting', then 'done', 'absent' or 'failed' with the reason; one that is done in part says what is missing.
@@ -195,7 +195,10 @@ class Account:
         return rev
 
     def _why_not(self, sources: Sources) -> str:
-        """Why the data server does not have the account, in words. Raises FetchProblem where asking again may help."""
+        """Return why the data server does not have the account, in words.
+
+        Raises FetchProblem where asking again may help.
+        """
         try:
             told = sources.fetcher.get_json(self._url("sync.getRepoStatus", "did"), _Status, 10_000)
         except FetchProblem as problem:

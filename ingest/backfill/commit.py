@@ -38,7 +38,7 @@ Key = tuple[str, str]  # collection, record key
 
 @dataclass(slots=True)
 class _Logged:
-    """What the log has of one account."""
+    """The events that the log has of one account."""
 
     first_seen_at: datetime
     records: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Book:
 
     @property
     def is_due(self) -> bool:
-        """Whether enough came together, or the oldest has waited for a second."""
+        """Return whether enough came together, or the oldest has waited for a second."""
         if not self._rows:
             return False
         rows = sum(account.records for account in self._accounts)
@@ -110,7 +110,7 @@ def _chunks(store: Store, accounts: Sequence[Account], witnessed_until: datetime
 
 
 def listed_rows(account: Account, logged: _Logged | None, witnessed_until: datetime | None) -> Iterator[Listed]:
-    """What the listing of one account comes to: its records, and the deletes of those that are there no more."""
+    """Yield what the listing of one account comes to: its records, and the deletes of those that are there no more."""
     known = logged.records if logged else {}
     floor = (account.identity.created_at if account.identity else None) or EARLIEST
     if logged and witnessed_until and logged.first_seen_at <= witnessed_until:
@@ -129,13 +129,13 @@ def listed_rows(account: Account, logged: _Logged | None, witnessed_until: datet
 
 
 def _was_deleted(account: Account, collection: str, rkey: str, newest: Mapping[str, Any]) -> bool:
-    """Whether a record that stands in the log is missing from a whole listing that is no older than it."""
+    """Return whether a record that stands in the log is missing from a whole listing that is no older than it."""
     stands = newest["operation"] != "delete" and (newest["rev"] or "") <= account.rev
     return stands and collection in account.complete and hash(rkey) not in account.keys[collection]
 
 
 def told_time(rkey: str, entry: Entry) -> datetime | None:
-    """When a record says it was written: its TID, else its createdAt; None where it says nothing."""
+    """Return when a record says it was written: its TID, else its createdAt; None where it says nothing."""
     if told := tid_time(rkey):
         return told
     try:

@@ -1,4 +1,4 @@
-"""Which accounts keep our records: asked of hosts that index the whole network, collection by collection.
+"""Discovery: asks hosts that index the whole network which accounts keep our records, collection by collection.
 
 A host is a stranger: it may name millions, repeat itself or fail. Each has a budget of its own, so that none can crowd
 out what another names. Method: com.atproto.sync.listReposByCollection.
@@ -40,7 +40,7 @@ class _Repos(msgspec.Struct):
 
 @dataclass(slots=True)
 class Census:
-    """Who was named, in order, and what could not be had; `answered` says whether any host told anything."""
+    """The accounts that were named, in order, and the failures; `answered` says whether any host told anything."""
 
     dids: dict[str, None] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)

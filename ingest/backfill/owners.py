@@ -118,7 +118,7 @@ class OwnerProblem(ValueError):
 
 
 class _Said(msgspec.Struct):
-    """What a repository's record says, as far as it can be read."""
+    """The readable part of a repository's record."""
 
     name: Any = None
     source: Any = None
@@ -207,7 +207,7 @@ def _host(account: Account) -> str:
 
 
 def _said(did: str, listed: Sequence[tuple[str, Entry]]) -> dict[str, _Said]:
-    """What each record says, by its at-uri."""
+    """Return what each record says, by its at-uri."""
     return {f"at://{did}/{REPOSITORY}/{rkey}": _read(entry.value) for rkey, entry in listed}
 
 
@@ -250,7 +250,7 @@ def _one(row: Mapping[str, Any], did: str, said: Mapping[str, _Said], holders: t
 def _ask_knots(
     fetcher: Fetcher, known: Sequence[Mapping[str, Any]], tell: Tell
 ) -> dict[str, tuple[tuple[str, ...], str]]:
-    """Who may push to each, or why that is not known; within the bounds in number and time."""
+    """Return who may push to each, or why that is not known; within the bounds in number and time."""
     ends = time.monotonic() + KNOTS_SECONDS
     found: dict[str, tuple[tuple[str, ...], str]] = {}
     for place, row in enumerate(known):

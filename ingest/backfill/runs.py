@@ -1,4 +1,4 @@
-"""How far each backfill has come: one row a run and one an account, so that a killed run goes on where it was.
+"""The progress of backfills: one row a run and one an account, so that a killed run goes on where it was.
 
 What a backfill has come to: in numbers while it runs, and what could not be had and why when it is done.
 """
@@ -94,7 +94,7 @@ def next_run(store: Store, has_hosts: bool = True) -> Run | None:
 
 
 def is_outrun(store: Store, run: Run) -> bool:
-    """Whether a run waits that a maintainer set off, while this is another: then this one goes on after it."""
+    """Return whether a run waits that a maintainer set off, while this is another: then this one goes on after it."""
     if run.reason == "setup":
         return False
     with store.read() as rows:
@@ -146,7 +146,7 @@ def write_accounts(txn: Transaction, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def account_row(run: Run, account: Account) -> dict[str, Any]:
-    """How an account stands, as a row."""
+    """Return how an account stands, as a row."""
     return {
         "run_id": run.run_id,
         "did": account.did,
@@ -202,7 +202,7 @@ from {events} where source = 'backfill' and loaded_clock between ? and ?
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a run stands; `state` is as in `backfills`."""
+    """The progress of a run; `state` is as in `backfills`."""
 
     state: str
     accounts: int
@@ -211,7 +211,7 @@ class Progress:
 
 
 def progress(rows: Rows, run_id: str) -> Progress | None:
-    """Where a run stands; None where there is no such run (yet)."""
+    """Return where a run stands; None where there is no such run (yet)."""
     row = rows.row(
         "select b.state, count(a.did) as accounts, count(*) filter (a.state <> 'waiting') as ended, "
         "coalesce(sum(a.records), 0)::bigint as records "
@@ -247,7 +247,7 @@ def summarize(rows: Rows, run_id: str) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Estimate:
-    """How long the rest takes at the rate of the last minute."""
+    """The time that the rest takes at the rate of the last minute."""
 
     _seen: deque[tuple[float, int]] = field(default_factory=deque)
 

@@ -58,7 +58,7 @@ class Staging:
 
 
 def account_hash(did: str) -> str:
-    """What the names of an account's pages begin with."""
+    """Return what the names of an account's pages begin with."""
     return _hash(did)
 
 

@@ -28,10 +28,10 @@ _DICE = SystemRandom()  # the generator of the process is others' to seed
 
 
 class Ending(Protocol):
-    """What says that no more is to be begun: a threading.Event, or more than that."""
+    """The signal that nothing more is to be begun: a threading.Event, or more than that."""
 
     def is_set(self) -> bool:
-        """Whether it is time."""
+        """Return whether it is time."""
         ...
 
 
@@ -176,7 +176,7 @@ class Crew:
         return account.attempts
 
     def _is_directory(self, account: Account) -> bool:
-        """Whether the account waits for the one directory that all others wait for too: it is never given up."""
+        """Return whether the account waits for the one directory that all others wait for too: it is never given up."""
         return account.identity is None and account.host(self._sources.plc_url) == self._directory
 
     def _backoff(self, failures: int) -> float:

@@ -77,14 +77,14 @@ def _take_turn(
 
 @dataclass(frozen=True, slots=True)
 class _Ending:
-    """Whether this run is to be left: the worker stops, or another comes first. Asked four times a second."""
+    """The signal to leave this run: the worker stops, or another comes first. Asked four times a second."""
 
     store: Store
     run: Run
     stopping: threading.Event
 
     def is_set(self) -> bool:
-        """Whether it is time."""
+        """Return whether it is time."""
         return self.stopping.is_set() or runs.is_outrun(self.store, self.run)
 
 

@@ -1,4 +1,4 @@
-"""What a backup is: a folder of plain files, and a manifest with the hash of each and the sums of every table.
+"""The format of a backup: a folder of plain files, and a manifest with their hashes and the sums of every table.
 
 The owner's part of a backup: what has to agree is copied at one moment, while everybody reads and writes on.
 
@@ -122,7 +122,7 @@ class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a backup holds: the state of the moment `made_at`, up to the `cursors` (time_us) of each stream."""
+    """The contents of a backup: the state of the moment `made_at`, up to the `cursors` (time_us) of each stream."""
 
     format: int = FORMAT
     made_at: datetime
@@ -135,7 +135,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where a drive keeps its state, and what follows from it and is not backed up (`caches`)."""
+    """The places of a drive's state; `caches` follow from it and are not backed up."""
 
     root: Path
     store: Path
@@ -148,7 +148,7 @@ class Places:
     caches: tuple[Path, ...]
 
     def of(self, name: str) -> Path:
-        """Where a file of a backup belongs."""
+        """Return where a file of a backup belongs."""
         first, _, rest = name.partition("/")
         whole = {STORE: self.store, ACCOUNTS: self.accounts}
         folders = {EVENTS: self.staging / EVENTS, "diffs": self.diffs, "models": self.models, "keys": self.keys}
@@ -157,7 +157,7 @@ class Places:
 
 
 def is_name(name: str) -> bool:
-    """Whether a file of a backup may be called so."""
+    """Return whether a file of a backup may be called so."""
     return _NAME.fullmatch(name) is not None
 
 
@@ -244,7 +244,7 @@ ASIDE = "replaced-"  # begins the name of what a restore kept of the former stat
 
 
 def backups(folder: Path, days: int, root: Path | None = None) -> list[Backup]:
-    """What lies in the folder, oldest first, each with the moment from which it may no longer be kept.
+    """Return what lies in the folder, oldest first, each with the moment from which it may no longer be kept.
 
     With `root`, DATA_ROOT, also what restores kept aside there.
     """

@@ -171,7 +171,7 @@ def _move_aside(places: Places, aside: Path) -> None:
 
 
 def made_at(snapshot: Path) -> datetime:
-    """When a snapshot was made, naive UTC."""
+    """Return when a snapshot was made, naive UTC."""
     return datetime.fromtimestamp(snapshot.stat().st_mtime, UTC).replace(tzinfo=None)
 
 

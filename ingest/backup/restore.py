@@ -79,7 +79,7 @@ class Beside:
 
 
 def buried_since(places: Places, inside: Inside, brought: Path) -> Buried:
-    """What this drive remembers that the backup does not. Raises BackupProblem where their keys do not fit."""
+    """Return what this drive remembers that the backup does not. Raises BackupProblem where their keys do not fit."""
     own, theirs = _key(places.keys / "tombstones"), _key(brought)
     known, unknown = _tombs_of(places, own)
     key = own if known else theirs or own
@@ -166,7 +166,7 @@ SWAPPING = "swapping"  # in it while files change places: nothing else may start
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What came of it: the manifest, where the former state lies (None: there was none), who is still to be erased.
+    """The result: the manifest, the place of the former state (None: there was none), those still to be erased.
 
     `unknown`: no tombstones of this drive could be read, so whoever was erased since the backup is back.
     """
@@ -240,7 +240,7 @@ def occupied_by(places: Places) -> Path | None:
 
 
 def _has_accounts(path: Path) -> bool:
-    """Whether anybody has an account; a file that cannot be read counts as one with accounts."""
+    """Return whether anybody has an account; a file that cannot be read counts as one with accounts."""
     if not path.exists():
         return False
     try:
@@ -289,7 +289,7 @@ def _copied(source: Path, target: Path) -> File | None:
 
 
 def _checked(folder: Path, manifest: Manifest, staged: Path) -> Inside:
-    """What the copied store holds; BackupProblem where that is not what the manifest says, or not ours."""
+    """Return what the copied store holds; BackupProblem where that is not what the manifest says, or not ours."""
     inside = look_inside(staged / STORE)
     if inside.schema_version > SCHEMA_VERSION:
         raise BackupProblem(f"{folder} was made by a newer Sunstead: update this one first. Nothing was changed.")
@@ -377,7 +377,7 @@ def _keep_accounts(source: Path, target: Path) -> None:
 
 
 def _children(folder: Path, name: str) -> Sequence[tuple[Path, str]]:
-    """What lies in a folder, which may be a mount point and so stays itself."""
+    """Return what lies in a folder, which may be a mount point and so stays itself."""
     return [(path, f"{name}/{path.name}") for path in sorted(folder.iterdir())] if folder.is_dir() else []
 
 

@@ -126,7 +126,7 @@ def end_sessions(path: Path) -> None:
 
 
 def _manifest(told: Told, files: dict[str, File], inside: Inside) -> Manifest:
-    """What the copy holds; BackupProblem where the owner counted other rows at that moment."""
+    """Return what the copy holds; BackupProblem where the owner counted other rows at that moment."""
     counted = {name: one.rows for name, one in inside.tables.items()}
     if counted != dict(told["rows"]):
         wrong = sorted(

@@ -52,7 +52,7 @@ select e.position_seq, e.ran_clock from hops e where e.name = 'erase'
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """Where a person may be told of besides the store; `forget_account` takes them out of the web process's tables."""
+    """The places besides the store that may name a person; `forget_account` clears the tables of the web process."""
 
     diffs: Path
     mirrors: Path
@@ -68,7 +68,7 @@ class Folders:
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """What went: rows of the store, files, and rows of the queue's and the web's tables.
+    """The counts of erased rows of the store, files, and rows of the queue's and the web's tables.
 
     `kept` are sentences about what stays and names the person, and why.
     """
@@ -183,7 +183,7 @@ def drop_diffs(store: Store, folder: Path, hashes: set[str]) -> int:
 
 
 def due(rows: Rows) -> bool:
-    """Whether somebody is to be erased whose account is gone, or whose erasure was begun."""
+    """Return whether somebody is to be erased whose account is gone, or whose erasure was begun."""
     return rows.row(f"{DUE} limit 1") is not None
 
 

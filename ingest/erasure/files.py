@@ -86,7 +86,7 @@ def _names_path(path: Path, names: Names) -> bool:
 
 
 def names_in_file(path: Path, names: Names) -> bool:
-    """Whether the bytes of a file, unpacked where they are packed, name the person."""
+    """Return whether the bytes of a file, unpacked where they are packed, name the person."""
     if file := _parquet(path):
         return any(_mask(batch, names) is not None for batch in file.iter_batches())
     return any(needle.encode() in _unpacked(path).lower() for needle in names.needles)
@@ -184,7 +184,7 @@ def _text_columns(schema: pa.Schema) -> list[str]:
 
 
 def _mask(batch: pa.RecordBatch, names: Names) -> pa.Array | None:
-    """Which rows may name the person; None where none does."""
+    """Return which rows may name the person; None where none does."""
     found = None
     for name in _text_columns(batch.schema):
         for needle in names.column_needles:
@@ -194,7 +194,7 @@ def _mask(batch: pa.RecordBatch, names: Names) -> pa.Array | None:
 
 
 def _matches(column: pa.Array, needle: str) -> pa.Array:
-    """Whether each text holds the needle; false for null."""
+    """Return whether each text holds the needle; false for null."""
     options = pc.MatchSubstringOptions(needle, ignore_case=True)
     return pc.fill_null(pc.call_function("match_substring", [column], options), False)
 

@@ -1,4 +1,4 @@
-"""What is held about one person, in whatever table: found by reading the schema, so that none is forgotten."""
+"""Finds what is held about one person in any table, by reading the schema, so that none is forgotten."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class Table:
         return " or ".join(clause for clause, _ in found) or "false", [value for _, value in found]
 
     def named_in(self, row: Row, names: Names, number: int | None) -> bool:
-        """Whether a row that may tell of the person does."""
+        """Return whether a row that may tell of the person does."""
         numbers = {row[column] for column in (*self.numbers, *self.optional_numbers)}
         listed = (one for column in self.number_lists for one in row[column] or ())
         if number is not None and (number in numbers or number in listed):
@@ -83,7 +83,7 @@ def _table(name: str, columns: Sequence[Row], keys: set[str]) -> Table:
 
 
 def find_names(rows: Rows, did: str) -> tuple[Names, int | None]:
-    """What a DID is called here and its number, None where it has none."""
+    """Return what a DID is called here and its number, None where it has none."""
     row = rows.row("select contributor_id, handle, handle_verified from contributors where did = ?", [did])
     if row is None:
         return Names(did), None

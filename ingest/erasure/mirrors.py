@@ -29,7 +29,7 @@ where owner_id is not distinct from $number and owner_id is not null or starts_w
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Where a mirror names a person: how many of what its repository shows, and whether anything beyond that does."""
+    """The mentions of a person in a mirror: how many its repository shows, and whether there are any beyond that."""
 
     shown: int
     beyond: bool
@@ -80,7 +80,10 @@ def _named_objects(git: Git, names: Names) -> set[bytes]:
 
 
 def _is_named(out: IO[bytes], size: int, names: Names) -> bool:
-    """Whether the next `size` bytes name the person; all of them are read. A mention may lie across two pieces."""
+    """Return whether the next `size` bytes name the person.
+
+    All of them are read. A mention may lie across two pieces.
+    """
     needles = [needle.encode() for needle in names.needles]
     overlap, end, found = 2 * max(map(len, needles)), b"", False
     while size > 0 and (piece := out.read(min(size, PIECE))):

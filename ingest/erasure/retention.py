@@ -1,4 +1,4 @@
-"""What is kept for a while only: diffs of pull requests that are not open any more. Their numbers stay in `patches`."""
+"""Drops what is kept for a while only: diffs of pull requests that are closed. Their numbers stay in `patches`."""
 
 from datetime import datetime, timedelta
 from pathlib import Path

@@ -121,7 +121,7 @@ def _write(txn: Transaction, table: Table, gone: Sequence[int], changes: dict[st
 
 
 def struck_value(table: Table, column: str, value: Any, names: Names) -> Any:
-    """What stays of a value that may name the person: itself, the rest of it, None, or GONE for the whole row."""
+    """Return what stays of a value that may name the person: itself, its rest, None, or GONE for the whole row."""
     if isinstance(value, list):
         return [one for one in value if not names.named_in(one)]
     if not isinstance(value, str) or not names.named_in(value):

@@ -1,4 +1,4 @@
-"""How git itself reads a patch: split by `git mailsplit`, decoded by `git mailinfo`, counted by `git apply`.
+"""Git's own reading of a patch: split by `git mailsplit`, decoded by `git mailinfo`, counted by `git apply`.
 
 A knot merges a series by `git am` and a plain diff by `git apply`. Both readings must find the very lines that are read
 here, else something would be merged that nobody saw. Nothing is applied: git takes the text apart in a folder of its

@@ -1,4 +1,4 @@
-"""Which lines a commit takes away and adds, file by file: diffs without context, white space ignored, renames found."""
+"""The lines that a commit removes and adds, by file: diffs without context, white space ignored, renames found."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ class FileChange:
 def read_changes(
     git: Git, commits: Sequence[str], parents: Mapping[str, str], seconds: float
 ) -> Iterator[tuple[str, list[FileChange]]]:
-    """What each commit changes against `parents[commit]`, else against its one parent. Raises FetchProblem."""
+    """Yield what each commit changes against `parents[commit]`, else against its one parent. Raises FetchProblem."""
     if not commits:
         return
     given = [f"{commit} {parents[commit]}" if commit in parents else commit for commit in commits]

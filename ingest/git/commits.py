@@ -30,7 +30,7 @@ INVERSE = ("-R", "--src-prefix=b/", "--dst-prefix=a/")
 
 @dataclass(frozen=True)
 class Commit:
-    """What a commit says of itself: claims of whoever made it."""
+    """The claims that a commit makes of itself; whoever made it chose them."""
 
     commit_id: str
     parents: tuple[str, ...]
@@ -108,7 +108,9 @@ def _moment(line: bytes) -> datetime:
 def read_diffs(
     git: Git, commits: Sequence[str], *options: str, against: Mapping[str, str] | None = None
 ) -> Iterator[tuple[str, DiffReader | None]]:
-    """What each of these commits, none a merge, changes against its parent; None for what is too large or unreadable.
+    """Yield what each of these commits, none a merge, changes against its parent.
+
+    None for what is too large or unreadable.
 
     `options` such as INVERSE go to git; `against` names another commit to compare with. Raises FetchProblem only where
     the look-up was stopped from this side.

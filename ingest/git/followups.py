@@ -1,4 +1,4 @@
-"""What became of merged lines: commits that take a merge back, and commits that change its lines within some days.
+"""The fate of merged lines: commits that take a merge back, and commits that change its lines within some days.
 
 Only merges that are proven or that a push-holder tells of are followed, on the branch where they landed. Each finding
 names the commit that shows it. A message is a claim unless the commit landed from a pull request of somebody who may
@@ -310,7 +310,7 @@ class _Miner:
             yield from read_changes(self.git, states[start : start + CHUNK], self._first_parents, SECONDS)
 
     def _claims(self, landed: Sequence[tuple[Merge, str]]) -> Callable[[bytes], int | None]:
-        """Whose the lines become that a state adds: of a merge of several things, each by the text of its commits."""
+        """Return the owners of lines that a state adds: of a merge of several things, each by its commits' text."""
         owners = {merge.number for merge, _ in landed}
         if not owners:
             return lambda _: None

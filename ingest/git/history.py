@@ -38,7 +38,7 @@ Row = Mapping[str, Any]
 
 
 def unread_mirrors(store: Store) -> int:
-    """How many mirrors have refs whose commits are not in the tables."""
+    """Return how many mirrors have refs whose commits are not in the tables."""
     with store.read() as rows:
         return rows.value(f"select count(*) from ({UNREAD})")
 
@@ -139,7 +139,10 @@ def _commit_row(commit: Commit, diff: DiffReader | None, span: Row) -> dict[str,
 def _branch_rows(
     store: Store, git: Git, branch: str, before: Mapping[str, str], after: Mapping[str, str], span: Row
 ) -> list[dict[str, object]]:
-    """What one branch has come to hold. A branch that is listed for the first time brings what it held before too."""
+    """Return what one branch has come to hold.
+
+    A branch that is listed for the first time brings what it held before too.
+    """
     old = [before[branch]] if branch in before else []
     rows = [{**span, "branch": branch, "commit_id": commit} for commit in reachable(git, [after[branch]], old)]
     with store.read() as known:

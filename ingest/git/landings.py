@@ -1,4 +1,4 @@
-"""Which commits of the target branch carry a pull request, and whether that proves that it was merged.
+"""Landings: the commits of the target branch that carry a pull request, and whether they prove its merge.
 
 It does only where the change came after it was offered and from nobody else: the commit appeared on the branch after
 the round was witnessed, no branch held the same change before, whole or in portions, no other pull request offered it
@@ -56,7 +56,7 @@ Piece = tuple[bytes, bytes]  # '+' or '-', and a line without white space or the
 
 
 def was_public(git: Git, commit: str, earlier: Collection[str]) -> bool:
-    """Whether every line that a commit changes was changed so by one of the earlier ones, or nobody can say.
+    """Return whether every line that a commit changes was changed so by one of the earlier ones, or nobody can say.
 
     Of those behind it (what was taken back and is brought again) the same files are looked at; of the others, which
     lie on other branches, all: a file may be called otherwise since. Raises FetchProblem only where this was stopped.
@@ -75,7 +75,7 @@ def was_public(git: Git, commit: str, earlier: Collection[str]) -> bool:
 
 
 def _made(git: Git, commits: Sequence[str], wanted: set[Piece], alike: str | None = None) -> set[Piece]:
-    """Which of the wanted pieces these commits made; only in the files that the commit `alike` changes."""
+    """Return which of the wanted pieces these commits made; only in the files that the commit `alike` changes."""
     found: set[Piece] = set()
     for piece in _pieces(git, commits, _paths(git, alike) if alike else ()):
         if piece in wanted:
@@ -147,7 +147,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Ground:
-    """What one repository's matches are judged by."""
+    """The facts by which one repository's matches are judged."""
 
     offered: Mapping[str, Sequence[Claim]]  # by whom and since when each change was offered
     carried: Mapping[str, Sequence[Claim]]  # the same of each commit, by whatever it was matched
@@ -176,12 +176,12 @@ def _claim(offer: Row) -> Claim:
 
 
 def came_after(offer: Row, commit: Row) -> bool:
-    """Whether the branch was seen without this commit after the round was seen."""
+    """Return whether the branch was seen without this commit after the round was seen."""
     return commit["absent_at"] is not None and commit["absent_at"] >= offer["seen_at"]
 
 
 def is_proven(ground: Ground, matches: Sequence[Match]) -> bool:
-    """Whether these commits, which together carry one offer, prove that it was merged."""
+    """Return whether these commits, which together carry one offer, prove that it was merged."""
     offer = matches[0].offer
     telling = [match for match in matches if match.commit["proves"]]
     if matches[0].proof not in ("patch_id", "series", "squash") or not (offer["witnessed"] and offer["proves"]):
@@ -191,13 +191,13 @@ def is_proven(ground: Ground, matches: Sequence[Match]) -> bool:
 
 
 def _is_newest(ground: Ground, match: Match) -> bool:
-    """Whether no later round had been seen when the commit was: what was superseded was not what was merged."""
+    """Return whether no later round had been seen when the commit was: what was superseded was not what was merged."""
     seen, appeared = match.offer["seen_at"], match.commit["appeared_at"]
     return not any(seen < other <= appeared for other in ground.rounds[match.offer["pull_uri"]])
 
 
 def _is_own(ground: Ground, match: Match) -> bool:
-    """Whether no branch held this change, and no other pull request offered it, when this round was seen."""
+    """Return whether no branch held this change, and no other pull request offered it, when this round was seen."""
     offer, names = match.offer, match.names()
     if any(name in ground.held and ground.held[name] < offer["seen_at"] for name in names):
         return False
@@ -227,7 +227,10 @@ def growth(git: Git, commits: Sequence[str]) -> dict[str, int]:
 
 
 def is_squash(git: Git, commit: str, patch: str) -> bool:
-    """Whether this patch, applied to the commit's first parent, gives the commit's tree. The mirror stays as it is."""
+    """Return whether this patch, applied to the commit's first parent, gives the commit's tree.
+
+    The mirror stays as it is.
+    """
     try:
         wanted = git.run("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}")
         with tempfile.TemporaryDirectory(prefix=TRIAL, dir=git.folder) as folder:

@@ -1,4 +1,4 @@
-"""Where added lines are now: followed from commit to commit through edits around them, moves and renames.
+"""The places of added lines now: followed from commit to commit through edits around them, moves and renames.
 
 A line counts as changed when a commit takes it away and adds no line of the same text anywhere: moved, renamed and
 re-indented lines live on. Lines without a letter or a digit are nobody's: a brace that moves is no fix.

@@ -116,7 +116,7 @@ SERVED = "from watched_repositories anti join (from repositories where knot is n
 
 @dataclass(frozen=True)
 class Limits:
-    """What mirrors may take."""
+    """The most that mirrors may take."""
 
     mirror_bytes: int
     mirrors_bytes: int
@@ -125,7 +125,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class _Fetched:
-    """What came of one fetch: the row that was due and its mirror, or why there is none."""
+    """The result of one fetch: the row that was due and its mirror, or the reason why there is none."""
 
     row: Mapping[str, Any]
     began: datetime
@@ -136,7 +136,7 @@ class _Fetched:
 
 
 def mirror_path(folder: Path, repository_id: int) -> Path:
-    """Where the mirror of a repository lies."""
+    """Return where the mirror of a repository lies."""
     return folder / f"{int(repository_id)}.git"
 
 
@@ -147,7 +147,7 @@ def mirrors_below(folder: Path) -> dict[int, Path]:
 
 
 def due_mirrors(rows: Rows, wall: Callable[[], datetime]) -> int:
-    """How many mirrors are to be fetched now."""
+    """Return how many mirrors are to be fetched now."""
     return rows.value(f"select count(*) from ({DUE_MIRRORS})", {"wall": wall()})
 
 

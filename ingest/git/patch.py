@@ -141,7 +141,7 @@ class _Section:
 
     @property
     def proves(self) -> bool:
-        """Whether more than white space changes."""
+        """Return whether more than white space changes."""
         return self.binary or self.meant or self.gone.digest() != self.come.digest()
 
 

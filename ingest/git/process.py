@@ -24,7 +24,7 @@ from ingest.http.sockets import Address, quoted
 
 @dataclass(frozen=True)
 class Remote:
-    """Where a git child clones a repository from: only from this address, at the checked places of its host."""
+    """The source of a git child's clone: only this address, at the checked places of its host."""
 
     host: str
     url: str
@@ -132,7 +132,7 @@ class Git:
         seconds: float = LOCAL_SECONDS,
         index: Path | None = None,
     ) -> bytes:
-        """What one question answers, at most `limit` bytes. Raises FetchProblem.
+        """Return what one question answers, at most `limit` bytes. Raises FetchProblem.
 
         `index` is a folder for an index and new objects of its own, so that the mirror stays as it is.
         """
@@ -312,7 +312,7 @@ class GitRefusal(FetchProblem):
 
 
 def _explained(code: int, said: bytes) -> FetchProblem:
-    """What git complained about, in one bounded sentence."""
+    """Return what git complained about, in one bounded sentence."""
     lines = [line for line in said.decode("ascii", "backslashreplace").splitlines() if line.strip()]
     fatal = next((line for line in reversed(lines) if line.startswith(("fatal: ", "error: "))), "")
     complaint = quoted((fatal or (lines[-1] if lines else "")).removeprefix("fatal: ").removeprefix("error: "), 200)

@@ -32,7 +32,7 @@ class Step:
 
 @dataclass
 class Fate:
-    """What became of one merge: the commits that carried it, again too, and those that took it back."""
+    """The fate of one merge: the commits that carried it, again too, and those that took it back."""
 
     carriers: dict[str, int]  # commit to its place
     inverses: set[str]  # patch-ids that take it back
@@ -160,13 +160,13 @@ def _touching(
 
 
 def _fewer(change: Sequence[FileChange], between: Sequence[FileChange], other: Sequence[FileChange]) -> Counter[bytes]:
-    """How many copies of each line the files of `other` have lost since, `change` included."""
+    """Return how many copies of each line the files of `other` have lost since, `change` included."""
     touched = _touching((*between, *change), between, {file.after for file in other})
     return _counts(touched, "old") - _counts(touched, "new")
 
 
 def _come_back(change: Sequence[FileChange], between: Sequence[FileChange], other: Sequence[FileChange]) -> int:
-    """How many of the lines that `other` took away `change` adds to the same files, by the names they have then."""
+    """Return how many lines that `other` took away `change` adds to the same files, by their names then."""
     names = {file.before: file.after for file in between if file.before and file.after}
     back: dict[bytes, Counter[bytes]] = {}
     for file in change:

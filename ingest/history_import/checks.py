@@ -1,4 +1,4 @@
-"""What is wrong with past pull requests that were read: each rule one condition, and one sentence for who breaks it.
+"""Checks of imported pull requests: each rule is one condition, with one sentence for a row that breaks it.
 
 What a title says, as marks that name nobody: all that is kept of the title of an imported pull request.
 """

@@ -71,7 +71,7 @@ from imported_pulls where source = $source
 
 @dataclass(slots=True)
 class Taken:
-    """What an import took; `unused` and `leaking` are names of columns that were not read."""
+    """The rows of an import; `unused` and `leaking` are names of columns that were not read."""
 
     source: str
     pulls: int = 0
@@ -193,7 +193,7 @@ def _did(row: Mapping[str, Any]) -> str:
 
 
 def _ties_count(txn: Transaction, source: str) -> bool:
-    """Whether anything of this source counts in a person's record."""
+    """Return whether anything of this source counts in a person's record."""
     return txn.row("select 1 from imported_pulls where source = ? and author_id > 0 limit 1", [source]) is not None
 
 

@@ -118,7 +118,7 @@ class _Target:
 
 @cache  # reading them takes 23 ms of CPU
 def public_authorities() -> ssl.SSLContext:
-    """What certificates are checked against unless a fetcher is given something else."""
+    """Return what certificates are checked against unless a fetcher is given something else."""
     return ssl.create_default_context()
 
 
@@ -153,7 +153,7 @@ class Fetcher:
 
     @property
     def closed(self) -> bool:
-        """Whether close() was called; every later request is refused."""
+        """Return whether close() was called; every later request is refused."""
         return self._closed.is_set()
 
     def leash(self, seconds: float) -> Leash:
@@ -247,7 +247,7 @@ class Fetcher:
         return made
 
     def places(self, host: str) -> list[Address]:
-        """Where to connect for a host, each address checked: for a child that connects by itself. Raises FetchProblem.
+        """Return the checked addresses of a host, for a child that connects by itself. Raises FetchProblem.
 
         It must be held to these addresses, and look no name up.
         """
@@ -309,7 +309,7 @@ class Fetcher:
         return FetchProblem(f"{target.host} answered {status}", status=status, retry=retry, after=after)
 
     def _explained(self, error: Exception, target: _Target, leash: Leash, limit: int) -> FetchProblem:
-        """What went wrong below HTTP, as a sentence of our own."""
+        """Return what went wrong below HTTP in a sentence of our own: the address may hold a secret."""
         if self.closed:
             return FetchProblem("the fetcher was closed", retry=True, closed=True)
         if leash.received > leash.budget:
@@ -366,14 +366,14 @@ _POST_URL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What a receiver answered: its status, and the seconds that it asks to be left alone (at most 6 hours)."""
+    """A receiver's answer: its status, and the seconds that it asks to be left alone (at most 6 hours)."""
 
     status: int
     after: float | None
 
     @property
     def is_taken(self) -> bool:
-        """Whether it took what was sent: any status from 200 to 299."""
+        """Return whether it took what was sent: any status from 200 to 299."""
         return 200 <= self.status < 300
 
 
@@ -444,7 +444,9 @@ class Receiver:
         return Answered(answer.status, after_seconds(answer.headers.get("Retry-After")))
 
     def _explained(self, error: Exception, leash: Leash) -> FetchProblem:
-        """What went wrong below HTTP, as a sentence of our own: the address may hold a secret, the host does not."""
+        """Return what went wrong below HTTP, as a sentence of our own: the address may hold a secret, the host does
+        not.
+        """
         if leash.closed.is_set():
             return FetchProblem("this process is stopping", retry=True, closed=True)
         if leash.received > leash.budget:

@@ -1,4 +1,4 @@
-"""How a peer is treated: how many requests it gets at a time, and how long it is left alone once it asked for that."""
+"""Manners towards a peer: requests at a time, and the rest that it asked for."""
 
 import re
 import threading

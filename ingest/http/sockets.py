@@ -1,4 +1,4 @@
-"""What lies below the fetcher: which names and addresses are public, and sockets on a leash of time and bytes.
+"""Below the fetcher: names and addresses that are public, and sockets bounded in time and bytes.
 
 The addresses of strangers' hosts: looked up within a bounded time, every one of them checked to be public.
 """
@@ -37,7 +37,7 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address belongs to the public internet, also through the tunnels that carry IPv4 in IPv6."""
+    """Return whether an IP address belongs to the public internet, also through the tunnels that carry IPv4 in IPv6."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -57,7 +57,7 @@ def is_public(address: str) -> bool:
 
 @dataclass(frozen=True)
 class Order:
-    """What is sent along: JSON that makes the request a POST, a token for this host alone, and whether it goes once.
+    """The parts of a request: JSON that makes it a POST, a token for this host alone, and whether it goes once.
 
     A question may be sent twice, where a kept connection broke; what changes something may not.
     """
@@ -84,7 +84,7 @@ class LeashEnd(OSError):
 
 
 class Leash:
-    """What one request may still take: time until a moment, bytes on the wire, and the fetcher being open."""
+    """The rest that one request may take: time until a moment, bytes on the wire, and the fetcher being open."""
 
     def __init__(self, seconds: float, closed: threading.Event) -> None:
         self.ends, self.budget, self.received, self.closed = time.monotonic() + seconds, HEADER_LIMIT, 0, closed
@@ -208,7 +208,7 @@ class AddressBook:
         self._public_only = public_only
 
     def routes(self, host: str, seconds: float) -> list[Address]:
-        """Where to connect for a host over TLS. Raises FetchProblem."""
+        """Return where to connect for a host over TLS. Raises FetchProblem."""
         return [self._route(address, 443) for address in self.addresses(host, seconds)[:MOST]]
 
     def addresses(self, host: str, seconds: float) -> list[str]:
@@ -250,5 +250,5 @@ _HOST = re.compile(r"(?=.{4,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a
 
 
 def is_host(name: str) -> bool:
-    """Whether a text is a lower-case DNS name of at least two labels, and no address in any spelling."""
+    """Return whether a text is a lower-case DNS name of at least two labels, and no address in any spelling."""
     return _HOST.fullmatch(name) is not None

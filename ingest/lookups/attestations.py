@@ -56,7 +56,7 @@ SEEN = "select coalesce(deleted_at, changed_at) as seen from declarations where 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What one attestation came to; `proof` and the rest as in the table `attestation_checks`."""
+    """The result for one attestation; `proof` and the rest as in the table `attestation_checks`."""
 
     proof: str
     reason: str | None
@@ -99,7 +99,7 @@ def _place(told: Checked, authority: str, did: str) -> str:
 
 
 def _attested(own: Proven, did: str) -> Checked:
-    """What the contributor's record says. Raises ProofProblem where that is no attestation about its author."""
+    """Return what the contributor's record says. Raises ProofProblem where that is no attestation about its author."""
     record = own.record
     if record is None:
         raise ProofProblem("the contributor's repository does not hold the record")
@@ -138,7 +138,7 @@ def _countersigned(fetcher: Fetcher, plc_url: str, did: str, told: Checked) -> C
 
 
 def _prove(fetcher: Fetcher, plc_url: str, did: str, collection: str, rkey: str) -> Proven:
-    """What an account's repository holds under a key, at its own data server and by its own key.
+    """Return what an account's repository holds under a key, at its own data server and by its own key.
 
     A server that says that there is no such record is believed: nothing opens on its word.
     """
@@ -189,7 +189,7 @@ def _row(txn: Transaction, one: Found[Checked], now: datetime) -> dict[str, obje
 
 
 def _says_otherwise(before: Mapping[str, Any] | None, row: Mapping[str, object], now: datetime) -> bool:
-    """Whether a decision may come out otherwise, also since the attestation began or ended meanwhile."""
+    """Return whether a decision may come out otherwise, also since the attestation began or ended meanwhile."""
     told = ("proof", "issuer", "valid_from", "valid_until")
     if before is None or any(before[name] != row[name] for name in told):
         return True

@@ -1,4 +1,4 @@
-"""What CI says about open pull requests: asked of the spindle that the repository's own record names.
+"""CI results of open pull requests: asked of the spindle that the repository's own record names.
 
 Three-valued: a run that passed, one that failed, and none at all, which says nothing against the change (nobody with
 push right may have let it run, and a bare patch has no commit to run). A spindle that cannot be asked leaves no row.
@@ -93,7 +93,7 @@ def _note(run: _Run) -> Note:
 
 
 def _is_for(pipeline: Pipeline, row: Row) -> bool:
-    """Whether a run is about this round: anybody can write another's commit into a patch or a record.
+    """Return whether a run is about this round: anybody can write another's commit into a patch or a record.
 
     So a run counts that was started for this pull request, and not before the round was seen. One that names no pull
     request counts where the patch itself was made from its commit by the repository's own knot.

@@ -76,13 +76,13 @@ class Due:
         return rows.rows(sql, {"wall": wall, "spent": [*spent], **self.params})
 
     def count(self, rows: Rows, wall: datetime) -> int:
-        """How many are due at a moment."""
+        """Return how many are due at a moment."""
         return rows.value(f"select count(*) from ({self.sql})", {"wall": wall, **self.params})
 
 
 @dataclass(frozen=True)
 class Note:
-    """What `fetches` keeps of an answer: when to ask again, and what is left to be doubted.
+    """The part of an answer that `fetches` keeps: when to ask again, and what is left to be doubted.
 
     `unfinished`: the subject is still changing, so it is asked again as after a failure, each time later.
     """
@@ -210,7 +210,10 @@ def _write_outcomes(txn: Transaction, kind: Kind[Any], found: Sequence[Found[Any
 
 
 def _outcome(kind: Kind[Any], one: Found[Any], attempts: int, now: datetime) -> dict[str, object]:
-    """What `fetches` says about one subject; `attempts` counts the look-ups in a row that brought nothing final."""
+    """Return what `fetches` says about one subject.
+
+    `attempts` counts the look-ups in a row that brought nothing final.
+    """
     answer, wait = one.answer, None
     if isinstance(answer, FetchProblem):
         attempts, reason = attempts + (not answer.busy), str(answer)

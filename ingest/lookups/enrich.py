@@ -25,7 +25,7 @@ __all__ = [
 
 
 def due(rows: Rows, wall: Wall, settled_since: datetime = datetime.max) -> int:
-    """How many look-ups of all kinds are due now; of merged pull requests those that were settled since then."""
+    """Return how many look-ups of all kinds are due now; of merged pull requests those that were settled since then."""
     kinds = [Due(DUE_IDENTITIES), Due(DUE_PUSH_HOLDERS), due_patches(settled_since), Due(DUE_RUNS), Due(DUE_PROFILES)]
     kinds.append(Due(DUE_ATTESTATIONS))
     return sum(kind.count(rows, wall()) for kind in kinds)

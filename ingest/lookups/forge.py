@@ -90,12 +90,12 @@ class Pipeline:
 
 
 def is_commit(text: str) -> bool:
-    """Whether a text is a commit's full name."""
+    """Return whether a text is a commit's full name."""
     return _COMMIT.fullmatch(text) is not None
 
 
 def push_holders(fetcher: Fetcher, knot: str, repo_did: str) -> list[Holder]:
-    """Whom the knot lets push to a repository, without its owner, and since when. Raises FetchProblem."""
+    """Return whom the knot lets push to a repository, without its owner, and since when. Raises FetchProblem."""
     if not is_did(repo_did):
         raise FetchProblem("the repository has no DID of its own that its knot could be asked about")
     host = _host(fetcher, knot, "knot")
@@ -118,7 +118,7 @@ def push_holders(fetcher: Fetcher, knot: str, repo_did: str) -> list[Holder]:
 
 
 def collaborators_added_by(fetcher: Fetcher, knot: str, repo_did: str) -> list[str]:
-    """Who let others push to a repository, says its knot: its owner, most often. Raises FetchProblem."""
+    """Return who let others push to a repository, says its knot: its owner, most often. Raises FetchProblem."""
     host = _host(fetcher, knot, "knot")
     address = f"https://{host}/xrpc/{LIST_COLLABORATORS}?subject={quote(repo_did, safe='')}&limit=100"
     page = fetcher.get_json(address, _Holders, PAGE_LIMIT)

@@ -25,7 +25,7 @@ CONFLICTS = 20  # files named
 
 
 class Outcome(StrEnum):
-    """How an attempt to merge ended."""
+    """The ways in which an attempt to merge ends."""
 
     MERGED = "merged"
     NOT_RECORDED = "merged, not recorded"  # the branch has it, the maintainer's data server does not say so
@@ -38,7 +38,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MergeOrder:
-    """What to merge where. `patch` is the approved change as format-patch mails, `record_cid` the approved record."""
+    """An order to merge. `patch` is the approved change as format-patch mails, `record_cid` the approved record."""
 
     knot: str
     repo_did: str
@@ -54,7 +54,7 @@ class MergeOrder:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """How it ended, with a sentence that says what is so now."""
+    """The end of an attempt, with a sentence that says how things are now."""
 
     outcome: Outcome
     sentence: str

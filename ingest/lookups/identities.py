@@ -1,4 +1,4 @@
-"""Who the people are that matter here: handle, data server and age, asked for and kept."""
+"""Looks up the people who matter here: handle, data server and age, asked for and kept."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -276,7 +276,7 @@ class ImportProblem(Exception):
 
 @dataclass(slots=True)
 class Imported:
-    """What became of the files that were found."""
+    """The result for each file that was found."""
 
     kept: int = 0
     withdrawn: int = 0
@@ -287,7 +287,7 @@ class Imported:
 
     @property
     def read(self) -> int:
-        """How many files were read."""
+        """Return how many files were read."""
         return self.kept + self.withdrawn + self.others + self.unusable
 
     def note(self, name: str, problem: str) -> None:

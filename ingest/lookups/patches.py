@@ -136,7 +136,7 @@ def fetch_patches(
 
 
 def _patch_bytes(fetcher: Fetcher, row: Row, limit: int, texts: LongTexts) -> bytes:
-    """What a round's reference names. Raises FetchProblem."""
+    """Return what a round's reference names. Raises FetchProblem."""
     kind, _, name = row["patch_ref"].partition(":")
     if kind == "inline":
         return _inline_patch(row, texts)
@@ -147,7 +147,7 @@ def _patch_bytes(fetcher: Fetcher, row: Row, limit: int, texts: LongTexts) -> by
 
 
 def _git_reading(patch: Patch, text: bytes, watch: Watch) -> GitReading | None:
-    """How git reads the bytes as they came; a text that was cut is not compared."""
+    """Return how git reads the bytes as they came; a text that was cut is not compared."""
     return GitReading("refused") if patch.state == "oversized" else compare_with_git(text, watch)
 
 

@@ -49,7 +49,7 @@ class _Profile(msgspec.Struct):
 
 @dataclass(frozen=True)
 class PublicProfile:
-    """How a person stands on Bluesky, by its own counts."""
+    """A person's public profile on Bluesky, by its own counts."""
 
     followers: int
     follows: int
@@ -92,7 +92,10 @@ def fetch_profiles(store: Store, fetcher: Fetcher, bluesky_api: str, now: dateti
 
 
 def public_profile(fetcher: Fetcher, bluesky_api: str, did: str) -> PublicProfile:
-    """What the public API says about a DID. Raises FetchProblem, with status 404 where it has no profile there."""
+    """Return what the public API says about a DID.
+
+    Raises FetchProblem, with status 404 where it has no profile there.
+    """
     address = f"{bluesky_api}/xrpc/app.bsky.actor.getProfile?actor={quote(did, safe='')}"
     try:
         told = fetcher.get_json(address, _Profile, PROFILE_LIMIT)

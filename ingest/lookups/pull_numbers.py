@@ -47,7 +47,7 @@ _MARK = re.compile(rb"data-aturi|at-uri-panel")
 
 @dataclass
 class _Walk:
-    """How far one walk came: `found` maps at-uris to numbers, `problem` says what ended it before the last page."""
+    """The reach of one walk: `found` maps at-uris to numbers, `problem` says what ended it before the last page."""
 
     number: int
     found: dict[str, int] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Who may push to each watched repository, as its knot says."""
+"""The people who can push to each watched repository, as its knot says."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -16,7 +16,7 @@ OVERTAKEN = "select 1 from {events} where kind = 'account' and did = ? and event
 
 
 class Accounts:
-    """What the events of one batch say of accounts."""
+    """The state of accounts by the events of one batch."""
 
     def __init__(self, txn: Transaction) -> None:
         self._txn = txn
@@ -86,7 +86,7 @@ def _change(number: int, kind: str, event: Event) -> Row:
 
 
 def _read(body: str | None) -> str:
-    """How an account stands: 'active', or why not."""
+    """Return how an account stands: 'active', or why not."""
     account = decode(body, "an account event")
     active = account.get("active")
     if not isinstance(active, bool):

@@ -1,4 +1,4 @@
-"""What the entries of the registry are made of: a column is a function from a record to what the table keeps of it.
+"""Columns of the registry's entries: each is a function from a record to what the table keeps of it.
 
 A column that must say something raises Unreadable with the reason; every other is None or empty where a record is
 silent or wrong. Texts are cut and lists are bounded here, so that an entry cannot forget it.
@@ -136,7 +136,7 @@ def number(name: str, most: int = MOST_ROUNDS) -> Column:
 
 
 def flag(name: str) -> Column:
-    """Whether a field is true."""
+    """Return whether a field is true."""
     return lambda record, event: record.get(name) is True
 
 
@@ -151,7 +151,7 @@ def state(name: str) -> Column:
 
 
 def back_written(name: str) -> Column:
-    """Whether a state was written long after what it tells."""
+    """Return whether a state was written long after what it tells."""
     return lambda record, event: is_back_written(event, text(record, name, 3000) or "")
 
 
@@ -161,7 +161,7 @@ def key_matching(pattern: re.Pattern[str]) -> Column:
 
 
 def author(record: Mapping[str, Any], event: Event) -> str:
-    """Who wrote the record."""
+    """Return who wrote the record."""
     return event.did
 
 
@@ -184,7 +184,7 @@ def pairs(name: str, most: int) -> Column:
 
 
 def value_type(record: Mapping[str, Any], event: Event) -> str:
-    """What values a label may take, as JSON."""
+    """Return what values a label may take, as JSON."""
     told = mapping(record, "valueType")
     enum = fitting(word[:200] for word in items(told, "enum")[:100] if isinstance(word, str))
     return json_text({"type": text(told, "type", 40), "format": text(told, "format", 40), "enum": enum})

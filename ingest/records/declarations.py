@@ -73,7 +73,10 @@ def _read(name: str, key: str, required: tuple[str, ...], record: Mapping[str, A
 
 
 def _value(field: str, told: Property, record: Mapping[str, Any]) -> Any:
-    """What a record says in one field, as far as its lexicon allows; None where it says nothing that can be used."""
+    """Return what a record says in one field, as far as its lexicon allows.
+
+    None where it says nothing that can be used.
+    """
     value = record.get(field)
     if told["type"] == "string":
         return _text(field, told, record)

@@ -57,7 +57,7 @@ def derive(store: Store, rows: int = BATCH, size: int = BATCH_BYTES) -> int:
 
 
 def has_underived(rows: Rows) -> bool:
-    """Whether the log holds events that are not derived yet."""
+    """Return whether the log holds events that are not derived yet."""
     sql = "select coalesce(max(event_seq), 0) > (select position_seq from hops where name = 'derive') from events"
     return bool(rows.value(sql))
 
@@ -116,7 +116,7 @@ class DeriveBatch:
         note_returns(self.txn, [event for event, _, _ in self._work])
 
     def _writers(self) -> Mapping[str, Writer]:
-        """Who takes the records of each table that this batch touches; repositories are written first."""
+        """Return who takes the records of each table that this batch touches; repositories are written first."""
         if not self._work:
             return {}
         txn, people = self.txn, self._people()

@@ -47,12 +47,12 @@ class Event(msgspec.Struct, frozen=True):
 
     @property
     def is_put(self) -> bool:
-        """Whether it writes a record."""
+        """Return whether it writes a record."""
         return self.kind == "commit" and self.operation != "delete"
 
     @property
     def witnessed(self) -> bool:
-        """Whether the stream saw it happen; a listing tells only that it is there."""
+        """Return whether the stream saw it happen; a listing tells only that it is there."""
         return self.source != "backfill"
 
 
@@ -121,6 +121,6 @@ def json_text(value: object) -> str:
 
 
 def written_at(event: Event, created_at: datetime | None) -> datetime:
-    """When a record says it was written: its TID, else its own createdAt, never later than it was seen."""
+    """Return when a record says it was written: its TID, else its own createdAt, never later than it was seen."""
     told = tid_time(event.rkey or "") or created_at or event.seen_at
     return min(told, event.seen_at)

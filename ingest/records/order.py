@@ -1,4 +1,4 @@
-"""Which word on a record counts where words come out of their order: the last writer by rev.
+"""The order of words on a record, where they arrive out of it: the last writer by rev wins.
 
 Events that arrive in their turn (nearly all) need no look at the past. A late one, which the stream reordered, a
 listing told or a dead letter gave back, is held against what was logged of the same record: the highest rev wins, of
@@ -40,7 +40,7 @@ from logged group by all
 
 
 class Place(NamedTuple):
-    """What an event means for the tables.
+    """The effect of an event on the tables.
 
     `counts`: a put is the newest version, or the stream's own sight of it; a delete is the last word. `gone`: a newer
     delete stands, since then. `first`: it was seen before whatever is known. `witness`: the stream's sight of the
@@ -60,7 +60,7 @@ IN_TURN = Place()
 
 @dataclass(slots=True)
 class Past:
-    """What was logged of one record so far."""
+    """The log of one record so far."""
 
     newest: Version
     newest_at: datetime
@@ -99,7 +99,10 @@ class Order:
                 self._past[row["did"], row["collection"], row["rkey"]] = _past(row)
 
     def place(self, event: Event) -> Place:
-        """Where this event stands among those before it; each event is to be asked for once, in order of number."""
+        """Return where this event stands among those before it.
+
+        Each event is to be asked for once, in order of number.
+        """
         key = _key(event)
         if key not in self._past:
             return IN_TURN
@@ -125,7 +128,10 @@ def _place(event: Event, version: Version, past: Past) -> Place:
 
 
 def _is_first(event: Event, version: Version, past: Past) -> bool:
-    """Whether the stream saw this before all that is known; a listing, whose time is a claim, displaces nothing."""
+    """Return whether the stream saw this before all that is known.
+
+    A listing, whose time is a claim, displaces nothing.
+    """
     if not event.witnessed or (past.first_listed is not None and past.first_listed < version[0]):
         return False
     return past.first_witness is None or event.seen_at < past.first_witness

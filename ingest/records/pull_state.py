@@ -1,4 +1,4 @@
-"""Who may say that a pull request was merged, and so in which state it is: rule 3 of docs/threat-model.md.
+"""The state of a pull request, by the people who may say that it was merged: rule 3 of docs/threat-model.md.
 
 A status proves only that its author wrote it. It is worth what its author might do when it was seen: a right that ended
 leaves what was said before, and one that was given later lifts nothing. `merged` counts from people who may push to the
@@ -152,7 +152,7 @@ select exists (from backfills where state <> 'done' and reason in ('first_start'
 
 
 def is_incomplete(rows: Rows) -> bool:
-    """Whether a run will still list what came before, so that "nobody offered this earlier" cannot be said yet.
+    """Return whether a run will still list what came before, so that "nobody offered this earlier" cannot be said yet.
 
     Also while no host answers: what nobody can rule out is not proven. What push-holders say counts meanwhile.
     """

@@ -1,4 +1,4 @@
-"""Who may push to a repository, and from when to when: what a status or a landing is worth depends on that moment.
+"""Push rights over time: a status or a landing is worth what its author's rights were at that moment.
 
 Three sources, each a row of its own. The owner: of the repository's record, or whom the operator named; ever, and
 without a trace once the operator named another. The knot, asked daily: from the moment that it gives for a right,

@@ -37,7 +37,7 @@ Record = RepositoryRecord | PullRecord | StatusRecord | VouchRecord | SmallRecor
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How one collection is read.
+    """The reading of one collection.
 
     `table` is where its rows go; `fields` and `values` are what its records are known to carry at the top level.
     """
@@ -277,7 +277,7 @@ class Registry:
     own: frozenset[str]
 
     def is_ours(self, collection: str) -> bool:
-        """Whether the author of such a record is a contributor here."""
+        """Return whether the author of such a record is a contributor here."""
         return collection.startswith(NAMESPACE) or collection in self.own
 
     def people_named(self, did: str, collection: str, rkey: str) -> tuple[str, ...]:
@@ -287,7 +287,7 @@ class Registry:
         return (did, rkey) if collection == VOUCH and identifier(DID, rkey) else (did,)
 
     def wanted_collections(self) -> list[str]:
-        """What a stream or a backfill is asked for."""
+        """Return what a stream or a backfill is asked for."""
         return [f"{NAMESPACE}*", *sorted(self.own)]
 
     def known_fields(self, collection: str) -> frozenset[str] | None:
@@ -296,7 +296,10 @@ class Registry:
         return kind.fields if kind else None
 
     def read(self, event: Event) -> Record:
-        """What a created or updated record of a registered collection says; raises Unreadable with the reason."""
+        """Return what a created or updated record of a registered collection says.
+
+        Raises Unreadable with the reason.
+        """
         return self.kinds[event.collection or ""].read(decode(event.body, "a record"), event)
 
 
@@ -313,7 +316,7 @@ REGISTRY = build_registry(DEFAULT_AUTHORITY)  # where no operator chose: tests, 
 
 
 def wanted_collections(authority: str) -> list[str]:
-    """What a stream is asked for where our own records stand under this authority."""
+    """Return what a stream is asked for where our own records stand under this authority."""
     return build_registry(authority).wanted_collections()
 
 

@@ -232,7 +232,7 @@ def _new_pull(event: Event, record: PullRecord, repository_id: int) -> dict[str,
 
 
 def _offer(event: Event, record: PullRecord, repository_id: int) -> dict[str, Any]:
-    """What stays as the first version said it.
+    """Return what stays as the first version said it.
 
     A change stays where it was first offered: else its author could carry a merge to where it counts for more, or a
     rejection to where it counts for nothing.

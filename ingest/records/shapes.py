@@ -140,7 +140,7 @@ def last_word(name: str) -> str:
 
 
 def is_back_written(event: Event, subject_uri: str) -> bool:
-    """Whether a state has the key of what it is about: the forge's own migration wrote it long afterwards.
+    """Return whether a state has the key of what it is about: the forge's own migration wrote it long afterwards.
 
     Its time then says nothing.
     """

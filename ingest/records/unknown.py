@@ -1,4 +1,4 @@
-"""What the registry does not know, counted: collections, fields and values that records carry.
+"""Counts collections, fields and values of records that the registry does not know.
 
 Anybody can make up names, so the number of rows is bounded; what comes after is summed under '(others)'.
 """
@@ -31,7 +31,7 @@ Shape = tuple[str, str]  # collection, what
 
 
 class UnknownShapes:
-    """What one batch shows; counted in the transaction that derives it, so that a crash counts nothing twice."""
+    """The unknown shapes of one batch, counted in the transaction that derives it: a crash counts nothing twice."""
 
     def __init__(self, txn: Transaction) -> None:
         self._txn = txn

@@ -1,4 +1,4 @@
-"""Which repositories are watched and who maintains them."""
+"""The watched repositories and their maintainers."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -43,7 +43,7 @@ def find_repository(rows: Rows, name: str) -> int | None:
 
 
 def is_known(rows: Rows, name: str) -> bool:
-    """Whether a repository of this name is here and, unless it is named by its DID alone, its owner's record too."""
+    """Return whether a repository of this name is known and, unless its DID alone names it, its owner's record too."""
     number = find_repository(rows, name)
     if number is None or DID.fullmatch(name):
         return number is not None

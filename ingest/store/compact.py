@@ -107,7 +107,7 @@ def _check_room(path: Path) -> None:
 
 
 def _number(connection: duckdb.DuckDBPyConnection) -> int:
-    """How often the file was written anew: tells the new one from the old one."""
+    """Return how often the file was written anew: tells the new one from the old one."""
     found = connection.execute("select position_seq from hops where name = 'file'").fetchall()
     return found[0][0] if found else 0
 

@@ -65,7 +65,7 @@ def load_people(rows: "Rows", registry: "Registry") -> People:
 
 
 class Arrivals:
-    """Who is new in one transaction; nobody else sees them before it is committed."""
+    """The newcomers of one transaction; nobody else sees them before it is committed."""
 
     def __init__(self, people: People) -> None:
         self._people = people
@@ -91,7 +91,7 @@ class Arrivals:
         self._newest_rev |= newest
 
     def is_seen(self, did: str) -> bool:
-        """Whether a record by or about them has arrived."""
+        """Return whether a record by or about them has arrived."""
         return did in self._people.seen_since or did in self._seen_since
 
     def note_seen(self, first_seen: Mapping[str, datetime | None]) -> dict[str, datetime]:

@@ -201,7 +201,7 @@ class Store:
         return int(told)
 
     def seen_since(self, did: str) -> datetime | None:
-        """When the first record by or about this DID was seen; None for a stranger."""
+        """Return when the first record by or about this DID was seen; None for a stranger."""
         return self.people.seen_since.get(did)
 
     def arrow_schema(self, table: str) -> pa.Schema:

@@ -79,7 +79,7 @@ class Intake:
 
 
 def sentence(hour: Hour) -> str:
-    """Why a record was refused: one sentence for each account and hour, so that one dead letter tells of all."""
+    """Return why a record was refused: one sentence for each account and hour, so that one dead letter tells of all."""
     return (
         f"its account wrote more than {BYTES_AN_HOUR // 1_000_000} MB in the hour from "
         f"{from_microseconds(hour[1]):%Y-%m-%d %H:%M} UTC: records beyond that are not kept"

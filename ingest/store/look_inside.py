@@ -36,7 +36,7 @@ class InspectProblem(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """What a store's file holds; `check` ties it to the key of its tombstones, "" where nobody was ever erased."""
+    """The contents of a store's file; `check` ties it to the key of its tombstones, "" where nobody was ever erased."""
 
     schema_version: int
     tables: dict[str, Sum]

@@ -1,4 +1,4 @@
-"""What was computed from the newest snapshot, kept for as long as it is the newest: a snapshot never changes."""
+"""Keeps results computed from the newest snapshot while it is the newest: a snapshot never changes."""
 
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar

@@ -235,7 +235,7 @@ class Snapshot(Rows):
 
     @cached_property
     def cursor(self) -> duckdb.DuckDBPyConnection:
-        """What every statement runs on."""
+        """Return what every statement runs on."""
         return self._begin()
 
     def let_go(self) -> list[duckdb.DuckDBPyConnection]:

@@ -1,4 +1,4 @@
-"""Who was erased, remembered by keyed hash: enough to keep a replay from bringing them back, and no personal data.
+"""Remembers erased people by keyed hash: enough to keep a replay from bringing them back, and no personal data.
 
 What was seen up to the erasure stays out; what comes later is new, as from somebody who was never here. A listing dates
 records by their own keys, so an account that is listed again brings nothing older back either.
@@ -93,15 +93,15 @@ class Names:
         return re.compile(rf'"(?:at://)?{re.escape(self.did)}{_ENDS}')
 
     def named_in(self, text: str) -> bool:
-        """Whether the text names the person anywhere."""
+        """Return whether the text names the person anywhere."""
         return text in self.long_texts or self._anywhere.search(text) is not None
 
     def referred_by(self, text: str) -> bool:
-        """Whether the text is a reference: the DID, one of its records, or a look-up that begins with one of them."""
+        """Return whether the text is the DID, one of its records, or a look-up that begins with one of them."""
         return self._reference.match(text) is not None
 
     def referred_in_json(self, text: str) -> bool:
-        """Whether a text of this JSON is such a reference."""
+        """Return whether a text of this JSON is such a reference."""
         return text in self.long_texts or self._quoted_reference.search(text) is not None
 
     def struck_from(self, text: str) -> str:
@@ -141,11 +141,11 @@ class Tombstones:
 
     @property
     def empty(self) -> bool:
-        """Whether nobody was ever erased."""
+        """Return whether nobody was ever erased."""
         return not self._marks
 
     def erased_at(self, did: str) -> datetime | None:
-        """When this DID was erased last; None for somebody who never was."""
+        """Return when this DID was erased last; None for somebody who never was."""
         if not self._marks:
             return None
         if did not in self._known:
@@ -155,11 +155,11 @@ class Tombstones:
         return self._known[did]
 
     def are_named(self, text: str) -> bool:
-        """Whether a text names anybody who was ever erased."""
+        """Return whether a text names anybody who was ever erased."""
         return any(self.erased_at(did) is not None for did in set(_DIDS.findall(text)))
 
     def covers(self, did: str, seen_at: datetime) -> bool:
-        """Whether what was seen of this DID at that moment stays out."""
+        """Return whether what was seen of this DID at that moment stays out."""
         erased_at = self.erased_at(did)
         return erased_at is not None and seen_at <= erased_at
 

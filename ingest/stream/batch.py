@@ -50,12 +50,12 @@ class Events:
 
     @cached_property
     def times_us(self) -> list[int]:
-        """When each was seen, in microseconds."""
+        """Return when each was seen, in microseconds."""
         return self._list("seen_at")
 
     @cached_property
     def dids(self) -> list[str]:
-        """Whose each is."""
+        """Return whose each is."""
         return self._list("did")
 
     @cached_property
@@ -70,7 +70,7 @@ class Events:
 
     @cached_property
     def operations(self) -> list[str]:
-        """What was done, of each."""
+        """Return what was done, of each."""
         return self._list("operation")
 
     @cached_property
@@ -184,7 +184,10 @@ def _joined_texts(raws: Sequence[msgspec.Raw]) -> pa.Array:
 
 
 def _is_sound(events: Events, commits: Sequence[Commit], raws: Sequence[bytes | str]) -> bool:
-    """Whether `frames.check` would pass each of these commits, times aside, and all bytes are UTF-8; by column."""
+    """Return whether `frames.check` would pass each of these commits, times aside, and all bytes are UTF-8.
+
+    By column.
+    """
     operations = [commit.operation for commit in commits]
     return (
         max(map(len, raws)) <= LARGEST_FRAME

@@ -51,7 +51,7 @@ class Arriving:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """How many events are new, and whose hours were full so that some of theirs were left out."""
+    """The number of new events, and of the accounts whose hours were full so that some of theirs were left out."""
 
     events: int
     full: frozenset[Hour] = frozenset()
@@ -59,7 +59,7 @@ class Appended:
 
 @dataclass(slots=True)
 class _Order:
-    """How arriving events stand to the revs that were logged before them."""
+    """The order of arriving events against the revs that were logged before them."""
 
     ranks: Sequence[str | None]  # the rev where it tells an order
     doubtful: list[int]  # places of events that may be in the log already

@@ -77,7 +77,7 @@ def decoded(raws: Sequence[bytes | str]) -> list[Frame] | None:
 
 
 def read_frames(raws: Sequence[bytes | str]) -> Sequence[Frame | Unread]:
-    """What each frame says, in order; commits are checked, of other frames only DID and time."""
+    """Return what each frame says, in order; commits are checked, of other frames only DID and time."""
     return [_read_one(raw) for raw in raws]
 
 
@@ -136,7 +136,7 @@ def _check_commit(commit: Commit | None) -> None:
 
 
 def check_account(frame: Frame) -> str | None:
-    """Why an identity or account event says nothing; None where it is whole."""
+    """Return why an identity or account event says nothing; None where it is whole."""
     part = _part(frame)
     if part is None:
         return f"its kind {frame.kind[:40]!r} is unknown"

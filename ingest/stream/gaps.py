@@ -23,7 +23,7 @@ RESET = "update ingest_state set cursor_us = ?, resume_us = null, moved_clock = 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """What lies between two frames and was not seen; `from_us` 0 is the beginning of time."""
+    """An unseen stretch between two frames; `from_us` 0 is the beginning of time."""
 
     source: str
     from_us: int

@@ -1,4 +1,4 @@
-"""What frames look like: collections, operations and the fields of records with their types, counted. Pure.
+"""Counts the shapes of frames: collections, operations and the fields of records with their types. Pure.
 
 Everything counted is named by strangers: names are cut and their number is bounded, what is beyond is only summed.
 

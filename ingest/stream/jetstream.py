@@ -112,7 +112,7 @@ class Inbox:
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing is here and nothing will come."""
+        """Return whether nothing is here and nothing will come."""
         return self._ended and not self._chunks
 
     def put(self, chunk: Chunk) -> bool:
@@ -178,7 +178,7 @@ CLOCK_SECONDS = 60.0  # a slow clock is told of for so long after it was last no
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What to listen to: the same stream on any of several hosts.
+    """A subscription: the same stream on any of several hosts.
 
     `quiet_seconds` is the longest silence that the stream ever has: after it a host is left for the next one, and a
     first frame that is later than this beside what was asked for is a gap. None for a recording, which is sparse and
@@ -238,7 +238,7 @@ class Listener(threading.Thread):
 
     @property
     def store_failed(self) -> bool:
-        """Whether `problem` is about the store and not about a host."""
+        """Return whether `problem` is about the store and not about a host."""
         return self._store_failures > 0
 
     @property

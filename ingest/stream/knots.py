@@ -255,7 +255,7 @@ class EventStream(threading.Thread):
         return socket.create_connection((self._fetcher.addresses(name)[0], port), DIAL_SECONDS)
 
     def _batch(self, opened: ClientConnection) -> list[Envelope]:
-        """What comes within a second, bounded in number and bytes; what came before the peer closed, too."""
+        """Return what comes within a second, bounded in number and bytes; what came before the peer closed, too."""
         found: list[Envelope] = []
         size, ends = 0, time.monotonic() + FLUSH_SECONDS
         while len(found) < FLUSH_EVENTS and size < FLUSH_BYTES and (rest := ends - time.monotonic()) > 0:

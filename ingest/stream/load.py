@@ -43,7 +43,7 @@ _decode_json = msgspec.json.Decoder(msgspec.Raw).decode
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a batch came to: what was new of it."""
+    """The new part of a batch."""
 
     events: int
     letters: int
@@ -163,7 +163,7 @@ def _append_commits(txn: Transaction, store: Store, arriving: Arriving) -> Appen
 
 
 def _name_erased(tombstones: Tombstones, events: Events) -> bool:
-    """Whether any of these is by, about or speaks of somebody who was ever erased."""
+    """Return whether any of these is by, about or speaks of somebody who was ever erased."""
     return not tombstones.empty and (
         any(tombstones.erased_at(did) for did in set(events.dids))
         or tombstones.are_named("\n".join(events.rkeys))
@@ -265,7 +265,7 @@ def _admit(store: Store, raws: Sequence[bytes | str], read: Sequence[Frame | Unr
 
 
 def _is_known(store: Store, named: Mapping[str, tuple[int, datetime]], place: int, frame: Frame) -> bool:
-    """Whether somebody's record came before this frame.
+    """Return whether somebody's record came before this frame.
 
     By the stream's time, not by what is stored: a rewind brings again what was dropped when they still were a stranger.
     """

@@ -64,7 +64,7 @@ class _Frame(msgspec.Struct, omit_defaults=True):
 
 @dataclass(slots=True)
 class Told:
-    """What frames of a server come to: v1 frames, the newest of its numbers, and what it says about itself."""
+    """The content of a server's frames: v1 frames, the newest of its numbers, and what it says about itself."""
 
     frames: list[bytes | str]
     seq: int | None = None
@@ -84,7 +84,7 @@ class StraightAndWaiting(reconnect):
 
 
 def is_v2(url: str) -> bool:
-    """Whether the address is that of a v2 server."""
+    """Return whether the address is that of a v2 server."""
     return urlsplit(url).path == V2_PATH
 
 
@@ -148,7 +148,7 @@ def last_seq(store: Store, source: str, url: str) -> int | None:
 
 
 def is_same_server(store: Store, source: str, url: str) -> bool:
-    """Whether this server's frames have reached the place to go on at."""
+    """Return whether this server's frames have reached the place to go on at."""
     with store.read() as rows:
         return rows.value("select server from ingest_state where source = ?", [source]) == _server(url)
 

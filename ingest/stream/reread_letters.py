@@ -50,7 +50,7 @@ RETRIED = "retried "  # marks a letter whose frame is being read again; it stays
 
 
 class Retried(msgspec.Struct, frozen=True):
-    """How many letters were read again, how many of these say something now, how many letters there are left."""
+    """The counts of letters that were read again, of those that say something now, and of those left."""
 
     read: int
     applied: int
@@ -105,7 +105,7 @@ def _retry_events(store: Store, last: int) -> tuple[int, int]:
 
 
 def _is_held(row: Mapping[str, Any]) -> bool:
-    """Whether the log still holds what the event said: a replaced record loses its body after a month."""
+    """Return whether the log still holds what the event said: a replaced record loses its body after a month."""
     return row["body"] is not None or row["operation"] == "delete"
 
 

@@ -1,4 +1,4 @@
-"""What a command hands to the owner of the store, by name: plain values in, plain values out."""
+"""Jobs that a command hands to the owner of the store, by name: plain values in, plain values out."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict

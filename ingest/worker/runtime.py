@@ -1,4 +1,4 @@
-"""What the worker's tasks work with: set once by the worker, found here by every package's tasks."""
+"""The parts that the worker's tasks use: set once by the worker, found here by every package's tasks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

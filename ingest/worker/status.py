@@ -39,7 +39,7 @@ TRIES, TRY_SECONDS = 4, 0.005
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """How the worker is at `written_at` (unix seconds); a problem is told in words, None where there is none."""
+    """The worker's state at `written_at` (unix seconds); a problem is a sentence, None where there is none."""
 
     written_at: float
     running: bool = True  # False: it stopped in good order
@@ -60,7 +60,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     drive_full: bool = False  # less is free than ingest keeps in reserve
 
     def is_alive(self, now: float) -> bool:
-        """Whether the worker was running within the last 30 s; a time ahead of `now` counts as now."""
+        """Return whether the worker was running within the last 30 s; a time ahead of `now` counts as now."""
         return self.running and now - self.written_at <= DEAD_SECONDS
 
 
@@ -74,7 +74,7 @@ _status_decoder = msgspec.json.Decoder(Status)
 
 
 def read_status(path: Path) -> Status | None:
-    """What the file says; None where there is none, or none that can be read."""
+    """Return what the file says; None where there is none, or none that can be read."""
     for _ in range(TRIES):
         try:
             with path.open("rb") as file:
@@ -212,7 +212,7 @@ def write_page(path: Path, page: bytes) -> None:
 
 
 def _differs(one: Status, other: Status) -> bool:
-    """Whether anything but what changes all the time is another."""
+    """Return whether anything but what changes all the time is another."""
     same = {"written_at": 0.0, "cursor_us": 0, "free_bytes": 0}
     return msgspec.structs.replace(one, **same) != msgspec.structs.replace(other, **same)
 
@@ -240,7 +240,7 @@ LETTERS = "select (select count(*) from dead_letters) + (select count(*) from un
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """How far the log goes (`newest_event`, 0: it is empty), what it could not read, and what waits, by hop."""
+    """The log's end (`newest_event`, 0: it is empty), the events that could not be read, and what waits, by hop."""
 
     newest_event: int
     letters: int

@@ -42,7 +42,7 @@ Show = Callable[[float, int], None]  # seconds listened so far, events that the 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Whom to judge and how long that may take.
+    """The people to judge and the time that may take.
 
     `repositories` are named as for `add_maintainer`. `seconds` is how long the stream is listened to;
     `network_seconds` after the start nothing more is asked of anybody, and what came is judged. `listing_seconds` after

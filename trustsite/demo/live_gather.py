@@ -1,4 +1,4 @@
-"""What `manage.py demo --live` reads from the network: accounts behind handles, records, repositories, seeds."""
+"""Reads what `manage.py demo --live` needs from the network: accounts, records, repositories, seeds."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -105,7 +105,7 @@ def look_up(fetcher: Fetcher, names: Sequence[str]) -> Found:
 
 
 def _offline(fetcher: Fetcher) -> str | None:
-    """That this machine reaches nobody, in a sentence, where not even the directory of all accounts has an address."""
+    """Return a sentence where not even the directory of all accounts has an address: this machine reaches nobody."""
     try:
         if fetcher.stand_in is None:
             fetcher.addresses(urlsplit(settings.PLC_URL).hostname or "")
@@ -266,7 +266,7 @@ class Gathering:
 
     @property
     def _sources(self) -> Sources:
-        """Whom to ask: nobody who would name the accounts of the whole network."""
+        """Return whom to ask: nobody who would name the accounts of the whole network."""
         return replace(sources(self.fetcher, WallClock()), hosts=())
 
 

@@ -1,4 +1,4 @@
-"""What a live run has come to: one line of words or one object a contributor, one review, and what is missing."""
+"""Tells the result of a live run: one line or one object a contributor, one review, and what is missing."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -134,7 +134,7 @@ def read_answer(
 
 
 def _score(rows: Rows, did: str) -> read.ContributorScore | None:
-    """How the repository of their newest open pull request judges somebody, else the one they sent most to."""
+    """Return how the repository of their newest open pull request judges somebody, else the one they sent most to."""
     opened, watched = rows.rows(OPEN, [[did]]), rows.rows(WATCHED, [did])
     return read.score(rows, did, (opened or watched or [{"repo_key": None}])[0]["repo_key"])
 

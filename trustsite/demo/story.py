@@ -254,13 +254,13 @@ _LONERS = ("self_vouch", "mutual_pair", "denouncer", "self_marked", "stranger")
 
 
 def _names_its_threshold(row: read.QueueRow) -> bool:
-    """Whether a fast-laned row says that its threshold is not certified, where it is not."""
+    """Return whether a fast-laned row says that its threshold is not certified, where it is not."""
     codes = {reason.code for reason in row.verdict.reasons}
     return "threshold_estimated" in codes and "fast lane estimated, not certified" in row.sentence
 
 
 def _is_voided(rows: Rows, world: World, before: read.QueueRow, after: read.QueueRow) -> bool:
-    """Whether the maintainer's approval names the patch that was judged first, and neither it nor the lane stands."""
+    """Return whether the approval names the patch that was judged first, and neither it nor the lane holds now."""
     changed = read.changed_after(rows).get(before.uri)
     if changed is None or any(one.subject.uri == before.uri for one in read.approved(rows)):
         return False
@@ -274,7 +274,7 @@ def _out_of_shadow(rows: Rows) -> set[str]:
 
 
 def _hangs_on_one(rows: Rows, author: str, repository: str) -> bool:
-    """Whether the loss of one account, no seed, would end the trust of the repository's seeds in the author."""
+    """Return whether the loss of one account, no seed, would end the trust of the repository's seeds in the author."""
     found = read.explain_trust(rows, author, repository, policy_from_settings())
     return found is None or found.dominator is not None
 
@@ -306,7 +306,7 @@ where c.did = ? and (p.merge_proof = 'verified' or l.pull_uri is not null)
 
 
 def _moved_nobody(rows: Rows, denouncer: str) -> bool:
-    """Whom only this person denounced stands as before: to a human by their record alone, trusted where vouched for."""
+    """Return whether those whom only this person denounced keep their lane: a human by their record, or a vouch."""
     touched = rows.rows(_TOUCHED, [denouncer])
     trusted = [row for row in touched if row["vouched_by_seed"]]
     return bool(trusted) and not any(row["moved"] for row in touched) and all(row["trust"] > 0.5 for row in trusted)
@@ -354,5 +354,5 @@ def _vouches_inside(rows: Rows, dids: Sequence[str]) -> int:
 
 
 def _entry_limit() -> float:
-    """What one fresh vouch of a seed passes on."""
+    """Return what one fresh vouch of a seed passes on."""
     return Parameters().transfer

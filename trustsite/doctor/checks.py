@@ -85,7 +85,7 @@ def _damaged(path: Path, problem: str, memory_mb: int) -> str:
 
 
 def check_wal(patient: Patient) -> tuple[bool, str]:
-    """Whether changes reach the main file: publishing empties its log."""
+    """Return whether changes reach the main file: publishing empties its log."""
     wal = patient.places.store.with_name(patient.places.store.name + ".wal")
     size = wal.stat().st_size if wal.exists() else 0
     if size > LARGE_WAL:
@@ -94,7 +94,7 @@ def check_wal(patient: Patient) -> tuple[bool, str]:
 
 
 def check_worker(patient: Patient) -> tuple[bool, str]:
-    """Whether the worker runs, and what it says of itself."""
+    """Return whether the worker runs, and what it says of itself."""
     status = patient.status
     was_killed = status is not None and status.holds_file and is_let_go(cast(Path, patient.settings["STATUS_PATH"]))
     if status is None or not patient.works or was_killed:
@@ -107,7 +107,7 @@ def check_worker(patient: Patient) -> tuple[bool, str]:
 
 
 def check_snapshot(patient: Patient) -> tuple[bool, str]:
-    """Whether pages have a snapshot that can be read and is not behind what came in."""
+    """Return whether pages have a snapshot that can be read and is not behind what came in."""
     folder = patient.places.snapshots
     number = current_number(folder)
     path = folder / f"serve-{number}.duckdb"
@@ -145,7 +145,7 @@ def check_gaps(patient: Patient) -> tuple[bool, str]:
 
 
 def check_queue(patient: Patient) -> tuple[bool, str]:
-    """Whether the queue's file is whole and worked off."""
+    """Return whether the queue's file is whole and worked off."""
     path = cast(Path, patient.settings["QUEUE_PATH"])
     if not path.is_file():
         return True, "the first start creates it"
@@ -160,7 +160,7 @@ def check_queue(patient: Patient) -> tuple[bool, str]:
 
 
 def check_accounts(patient: Patient) -> tuple[bool, str]:
-    """Whether the web's database is whole, somebody can sign in, and what they did reaches the worker."""
+    """Return whether the web's database is whole, somebody can sign in, and what they did reaches the worker."""
     path = patient.places.accounts
     if not path.is_file():
         return False, f"{path} is missing: `manage.py init_drive` makes it"
@@ -180,7 +180,7 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 
 def _damage(path: Path) -> str:
-    """What SQLite says of a file's structure, "" for nothing."""
+    """Return what SQLite says of a file's structure, "" for nothing."""
     try:
         with closing(_opened(path)) as file:
             told = file.execute("pragma quick_check(1)").fetchone()[0]
@@ -197,7 +197,7 @@ def _value(path: Path, sql: str, params: Sequence[object] = ()) -> int:
 
 
 def check_archive(patient: Patient) -> tuple[bool, str]:
-    """Whether every file of the archive that the newest snapshot knows is there."""
+    """Return whether every file of the archive that the newest snapshot knows is there."""
     number = current_number(patient.places.snapshots)
     if not number:
         return True, "nothing was archived yet"
@@ -209,7 +209,7 @@ def check_archive(patient: Patient) -> tuple[bool, str]:
 
 
 def check_backups(patient: Patient) -> tuple[bool, str]:
-    """Whether there is a recent backup, and none that may no longer be kept."""
+    """Return whether there is a recent backup, and none that may no longer be kept."""
     folder, days = cast(Path, patient.settings["BACKUP_DIR"]), cast(int, patient.settings["BACKUP_DAYS"])
     found = backups(folder, days, patient.places.root)
     for one in found:
@@ -233,7 +233,7 @@ def _has_https(settings: Settings) -> bool:
 
 
 def _is_reached(settings: Settings) -> bool:
-    """Whether anybody but those on this machine opens the pages."""
+    """Return whether anybody but those on this machine opens the pages."""
     return _has_https(settings) or not is_loopback(settings["BIND"])
 
 
@@ -271,13 +271,13 @@ RISKS: Sequence[tuple[Callable[[Settings], object], str]] = (
 
 
 def check_settings(patient: Patient) -> tuple[bool, str]:
-    """Whether what was set opens what should be shut."""
+    """Return whether what was set opens what should be shut."""
     found = [told for is_risky, told in RISKS if is_risky(patient.settings)]
     return not found, "; ".join(found) or "none that is risky"
 
 
 def check_models(patient: Patient) -> tuple[bool, str]:
-    """Whether the model that each label points at can serve."""
+    """Return whether the model that each label points at can serve."""
     folder = patient.places.models
     names = [name for label in get_args(LabelName) if (name := serving_name(folder, label))]
     for name in names:
@@ -286,7 +286,7 @@ def check_models(patient: Patient) -> tuple[bool, str]:
 
 
 def check_certificates(patient: Patient) -> tuple[bool, str]:
-    """Whether all certificates can be read, and one is valid where there are any."""
+    """Return whether all certificates can be read, and one is valid where there are any."""
     found, problems = read_certificates(patient.places.models / "certificates")
     if problems:
         return False, f"{problems[0]}: put it back from a backup, or delete it"
@@ -326,7 +326,7 @@ BEHIND = timedelta(minutes=10)
 
 
 def check_drive(patient: Patient) -> tuple[bool, str]:
-    """Whether DATA_ROOT is a marked folder of this user alone."""
+    """Return whether DATA_ROOT is a marked folder of this user alone."""
     root = patient.places.root
     drive.require(drive.Place("drive", root))
     mode = stat.S_IMODE(root.stat().st_mode)
@@ -336,7 +336,7 @@ def check_drive(patient: Patient) -> tuple[bool, str]:
 
 
 def check_speed(patient: Patient, clock: Callable[[], float] = time.perf_counter) -> tuple[bool, str]:
-    """How fast 4 MB are written, synced and read, and a small write synced."""
+    """Return how fast 4 MB are written, synced and read, and a small write synced."""
     probe = patient.places.root / f".probe-{secrets.token_hex(8)}"
     try:
         began = clock()
@@ -363,7 +363,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def check_room(patient: Patient) -> tuple[bool, str]:
-    """Whether the next snapshot fits and ingest does not stop."""
+    """Return whether the next snapshot fits and ingest does not stop."""
     places = patient.places
     free = shutil.disk_usage(places.root).free
     store = places.store.stat().st_size if places.store.exists() else 0
@@ -373,7 +373,7 @@ def check_room(patient: Patient) -> tuple[bool, str]:
 
 
 def check_keys(patient: Patient) -> tuple[bool, str]:
-    """Whether all keys are there, whole, and this user's alone."""
+    """Return whether all keys are there, whole, and this user's alone."""
     folder = patient.places.keys
     wrong = [name for name in KEYS if not drive.is_key(folder / name)]
     if not folder.exists() and not patient.places.store.exists():
@@ -387,7 +387,7 @@ def check_keys(patient: Patient) -> tuple[bool, str]:
 
 
 def check_clock(patient: Patient) -> tuple[bool, str]:
-    """Whether the wall clock agrees with the stream and with what was written before."""
+    """Return whether the wall clock agrees with the stream and with what was written before."""
     status = patient.status
     if status is None:
         return True, f"{patient.now:%Y-%m-%d %H:%M:%S} UTC; nothing to compare with yet"

@@ -1,4 +1,4 @@
-"""What a check of the doctor finds, and how checks are run: one that breaks costs its own line and no other."""
+"""Findings of the doctor's checks; a check that breaks costs its own line and no other."""
 
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
@@ -37,7 +37,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Patient:
-    """What is looked at: where the state lies, how the worker says it is (None: it says nothing), and the present.
+    """The things looked at: the state's place, the worker's own report (None: it says nothing), and the present.
 
     `now` is naive UTC; `settings` are Django's.
     """
@@ -49,7 +49,7 @@ class Patient:
 
     @property
     def works(self) -> bool:
-        """Whether a worker says that it runs."""
+        """Return whether a worker says that it runs."""
         return self.status is not None and self.status.is_alive(_unix(self.now))
 
 

@@ -1,1 +1,1 @@
-"""What watches over a site: the worker's figures for Prometheus, traces of Claude's calls, a dashboard and alerts."""
+"""Watches over a site: the worker's figures for Prometheus, traces of Claude's calls, a dashboard and alerts."""

@@ -1,4 +1,4 @@
-"""What the worker counts and times as it happens, for Prometheus. Labels are names of ours: hops, models, reasons.
+"""Counts and times the worker's work for Prometheus. Labels are names of ours: hops, models, reasons.
 
 How the worker is, asked when Prometheus asks: what waits, what a day has cost, how far it is.
 """
@@ -101,13 +101,13 @@ class Measures:
         self._dollars.labels(call.model).inc(self.dollars(call.model, call.usage))
 
     def dollars(self, model: str, usage: Usage) -> float:
-        """What this usage cost."""
+        """Return what this usage cost."""
         return self._prices[model].dollars(usage)
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Where the worker's figures come from. `lag_seconds` is None while nothing was handled.
+    """The sources of the worker's figures. `lag_seconds` is None while nothing was handled.
 
     `ending` says that the worker stops: from then on the store is not read, since it is about to be closed.
     """

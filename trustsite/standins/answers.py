@@ -1,4 +1,4 @@
-"""What each kind of host answers, in the wire shapes of the real ones; pure but for the shelf of records.
+"""Answers of each kind of host, in the wire shapes of the real ones; pure but for the shelf of records.
 
 DID documents and PLC audit logs of a recording's people and repositories, in the shapes of the real directory.
 

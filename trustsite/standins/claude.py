@@ -183,7 +183,7 @@ class ClaudeStandIn:
         return {"input_tokens": tokens - prefix, kept: prefix, "output_tokens": OUTPUT_TOKENS}
 
     def answer(self, request: Captured) -> Answer:
-        """What the API answers; remembers the request."""
+        """Return what the API answers; remembers the request."""
         with self._lock:
             self.requests.append(request)
         try:
@@ -207,7 +207,7 @@ class ClaudeStandIn:
         return scripted or message(model.id, self.behaviour(told), self.usage(told, model))
 
     def wait_for_end(self, seconds: float) -> bool:
-        """Whether the stand-in is closing, after at most so many seconds."""
+        """Return whether the stand-in is closing, after at most so many seconds."""
         return self._closing.wait(seconds)
 
     def __enter__(self) -> Self:

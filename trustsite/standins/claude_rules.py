@@ -1,4 +1,4 @@
-"""What the real Anthropic API refuses, as far as a review can meet it: headers, fields, sampling, schemas, thinking.
+"""Refusals of the real Anthropic API that a review can meet: headers, fields, sampling, schemas, thinking.
 
 Pure functions. Sources: the migration note of API version 2026-10-21, the pages of models and of structured output.
 """
@@ -157,7 +157,7 @@ def _check_content(body: Mapping[str, Any]) -> None:
 
 
 def _check_blocks(content: Any, place: str) -> int:
-    """How many of the blocks mark the cache."""
+    """Return how many of the blocks mark the cache."""
     if isinstance(content, str):
         return 0
     if not isinstance(content, list):
@@ -200,7 +200,7 @@ def _check_thinking(body: Mapping[str, Any], model: Model) -> None:
 
 
 def schema_problems(schema: Any) -> Iterator[str]:
-    """What a strict grammar does not take of a JSON schema, in the order in which it is met."""
+    """Yield what a strict grammar does not take of a JSON schema, in the order in which it is met."""
     if not isinstance(schema, dict):
         yield "Input should be an object"
         return

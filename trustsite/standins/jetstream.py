@@ -40,14 +40,14 @@ class SubscriptionProblem(ValueError):
 
 @dataclass(frozen=True)
 class Subscription:
-    """What one client asked for; None means everything, a cursor of None the live tail."""
+    """One client's subscription; None means everything, a cursor of None the live tail."""
 
     cursor: int | None
     collections: frozenset[str] | None  # names that occur in the recording and are wanted
     dids: frozenset[str] | None
 
     def wants(self, collection: str | None, did: str | None) -> bool:
-        """Whether a frame goes out: identity and account events (no collection) pass unless DIDs are named."""
+        """Return whether a frame goes out: identity and account events (no collection) pass unless DIDs are named."""
         if self.collections is not None and collection is not None and collection not in self.collections:
             return False
         return self.dids is None or did is None or did in self.dids
@@ -95,12 +95,12 @@ class Jetstream:
 
     @property
     def released(self) -> int:
-        """How many frames may go out so far."""
+        """Return how many frames may go out so far."""
         return self._released
 
     @property
     def connections(self) -> int:
-        """How many clients are connected now."""
+        """Return how many clients are connected now."""
         return len(self._server.connections)
 
     def start(self) -> Self:
@@ -201,7 +201,7 @@ class Jetstream:
                 await asyncio.wait({closed, changed}, return_when=asyncio.FIRST_COMPLETED)
 
     async def _greet(self, connection: ServerConnection, subscription: Subscription) -> None:
-        """What is said before the first event: nothing in v1."""
+        """Send what comes before the first event: nothing in v1."""
 
     def _start(self, cursor: int | None) -> int:
         if cursor is None:
@@ -292,7 +292,7 @@ class CursorTooOld(SubscriptionProblem):
 
 @dataclass(frozen=True)
 class SubscriptionV2(Subscription):
-    """What one client asked for; `kinds` are those it wants."""
+    """One client's subscription; `kinds` are those it wants."""
 
     kinds: tuple[str, ...] = KINDS
 

@@ -52,7 +52,7 @@ class Peers:
             self._healed.notify_all()
 
     def fault(self, host: str) -> Fault | None:
-        """What `host` is told to do wrong; a hang waits here until it is healed and then closes."""
+        """Return what `host` is told to do wrong; a hang waits here until it is healed and then closes."""
         with self._healed:
             fault = self._faults.get(host)
             if fault == "hang":
@@ -66,7 +66,7 @@ class Peers:
             self._rates[host.lower()] = _Rate(a_second)
 
     def refuses(self, host: str) -> bool:
-        """Whether a request that `host` gets now is one too many."""
+        """Return whether a request that `host` gets now is one too many."""
         with self._healed:
             rate = self._rates.get(host)
             return rate is not None and rate.is_over(time.monotonic())
@@ -95,7 +95,7 @@ class Peers:
 
 
 class _Rate:
-    """How many requests came in the running second."""
+    """The number of requests in the running second."""
 
     def __init__(self, a_second: int) -> None:
         self._a_second, self._second, self._count = a_second, 0, 0

@@ -31,7 +31,7 @@ class RecordingProblem(ValueError):
 
 
 class Person(msgspec.Struct, frozen=True, rename={"created_at": "createdAt"}, omit_defaults=True):
-    """What the PLC directory knows of one DID; `created_at` is ISO 8601 with a Z, empty for did:web."""
+    """The PLC directory's entry of one DID; `created_at` is ISO 8601 with a Z, empty for did:web."""
 
     did: str
     handle: str

@@ -14,7 +14,7 @@ from triage.services import erasure as accounts
 
 
 def folders_from_settings() -> Folders:
-    """Where a person may be told of besides the store."""
+    """Return where a person may be told of besides the store."""
     return Folders(
         diffs=settings.DIFF_CORPUS_DIR,
         mirrors=settings.MIRROR_DIR,

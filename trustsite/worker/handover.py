@@ -85,7 +85,7 @@ def make_runtime(
     changed: Callable[[str], None] = lambda hop: None,
     preparing: Callable[[], bool] = lambda: False,
 ) -> runtime.Runtime:
-    """What tasks and jobs work with, as the settings say."""
+    """Return what tasks and jobs work with, as the settings say."""
     return runtime.Runtime(
         store=store,
         fetcher=fetcher,

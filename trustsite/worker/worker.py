@@ -57,7 +57,7 @@ log = logging.getLogger(__name__)
 
 
 class Publishing:
-    """Why the newest state is not published; over once a newer snapshot is there."""
+    """The reason why the newest state is not published; over once a newer snapshot is there."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -85,7 +85,7 @@ def status_of(
     event_streams: Sequence[EventStream] = (),
     letters_dropped: int = 0,
 ) -> Status:
-    """How a worker is now. Raises OSError where the drive is gone."""
+    """Return how a worker is now. Raises OSError where the drive is gone."""
     left_alone = fetcher.left_alone()
     problem, about_store = listener.problem, listener.store_failed
     free = free_bytes(store_path)
@@ -117,7 +117,7 @@ FINISH_SECONDS = 600.0  # for hops that run when a recording was worked off
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """What this worker listens to; `end_us` is the newest frame of a recording, None for a stream that goes on."""
+    """The stream that this worker follows; `end_us` is a recording's newest frame, None for one that goes on."""
 
     source: str
     urls: tuple[str, ...]
@@ -341,7 +341,7 @@ class Worker:
             return rows.value("select cursor_us from ingest_state where source = ?", [self.stream.source]) or 0
 
     def is_behind(self) -> bool:
-        """Whether the stream is still catching up: before a recording's end, or over a minute behind the wall.
+        """Return whether the stream is still catching up: before a recording's end, or over a minute behind the wall.
 
         Frames that are stored and not derived yet count as not caught up with.
         """
@@ -352,7 +352,7 @@ class Worker:
             return has_underived(rows)
 
     def is_settled(self, quiet_seconds: float = 0.5) -> bool:
-        """Whether everything that came in so far was worked off: nothing in hand, no hop with work, no look-up due."""
+        """Return whether everything that came in was worked off: nothing in hand, no hop with work, no look-up due."""
         if not self.hops.idle or self.is_behind() or self.listener.quiet_for() < quiet_seconds:
             return False
         now = self.clock.now()

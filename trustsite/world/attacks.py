@@ -1,4 +1,4 @@
-"""What the attackers do. Each attack writes only frames of its own; leaving one out changes nobody else's."""
+"""The attackers' frames. Each attack writes only frames of its own; leaving one out changes nobody else's."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Who lives in the simulated network, with handles that say what they are there for."""
+"""The people of the simulated network, with handles that say what they are there for."""
 
 from dataclasses import dataclass
 

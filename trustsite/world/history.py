@@ -1,4 +1,4 @@
-"""What the honest people did in the last two years: pull requests, merges, vouches, and what is open now."""
+"""The honest people's last two years: pull requests, merges, vouches, and what is open now."""
 
 from dataclasses import dataclass, field
 from random import Random

@@ -17,7 +17,7 @@ from trustsite.world.traps import TRAPS
 
 @dataclass(frozen=True)
 class Signature:
-    """Who the patch says wrote it, and when; `offset` is the author's distance from UTC in hours."""
+    """The author and time that the patch claims; `offset` is the author's distance from UTC in hours."""
 
     name: str
     email: str

@@ -1,4 +1,4 @@
-"""What patches of the simulated people are filled with: words, languages, and the shape of a change.
+"""Material for the patches of the simulated people: words, languages, and the shape of a change.
 
 A change rewrites one function; «noun», «verb», «Noun», «number» and «more» are filled in for each patch.
 """
@@ -21,7 +21,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Dialect:
-    """What a file of one language looks like around its functions."""
+    """The look of a file of one language around its functions."""
 
     suffix: str
     header: str

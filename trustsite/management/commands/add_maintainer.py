@@ -141,5 +141,5 @@ def _give(person: Person, keys: list[str], role: str | None) -> None:
 
 
 def link_address(token: str) -> str:
-    """Where the link leads: by the site's public name where it has one, since secure cookies are kept there alone."""
+    """Return the link's address: by the site's public name where it has one, since secure cookies are kept there."""
     return own_origin() + reverse("sign_in_link", args=[token])

@@ -14,7 +14,7 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Which store; the place itself was chosen from the same words by trustsite.drive."""
+        """Add the store's options; trustsite.drive chose the place itself from the same words."""
         which = parser.add_mutually_exclusive_group()
         which.add_argument("--demo", action="store_true", help="the demo's store")
         which.add_argument("--replay", metavar="DIR", help="the store that a replay of DIR keeps")

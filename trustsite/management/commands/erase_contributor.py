@@ -74,7 +74,7 @@ class Command(BaseCommand):
 
 
 def _counts(did: str, snapshot: Snapshot | None) -> dict[str, int]:
-    """How many rows of each table name the person; CommandError where none does."""
+    """Return how many rows of each table name the person; CommandError where none does."""
     held = held_rows(snapshot, *find_names(snapshot, did)) if snapshot else ()
     counts = {name: len(rows) for name, rows in held}
     counts |= {"account of this site": 1} if Person.objects.filter(did=did).exists() else {}

@@ -62,7 +62,7 @@ class Command(BaseCommand):
 
 
 def summary(done: Mapping[str, Any]) -> Iterator[str]:
-    """What an import took, in sentences."""
+    """Yield what an import took, in sentences."""
     yield (
         f"{done['source']}: {done['pulls']} pull requests in {done['repositories']} projects by {done['people']} "
         f"people: {done['merged']} merged, {done['refused']} refused, {done['open']} open; {done['left_out']} of bots "

@@ -100,7 +100,7 @@ def _from_files(edges: Path, seeds: Path) -> tuple[Ground, Policy]:
 
 
 def _keep(report: dict[str, Any]) -> None:
-    """What the dashboard says in three sentences, and what the page /redteam shows."""
+    """Keep the dashboard's three sentences, and what the page /redteam shows."""
     try:
         keep(settings.REDTEAM_PATH, last_run_of(report, time.time()))
         keep_report(settings.LOG_DIR, shown_report(report, wall_now()))

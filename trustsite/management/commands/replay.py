@@ -81,6 +81,9 @@ class Command(BaseCommand):
 
 
 def summary(rows: Rows) -> dict[str, int]:
-    """What the store holds; vouches and denounces that stand: not overwritten, not retracted, whatever their age."""
+    """Return what the store holds.
+
+    Vouches and denounces that stand: not overwritten, not retracted, whatever their age.
+    """
     counts = {name: rows.value(f"select count(*) from {where}") for name, where in COUNTS.items()}
     return {"events": rows.value(COUNT)} | counts

@@ -99,7 +99,7 @@ class Command(BaseCommand):
             )
 
     def _tell_of_webhook(self) -> None:
-        """What the backup had not sent goes out again under its old id, unless it is old."""
+        """Say that messages which the backup had not sent go out again under their old id, unless they are old."""
         waiting, old = keep_fresh(timezone.now())
         if waiting or old:
             self.stdout.write(

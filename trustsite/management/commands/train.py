@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 
 class Attempts(NamedTuple):
-    """What came of both attempts: in sentences for who trained, and what pages show: of T_HIGH, of T_LOW, and T_LOW."""
+    """The results of both attempts: sentences for the person who trains, T_HIGH and T_LOW for pages, and T_LOW."""
 
     said: str
     shown: "tuple[Certificate | None, str, float]"
@@ -185,7 +185,7 @@ class Command(BaseCommand):
 
 
 def _terms(side: "Side", label: LabelName, model: str) -> "Terms":
-    """What is to be certified of a model, by the settings."""
+    """Return what is to be certified of a model, by the settings."""
     budget = settings.FALSE_APPROVAL_BUDGET if side == "high" else settings.FALSE_ALARM_BUDGET
     return Terms(budget, settings.FALSE_APPROVAL_DELTA, label, model, settings.CERTIFICATE_DAYS, side)
 
@@ -214,7 +214,7 @@ def limit(seconds: int | None, megabytes: int | None) -> None:
 
 
 def _found(made: "Certificate") -> str:
-    """What an attempt at T_HIGH came to."""
+    """Return what an attempt at T_HIGH came to."""
     found = made.found
     if found.threshold is not None:
         return (
@@ -229,7 +229,7 @@ def _found(made: "Certificate") -> str:
 
 
 def _found_low(made: "Certificate") -> str:
-    """What an attempt at T_LOW came to."""
+    """Return what an attempt at T_LOW came to."""
     found = made.found
     if found.threshold is not None:
         return (

@@ -65,7 +65,9 @@ class Command(BaseCommand):
 
 
 def _of_chain(file: Path, told: Certificate) -> list[str]:
-    """What each file changed of the one before it, back to the first; a successor is nothing without what it extends.
+    """Return what each file changed of the one before it, back to the first.
+
+    A successor is nothing without what it extends.
 
     Attempts may lie elsewhere: then the chain is followed as far as it is there.
     """
@@ -87,7 +89,7 @@ def _of_chain(file: Path, told: Certificate) -> list[str]:
 
 
 def _words(told: Certificate) -> Iterator[str]:
-    """What a certificate that was recomputed says."""
+    """Yield what a certificate that was recomputed says."""
     found, budget = told.found, percent_in_full(told.budget)
     if found.threshold is None:
         yield f"It certifies no threshold ({found.why}), from {len(told.cases):,} cases."

@@ -93,7 +93,7 @@ def _given_up() -> list[tuple[int, int, int]]:
 
 
 def _crowd() -> dict[str, Any]:
-    """What keeps slow, many and large visitors from costing the others anything.
+    """Return what keeps slow, many and large visitors from costing the others anything.
 
     Large requests and answers wait in nameless files on the drive, since the rest of the machine may be read-only.
     """
@@ -110,7 +110,7 @@ def _crowd() -> dict[str, Any]:
 
 
 def _open_files(wanted: int) -> int:
-    """How many files this process may have open, after asking for as many as wanted."""
+    """Return how many files this process may have open, after asking for as many as wanted."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard == resource.RLIM_INFINITY or hard > wanted:
         hard = max(wanted, soft)
@@ -120,7 +120,7 @@ def _open_files(wanted: int) -> int:
 
 
 def _proxy() -> dict[str, Any]:
-    """Whose word on the address of a visitor counts: TRUSTED_PROXY's; what anybody else says of it is dropped."""
+    """Return the settings that believe TRUSTED_PROXY's word on a visitor's address and nobody else's."""
     trusted = {"trusted_proxy": settings.TRUSTED_PROXY, "trusted_proxy_headers": PROXY_HEADERS}
     return {"clear_untrusted_proxy_headers": True} | (trusted if settings.TRUSTED_PROXY else {})
 

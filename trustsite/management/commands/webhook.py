@@ -62,7 +62,7 @@ def _nothing() -> str:
 
 
 def _line(one: WebhookDelivery) -> str:
-    """What became of one message; what the receiver answered is told by its status alone."""
+    """Return what became of one message; what the receiver answered is told by its status alone."""
     became = "waits" if one.due_at else "given up" if one.given_up_at else "taken"
     tries = f"{one.tries} {'try' if one.tries == 1 else 'tries'}"
     said = f"; {one.problem}" if one.problem else ""
