@@ -15,7 +15,7 @@ from scoring.dataset.audit_weights import Waved
 from scoring.dataset.cases import Cases, LabelName
 from scoring.dataset.labels import Known, known_by, outcomes
 from scoring.models.base import Estimator, FitProblem, Floats
-from scoring.models.calibration import Behind, fit_platt
+from scoring.models.calibration import Behind, Calibrator, Name, Platt, choose
 from scoring.models.ensembles import mean_odds
 from scoring.models.linear import ShrunkRate
 
@@ -122,12 +122,12 @@ def fit_as_of(
 
 
 def calibrate_quarters(past: Past, scored: Scored, clock: Clock) -> None:
-    """Fill `told` in the judged quarters with Platt's map of the window before each."""
+    """Fill `told` in the judged quarters with the map that was chosen in the window before each."""
     starts = clock.quarters[clock.quarters >= clock.judged_from]
     for start, end in pairwise(starts):
         opened = _opened(past.cases, start, end)
-        odds = scored.odds[opened]
-        scored.told[opened] = np.where(np.isnan(odds), np.nan, map_at(past, scored.odds, start)(np.nan_to_num(odds)))
+        odds, (serves, _) = scored.odds[opened], map_at(past, scored.odds, start)
+        scored.told[opened] = np.where(np.isnan(odds), np.nan, serves.probability(np.nan_to_num(odds)))
 
 
 def blend(past: Past, clock: Clock, line: Scored, trees: Scored) -> Scored:
@@ -143,14 +143,17 @@ def serving_since(clock: Clock, moment: np.datetime64) -> np.datetime64:
     return clock.quarters[np.searchsorted(clock.quarters, moment, side="right") - 1]
 
 
-def map_at(past: Past, odds: Floats, moment: np.datetime64) -> Callable[[Floats], Floats]:
-    """The map from log odds to P(clean) that serves from a moment on."""
+def map_at(past: Past, odds: Floats, moment: np.datetime64) -> tuple[Calibrator, dict[Name, float]]:
+    """Return the map from log odds to P(clean) that serves from a moment on, and the losses that it was chosen by.
+
+    With cases of little weight the score stands as it is, and nothing is chosen.
+    """
     known = past.window(moment)
     given = ~np.isnan(odds[known.positions])
-    positions, weight = known.positions[given], known.weight[given]
+    positions, target, weight = (column[given] for column in known)
     if weight.sum() < FEWEST:
-        return lambda scores: np.exp(-np.logaddexp(0.0, -scores))
-    return fit_platt(odds[positions], known.target[given], weight).probability
+        return Platt(1.0, 0.0), {}
+    return choose(odds[positions], target, past.cases.authors[positions], weight)
 
 
 def behind_at(past: Past, odds: Floats, moment: np.datetime64) -> Behind:

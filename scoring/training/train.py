@@ -20,14 +20,13 @@ from scoring.dataset.dataset import Material
 from scoring.dataset.labels import settled
 from scoring.dataset.track_record import settled_record
 from scoring.models.base import Estimator, FitProblem, Floats
-from scoring.models.calibration import Behind, Calibrator, Platt, choose
+from scoring.models.calibration import Behind, Calibrator
 from scoring.models.ensembles import without_alone_of
 from scoring.models.registry import NAMES, make_estimator
 from scoring.training.backtest import FITTED, SCOPES, YEARS, maker
 from scoring.training.metrics import auc, figures_of, gain_of, reliability
 from scoring.training.promotion import Candidate, Decision, decide
 from scoring.training.rolling_origin import (
-    FEWEST,
     Clock,
     Past,
     Scored,
@@ -35,6 +34,7 @@ from scoring.training.rolling_origin import (
     blend,
     calibrate_quarters,
     fit_as_of,
+    map_at,
     score_quarters,
 )
 
@@ -166,9 +166,10 @@ def _train(scope: Scope, tell: Tell) -> Trained:
     wanted = _whole(scope, decision.serves)
     model = fit_as_of(known, scope.features, wanted, scope.moment, said)
     figures = _figures(scope, scored, decision.serves, held)
+    calibration, figures["maps"] = map_at(scope.past, served.odds, scope.moment)
     return Trained(
         model,
-        _calibration(scope, served, figures),
+        calibration,
         decision,
         figures,
         tuple(dict.fromkeys(said)),
@@ -209,17 +210,6 @@ def _figures(scope: Scope, scored: Mapping[str, Scored], serves: str, held: Slic
     gain = gain_of(on_slice[serves], on_slice["beta"], held.came, held.authors, scope.draws, scope.seed)
     curve = [asdict(one) for one in reliability(on_slice[serves][0], held.came, scope.draws, scope.seed)]
     return {**each[serves], "models": each, "gain": gain, "reliability": curve}
-
-
-def _calibration(scope: Scope, scored: Scored, figures: dict[str, Any]) -> Calibrator:
-    """Plain Platt unless another map beats it on held-out authors; with few cases the score as it is."""
-    known = scope.past.window(scope.moment)
-    given = ~np.isnan(scored.odds[known.positions])
-    positions, target, weight = known.positions[given], known.target[given], known.weight[given]
-    if weight.sum() < FEWEST:
-        return Platt(1.0, 0.0)
-    found, figures["maps"] = choose(scored.odds[positions], target, scope.past.cases.authors[positions], weight)
-    return found
 
 
 def _over_seeds(scope: Scope, held: Slice, name: str) -> tuple[float, ...]:

@@ -2,8 +2,9 @@
 
 It prints one line of JSON for each budget, from so many simulated lanes (2,000): the median days until the audit of 1
 in 3 shuts a lane twice as bad as its budget at 100 a day, from the first day and after 2,000 good answers (half of it);
-in how many of 100 years it wrongly shuts one exactly at its budget, at 100 a day and at 18 a month; and the weeks that
-the first takes at 18 a month (exact, `scoring.certificates.drift`). Each answer comes at once.
+in how many of 100 years it wrongly shuts one exactly at its budget, at 100 a day and at 18 a month; the weeks that
+the first takes at 18 a month (exact, `scoring.certificates.drift`); and the days that any method takes at least that is
+so seldom wrong, for a turn at the worst moment (docs/method.md). Each answer comes at once.
 """
 
 import json
@@ -12,7 +13,9 @@ import sys
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.certificates.drift import MONTH_DAYS, AlarmRule, days_to_shut
+from scipy.stats import binom
+
+from scoring.certificates.drift import ANSWERS, MONTH_DAYS, AlarmRule, days_to_shut
 
 BUDGETS = (0.05, 0.10, 0.15, 0.20, 0.25)
 SHARE, A_DAY, A_MONTH, DELTA = 1 / 3, 100, 18, 0.05
@@ -33,6 +36,24 @@ def audits_until_shut(budget: float, rate: float, audits: int, lanes: int, good:
     return found[found > 0]
 
 
+def fewest_answers(budget: float, delta: float = DELTA, answers: int = ANSWERS) -> int:
+    """Return the fewest answers in which any method shuts half of the lanes that turn twice as bad at its worst moment.
+
+    The method is one that shuts a lane at its budget within `answers` with a chance of at most `delta`.
+    """
+    size = 1
+    while _power(size, budget, delta * size / answers) < 0.5 - delta:
+        size += 1
+    return size
+
+
+def _power(size: int, budget: float, level: float) -> float:
+    """Return the power of the best test of `size` outcomes at this level: `budget` bad against twice as many."""
+    bad = binom.isf(level, size, budget)
+    share = (level - binom.sf(bad, size, budget)) / binom.pmf(bad, size, budget)
+    return float(binom.sf(bad, size, 2 * budget) + share * binom.pmf(bad, size, 2 * budget))
+
+
 def measure(budget: float, lanes: int) -> dict[str, float]:
     """The figures of one budget."""
     a_year = {"at_100_a_day": A_DAY * SHARE * 365.25, "at_18_a_month": A_MONTH * SHARE * 12}
@@ -49,6 +70,7 @@ def measure(budget: float, lanes: int) -> dict[str, float]:
         "median_days_after_good_ones": round(float(np.median(turned)) / (A_DAY * SHARE), 2),
         "told_days_at_100_a_day": round(days_to_shut(budget, A_DAY * MONTH_DAYS, SHARE, DELTA) or float("inf"), 2),
         "told_weeks_at_18_a_month": round((told or float("inf")) / 7, 1),
+        "days_of_any_method": round(fewest_answers(budget) / (A_DAY * SHARE), 1),
         **{name: round(value, 1) for name, value in wrong.items()},
     }
 

@@ -103,6 +103,8 @@ def test_what_cannot_be_calibrated_on_is_said_in_one_sentence(
         {"name": "isotonic", "scores": [0.0, 1.0], "values": [0.9, 0.1]},
         {"name": "isotonic", "scores": [], "values": []},
         {"name": "isotonic", "scores": [1.0, 0.0], "values": [0.1, 0.9]},
+        {"name": "mixed", "platt": {"name": "platt", "slope": 1.0, "offset": 0.0}},
+        {"name": "mixed", "platt": {"name": "isotonic", "scores": [0.0], "values": [0.1]}, "isotonic": {}},
     ],
 )
 def test_a_kept_map_that_does_not_rise_is_refused(kept: dict[str, object]) -> None:
@@ -121,7 +123,7 @@ def test_the_simplest_map_serves_unless_another_beats_it() -> None:
     assert (fitted.name, set(losses)) == ("platt", set(NAMES))
     steps = (odds > 0).astype(float) * 0.9 + 0.05
     bent = (np.random.default_rng(2).random(3000) < steps).astype(float)
-    assert choose(odds, bent, np.arange(3000))[0].name == "isotonic"
+    assert choose(odds, bent, np.arange(3000))[0].name == "mixed"
 
 
 @given(given_scores=st.lists(st.integers(-4, 4), min_size=1, max_size=12), data=st.data())
