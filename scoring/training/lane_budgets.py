@@ -101,7 +101,7 @@ def scores_then(
     given = ~np.isnan(np.sum([one.odds[known.positions] for one in scored], axis=0))
     used = group[known.positions] & given
     positions, bad, weights = known.positions[used], 1.0 - known.target[used], known.weight[used]
-    mapped = [map_at(past, one.odds, since)[0].probability(one.odds[positions]) for one in scored]
+    mapped = [map_at(past, one, since)[0].probability(one.odds[positions]) for one in scored]
     cases = past.cases
     return Judged.of(np.min(mapped, axis=0), bad, cases.authors[positions], cases.opened_at[positions], weights)
 

@@ -166,7 +166,7 @@ def _train(scope: Scope, tell: Tell) -> Trained:
     wanted = _whole(scope, decision.serves)
     model = fit_as_of(known, scope.features, wanted, scope.moment, said)
     figures = _figures(scope, scored, decision.serves, held)
-    calibration, figures["maps"] = map_at(scope.past, served.odds, scope.moment)
+    calibration, figures["maps"] = map_at(scope.past, served, scope.moment)
     return Trained(
         model,
         calibration,

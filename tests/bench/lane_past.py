@@ -108,7 +108,7 @@ def _known(study: Study, group: Mask, start: np.datetime64, quarter: np.datetime
     known = within(cases, past.at(start), cases.opened_at[0], start - WAIT)
     used = group[known.positions] & ~np.isnan(np.sum([one.odds[known.positions] for one in scored], axis=0))
     at = known.positions[used]
-    mapped = [map_at(past, one.odds, quarter)[0].probability(one.odds[at]) for one in scored]
+    mapped = [map_at(past, one, quarter)[0].probability(one.odds[at]) for one in scored]
     return Judged.of(
         np.min(mapped, axis=0), 1.0 - known.target[used], cases.authors[at], cases.opened_at[at], known.weight[used]
     )
