@@ -48,8 +48,8 @@ TEST_ROOT = Path(tempfile.mkdtemp(prefix="sunstead-tests-"))
 CACHE = PROJECT / ".cache"  # git ignores it; pytest keeps its own there too
 ASK_THE_PEERS = (
     "tests/trustsite/test_live.py",
-    "tests/ingest/test_real_attestations.py",
-    "tests/ingest/test_real_peers.py",
+    "tests/ingest/lookups/test_real_attestations.py",
+    "tests/ingest/backfill/test_real_peers.py",
 )
 Count = Callable[[int, int], int]
 Manage = Callable[..., subprocess.CompletedProcess[str]]

@@ -30,7 +30,7 @@ from scoring.review.pending import Reviewing, review_due
 from scoring.review.schema import Review
 from scoring.scanners.submission import Knowledge
 from scoring.thresholds import Thresholds
-from tests.ingest.stream import SOURCE, Frames
+from tests.ingest.stream.frames import SOURCE, Frames
 from tests.stores import fresh_store
 from trustsite.standins import StandIns
 from trustsite.standins.recording import Recording

@@ -6,7 +6,7 @@ from datetime import timedelta
 from ingest.atproto.cbor import iso
 from ingest.clock import EPOCH
 from tests.attacks.learned import YOUNG, did
-from tests.ingest.stream import ANA, MALLORY, MARA, PULL, REPO, SEED, at, pull_uri
+from tests.ingest.stream.frames import ANA, MALLORY, MARA, PULL, REPO, SEED, at, pull_uri
 from tests.pipeline import Later, Result
 
 Move = Callable[[Later, Result, str], None]

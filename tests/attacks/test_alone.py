@@ -12,7 +12,7 @@ from hypothesis import strategies as draw
 from ingest.atproto.cbor import iso
 from tests.attacks.played import Played, later, now
 from tests.conftest import count
-from tests.ingest.stream import PULL, STATUS
+from tests.ingest.stream.frames import PULL, STATUS
 from tests.pipeline import OPEN_LANE, Later, Result, opened
 from trustsite.world import World
 from trustsite.world.cast import PROJECTS

@@ -10,7 +10,7 @@ import pytest
 
 from ingest.atproto.cbor import iso
 from tests.attacks.played import Played, later, now
-from tests.ingest.stream import PULL
+from tests.ingest.stream.frames import PULL
 from tests.pipeline import OPEN_LANE, Later, Result, opened
 from tests.scoring.small import again
 from trustsite.world import World

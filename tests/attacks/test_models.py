@@ -26,7 +26,7 @@ from scoring.types import Lane
 from tests.attacks.learned import ATTACKERS, JUDGED, grow, start_attack, train_all, with_model
 from tests.attacks.moves import ALONE, GROUPS, Move
 from tests.conftest import PROVE, count, for_all_workers
-from tests.ingest.stream import MALLORY, MARA
+from tests.ingest.stream.frames import MALLORY, MARA
 from tests.pipeline import OPEN_LANE, Result, opened
 
 OWN = {one.name for one in MATERIAL_COLUMNS if one.moved_by == "self" and one.of == "person"}

@@ -25,7 +25,7 @@ ACCOUNTS, RECORDS, KILLS = 2_000, 100_000, 10
 @contextmanager
 def network(accounts: int) -> Generator[tuple[str, int]]:
     """The origin of the stand-in and its process."""
-    command = [sys.executable, "-m", "tests.ingest.many_accounts", str(accounts)]
+    command = [sys.executable, "-m", "tests.ingest.backfill.many_accounts", str(accounts)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
@@ -38,7 +38,7 @@ def network(accounts: int) -> Generator[tuple[str, int]]:
 def backfill(folder: Path, origin: str) -> subprocess.Popen[bytes]:
     """One process that goes on until all is done."""
     arguments = [str(folder), origin, str(to_microseconds(wall_now()))]
-    return subprocess.Popen([sys.executable, "-m", "tests.ingest.backfilled", *arguments])
+    return subprocess.Popen([sys.executable, "-m", "tests.ingest.backfill.backfilled", *arguments])
 
 
 def with_kills(folder: Path, origin: str, kills: int) -> int:

@@ -12,7 +12,6 @@ import sys
 
 import numpy as np
 from numpy.typing import NDArray
-
 from scipy.stats import binom
 
 from scoring.certificates.drift import ANSWERS, MONTH_DAYS, AlarmRule, days_to_shut

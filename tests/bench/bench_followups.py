@@ -24,7 +24,7 @@ from ingest.git.mirror import Limits, fetch_mirrors
 from ingest.git.process import Git
 from ingest.http.fetcher import Fetcher
 from ingest.store.database import Store
-from tests.ingest.git_world import DAY_ONE, REPO_DID, Knot, Watching, Work
+from tests.ingest.git.git_world import DAY_ONE, REPO_DID, Knot, Watching, Work
 
 PULLS = 300
 ROOM = Limits(mirror_bytes=1_000_000_000, mirrors_bytes=1_000_000_000)

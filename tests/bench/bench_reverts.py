@@ -19,7 +19,7 @@ from ingest.git.commits import read_commits
 from ingest.git.history import Graph, read_graph
 from ingest.git.process import Git
 from ingest.git.reverts import MOST, NEARLY_ALL, OwnLines, adds_little, share_undone, texts
-from tests.ingest.git_world import GIT
+from tests.ingest.git.git_world import GIT
 
 PAIRS, NEAR, DRAWS, SECONDS = 200, 30, 2_000, 600.0
 

@@ -11,15 +11,15 @@ import pytest
 
 from ingest.backfill.runs import summarize
 from ingest.store.database import Store
-from tests.ingest.asked import World
-from tests.ingest.backfilled import run_backfill, sources
-from tests.ingest.fetched import HOST
-from tests.ingest.git_world import Place, Work
-from tests.ingest.listed import NOW
-from tests.ingest.looked_at import make_looked_at, reopened
+from tests.ingest.backfill.backfilled import run_backfill, sources
+from tests.ingest.backfill.listed import NOW
+from tests.ingest.erasure.planted import KEY
+from tests.ingest.git.git_world import Place, Work
+from tests.ingest.http.fetched import HOST
+from tests.ingest.lookups.asked import World
+from tests.ingest.lookups.looked_at import make_looked_at, reopened
 from tests.ingest.peer import Answer, Peer, Request, Start, make_certificate
-from tests.ingest.planted import KEY
-from tests.ingest.stream import SOURCE
+from tests.ingest.stream.frames import SOURCE
 from tests.stores import fresh_store
 
 Open = Callable[[str], Store]

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from tests.ingest.stream import ANA, BLOB, MARA, PULL, REPO, REPOSITORY
+from tests.ingest.stream.frames import ANA, BLOB, MARA, PULL, REPO, REPOSITORY
 
 NAMES = [
     "target",

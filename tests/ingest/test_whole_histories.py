@@ -18,7 +18,7 @@ import pytest
 from ingest.clock import from_microseconds
 from ingest.store.database import Store
 from tests.conftest import Count
-from tests.ingest.stream import (
+from tests.ingest.stream.frames import (
     ANA,
     BLOB,
     MALLORY,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ingest.records.pull_state import settle
 from scoring.handlers.settings import switch_shadow
-from tests.ingest.stream import ANA, BLOB, MARA, REPO, Frames, pull_uri
+from tests.ingest.stream.frames import ANA, BLOB, MARA, REPO, Frames, pull_uri
 from tests.pipeline import Result, opened
 from tests.scoring.offered import CLEAN, offer
 from tests.scoring.small import OFFERED, feed, settled, take

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from ingest.records.derive import derive
 from ingest.stream.load import load
-from tests.ingest.stream import MARA, REPO, SEED, SOURCE, Frames, at, pull_uri
+from tests.ingest.stream.frames import MARA, REPO, SEED, SOURCE, Frames, at, pull_uri
 from tests.pipeline import Result
 
 OFFERED = pull_uri(MARA, "offered")

@@ -14,7 +14,7 @@ from ingest.store.database import Store
 from scoring.packages.entry import Package
 from scoring.packages.versions import Event, Kind, is_affected, is_lower, parse_version
 from scoring.scanners.dependencies import advisories_in, find_advisories
-from tests.ingest.osv_records import folder_of, record
+from tests.ingest.lookups.osv_records import folder_of, record
 
 
 @pytest.fixture(name="store")

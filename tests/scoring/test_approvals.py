@@ -10,7 +10,7 @@ import pytest
 from scoring.handlers.actions import ToldAction, take
 from scoring.pipeline.approvals import IN_FORCE, MERGED, MERGED_ELSE, settle_approvals, voided
 from scoring.queries import read
-from tests.ingest.stream import MARA, PULL, REPO, SEED, Frames, at, pull_record
+from tests.ingest.stream.frames import MARA, PULL, REPO, SEED, Frames, at, pull_record
 from tests.pipeline import Result
 from tests.scoring.offered_world import a_new_round, learn, offered_world
 from tests.scoring.small import OFFERED, settled

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.gate.attestations import STALE, Accepted, Attested, State, attestation_state
-from tests.ingest.stream import ANA, MARA
+from tests.ingest.stream.frames import ANA, MARA
 
 NOW = datetime(2026, 9, 21, 15)
 SINCE, UNTIL = NOW - timedelta(days=1), NOW + timedelta(days=30)

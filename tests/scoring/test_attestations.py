@@ -13,8 +13,8 @@ from scoring.config.repository import DEFAULTS
 from scoring.gate.attestations import STALE, State
 from scoring.handlers.settings import write_settings
 from scoring.pipeline.circumstances import attestation_states
-from tests.ingest.signed import SignedAccount, SignedNetwork, Signer
-from tests.ingest.stream import ANA, CREATED, MALLORY, MARA, REPO, SEED, Frames, at, pull_uri
+from tests.ingest.atproto.signed import SignedAccount, SignedNetwork, Signer
+from tests.ingest.stream.frames import ANA, CREATED, MALLORY, MARA, REPO, SEED, Frames, at, pull_uri
 from tests.pipeline import Result, prepared
 from tests.scoring.small import feed, take
 

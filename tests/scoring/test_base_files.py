@@ -9,7 +9,7 @@ import pytest
 from ingest.git import base_files
 from ingest.git.mirror import mirror_path
 from scoring.review.base_files import base_files_in
-from tests.ingest.git_world import Work
+from tests.ingest.git.git_world import Work
 from tests.pipeline import Result
 from tests.scoring.patched import change
 from tests.scoring.small import OFFERED, settled, take

@@ -9,7 +9,7 @@ from pytest_django import Settings
 
 from scoring.queries import read
 from scoring.queries.read import ChangeFacts
-from tests.ingest.stream import ANA, MARA
+from tests.ingest.stream.frames import ANA, MARA
 from tests.pipeline import Result
 from tests.scoring.offered_world import SECOND, THIRD, offered_world
 from tests.scoring.small import OFFERED

@@ -12,7 +12,7 @@ from scoring.gate.inputs import judge_inputs, read_inputs
 from scoring.pipeline.circumstances import Moment, read_circumstances
 from scoring.thresholds import RepositoryRules
 from scoring.types import AccountChange, Circumstances, Draw, Lane
-from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, Frames, at, pull_uri
+from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, Frames, at, pull_uri
 from tests.pipeline import OPEN_LANE, Later, Result, opened
 from tests.scoring.offered import CLEAN, end_lookups, offer
 from tests.scoring.small import DAY, MERGED_AT, OFFERED, feed, settled, take

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from tests.ingest.stream import ANA, MALLORY, MARA, PULL, REPO, SEED, Frames, at, pull_uri
+from tests.ingest.stream.frames import ANA, MALLORY, MARA, PULL, REPO, SEED, Frames, at, pull_uri
 from tests.pipeline import Result
 from tests.scoring.small import DAY, MERGED_AT, OFFERED, again, counts, settled, take
 

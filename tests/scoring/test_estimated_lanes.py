@@ -11,8 +11,8 @@ from ingest.erasure.erase import erase
 from scoring.certificates.lane_offer import Offer, check_offer
 from scoring.handlers.closures import STRUCK, end_estimate, open_on_estimate
 from scoring.pipeline.estimated_lanes import estimated_lanes, openings
-from tests.ingest.planted import KEY, folders_below
-from tests.ingest.stream import ANA, MALLORY, REPO, SOURCE, at
+from tests.ingest.erasure.planted import KEY, folders_below
+from tests.ingest.stream.frames import ANA, MALLORY, REPO, SOURCE, at
 from tests.pipeline import Result
 from tests.scoring.small import settled, take
 from tests.stores import fresh_store

@@ -3,7 +3,7 @@
 import pytest
 
 from scoring.queries import read
-from tests.ingest.stream import ANA, MALLORY, MARA, SEED, Frames, pull_uri
+from tests.ingest.stream.frames import ANA, MALLORY, MARA, SEED, Frames, pull_uri
 from tests.pipeline import Result
 from tests.scoring.small import feed, settled, take
 

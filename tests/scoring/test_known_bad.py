@@ -11,7 +11,7 @@ from scoring.diff.similarity import likeness_in
 from scoring.review.known_bad import RULE
 from scoring.review.pending import Reviewing, review_due
 from scoring.scanners.submission import Knowledge
-from tests.ingest.stream import MARA, SEED, pull_uri
+from tests.ingest.stream.frames import MARA, SEED, pull_uri
 from tests.pipeline import Later, Result, by_scanners, prepared
 from tests.scoring.offered import offer
 from tests.scoring.small import DAY, MERGED_AT, OFFERED, again, feed, settled, take

@@ -18,7 +18,7 @@ from scoring.models.storage import save_model, serve
 from scoring.pipeline.lane_certificates import CERTIFICATES
 from scoring.pipeline.score import score
 from scoring.thresholds import Thresholds
-from tests.ingest.stream import REPO
+from tests.ingest.stream.frames import REPO
 from tests.pipeline import At, Result
 from tests.scoring.certified_cases import NOW, TERMS, settled
 from tests.scoring.offered_world import offered_world

@@ -9,8 +9,8 @@ import pytest
 from ingest.erasure.erase import erase
 from scoring.handlers.closures import STRUCK, close, reopen
 from scoring.pipeline.lane_closures import ERASED, Closure, closed_because, closed_pulls, closures
-from tests.ingest.planted import KEY, folders_below
-from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, SOURCE, at
+from tests.ingest.erasure.planted import KEY, folders_below
+from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, SOURCE, at
 from tests.pipeline import Result
 from tests.scoring.small import OFFERED, settled, take
 from tests.stores import fresh_store

@@ -10,7 +10,7 @@ import pytest
 
 from scoring.handlers.actions import ToldAction, take
 from scoring.queries import read
-from tests.ingest.stream import ANA, MARA, REPO, SEED
+from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
 from tests.pipeline import Result, prepared
 from tests.scoring import small
 from tests.scoring.small import DAY, MERGED_AT, OFFERED, again, counts, settled

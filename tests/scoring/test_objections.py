@@ -12,7 +12,7 @@ from scoring.explain.sentences import sentence
 from scoring.pipeline.objections import is_left_out, open_objections, record_objections, tell_objection, tell_wish
 from scoring.queries import read
 from scoring.types import Lane
-from tests.ingest.stream import CREATED, MALLORY, MARA, REPO, Frames
+from tests.ingest.stream.frames import CREATED, MALLORY, MARA, REPO, Frames
 from tests.pipeline import Result, prepared
 from tests.scoring.small import feed
 from tests.triage.small_site import CABIN, OFFERED, frames_of_it, play

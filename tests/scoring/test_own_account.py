@@ -9,7 +9,7 @@ from scoring.diff.parser import read_change
 from scoring.scanners.commit_author import own_account
 from scoring.scanners.run import examine
 from scoring.scanners.submission import Account, Knowledge, Submission
-from tests.ingest.stream import MARA, REPO, SEED, Frames, pull_uri
+from tests.ingest.stream.frames import MARA, REPO, SEED, Frames, pull_uri
 from tests.pipeline import Result, prepared
 from tests.scoring.offered import CLEAN, offer
 from tests.scoring.small import OFFERED, take

@@ -7,7 +7,7 @@ import pytest
 
 from ingest.git.mirror import mirror_path
 from scoring.packages.own_licence import named_by, own_licence
-from tests.ingest.git_world import Work
+from tests.ingest.git.git_world import Work
 from tests.pipeline import Result
 from tests.scoring.small import OFFERED, settled, take
 

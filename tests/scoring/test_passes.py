@@ -22,7 +22,7 @@ from scoring.pipeline.score import PEOPLE, STANDING
 from scoring.thresholds import Thresholds
 from scoring.types import Evidence, Verdict
 from tests.conftest import Count
-from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, SOURCE, at, pull_uri
+from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, SOURCE, at, pull_uri
 from tests.pipeline import Result, opened
 from tests.scoring.offered_world import a_new_round, offered_world
 from tests.scoring.small import MERGED_AT, OFFERED, again, settled, take

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scoring.queries import pull_labels
 from tests.conftest import count
-from tests.ingest.stream import ANA, CREATED, MALLORY, MARA, REPO, SEED, Frames, at, pull_uri
+from tests.ingest.stream.frames import ANA, CREATED, MALLORY, MARA, REPO, SEED, Frames, at, pull_uri
 from tests.pipeline import Result, opened
 from tests.scoring.small import feed, take
 

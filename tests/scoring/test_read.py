@@ -11,7 +11,7 @@ from scoring.explain.content import ALARMS, UNCLEAR
 from scoring.queries import read
 from scoring.queries.types import QueueQuery
 from scoring.types import Lane
-from tests.ingest.stream import MARA, REPO, SEED, Frames, pull_uri
+from tests.ingest.stream.frames import MARA, REPO, SEED, Frames, pull_uri
 from tests.pipeline import Result, all_rows, opened
 from tests.scoring.small import take
 from trustsite.world import World

@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 from scoring.queries import read
 from scoring.queries.backlog import first_month, median_of
-from tests.ingest.stream import ANA, CREATED, MARA, REPO, SEED, STRANGER, Frames, pull_uri
+from tests.ingest.stream.frames import ANA, CREATED, MARA, REPO, SEED, STRANGER, Frames, pull_uri
 from tests.pipeline import Result, opened
 from tests.scoring.small import take
 from triage.charts.backlog import FEW

@@ -9,7 +9,7 @@ import pytest
 
 from scoring.queries import read
 from scoring.queries.read import Settled, SettledOutcome, SettledQuery
-from tests.ingest.stream import ANA, MARA, REPO, SEED, pull_uri
+from tests.ingest.stream.frames import ANA, MARA, REPO, SEED, pull_uri
 from tests.pipeline import Result, opened
 from tests.scoring.small import DAY, MERGED_AT, settled, take
 from trustsite.world import World

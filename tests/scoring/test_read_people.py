@@ -7,7 +7,7 @@ import pytest
 
 from scoring.queries import read
 from scoring.queries.types import LeaderboardSort
-from tests.ingest.stream import MARA, REPO, SEED, Frames, pull_uri
+from tests.ingest.stream.frames import MARA, REPO, SEED, Frames, pull_uri
 from tests.pipeline import Result
 from tests.scoring.small import take
 from trustsite.world import World

@@ -7,7 +7,7 @@ import pytest
 
 from ingest.store.transaction import Params, Rows
 from scoring.queries import read, scores
-from tests.ingest.stream import MARA, REPO, SEED, Frames
+from tests.ingest.stream.frames import MARA, REPO, SEED, Frames
 from tests.pipeline import Result, opened
 from tests.scoring.small import take
 

@@ -6,7 +6,7 @@ import pytest
 
 from scoring.config.policy import Policy
 from scoring.queries import read
-from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, STRANGER, pull_uri
+from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, STRANGER, pull_uri
 from tests.pipeline import Result, opened
 from tests.scoring.small import DAY, MERGED_AT, again, settled, take
 from tests.scoring.test_structure import world

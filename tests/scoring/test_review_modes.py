@@ -15,7 +15,7 @@ from scoring.review.reviewer import Models, Reviewer
 from scoring.review.schema import Review
 from scoring.scanners.submission import Knowledge
 from scoring.types import Lane
-from tests.ingest.stream import MARA, SEED, Frames
+from tests.ingest.stream.frames import MARA, SEED, Frames
 from tests.pipeline import Result, by_scanners
 from tests.scoring.content.reviewing import PRICES, SONNET
 from tests.scoring.offered import CLEAN, offer

@@ -18,7 +18,7 @@ from scoring.review.pending import TRIES, ReviewCase, Reviewing, review_due
 from scoring.review.schema import Review
 from scoring.scanners.submission import Knowledge
 from scoring.types import Lane
-from tests.ingest.stream import ANA, MARA, SEED, Frames, pull_uri
+from tests.ingest.stream.frames import ANA, MARA, SEED, Frames, pull_uri
 from tests.pipeline import Result, by_scanners
 from tests.scoring.hidden_mails import behind
 from tests.scoring.offered import CLEAN, offer

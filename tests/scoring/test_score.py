@@ -15,7 +15,7 @@ from scoring.config.policy import Policy
 from scoring.thresholds import Thresholds
 from scoring.types import Evidence, Pair, Verdict
 from tests.conftest import Count
-from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, Frames, at, pull_uri
+from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, Frames, at, pull_uri
 from tests.pipeline import OPEN_LANE, Result, opened
 from tests.scoring.offered import end_lookups, offer
 from tests.scoring.small import DAY, MERGED_AT, OFFERED, again, feed, settled, take

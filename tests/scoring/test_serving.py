@@ -26,7 +26,7 @@ from scoring.queries import read
 from scoring.queries.replay import judge_again
 from scoring.thresholds import Thresholds
 from scoring.types import Lane
-from tests.ingest.stream import ANA, at
+from tests.ingest.stream.frames import ANA, at
 from tests.pipeline import Result
 from tests.scoring.offered_world import offered_world
 

@@ -15,7 +15,7 @@ from scoring.pipeline.shadow import ShadowDay, record_shadow
 from scoring.queries.read import shadow_report
 from scoring.thresholds import RepositoryRules, Thresholds
 from scoring.types import Reason
-from tests.ingest.stream import ANA, BLOB, MARA, REPO, SEED, Frames, at, pull_uri
+from tests.ingest.stream.frames import ANA, BLOB, MARA, REPO, SEED, Frames, at, pull_uri
 from tests.pipeline import UNAUDITED, Result, opened
 from tests.scoring.small import DAY, feed, settled, take
 

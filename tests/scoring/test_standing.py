@@ -9,7 +9,7 @@ import scoring.trust.incremental
 from scoring.pipeline.score import STANDING
 from scoring.trust.incremental import StandingTrust
 from tests.conftest import Count
-from tests.ingest.stream import ANA, MALLORY, MARA, SEED, STRANGER, Frames, at
+from tests.ingest.stream.frames import ANA, MALLORY, MARA, SEED, STRANGER, Frames, at
 from tests.pipeline import Result
 from tests.scoring.small import feed, take
 from tests.scoring.test_structure import world

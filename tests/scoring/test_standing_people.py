@@ -16,7 +16,7 @@ from scoring.pipeline.score import PEOPLE
 from scoring.thresholds import Thresholds
 from scoring.types import Pair
 from tests.conftest import Count
-from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, Frames, at, pull_uri
+from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, Frames, at, pull_uri
 from tests.pipeline import Result
 from tests.scoring.small import again, feed, take
 from tests.scoring.test_passes import NOW as LATER

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ingest.store import transaction
-from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, STRANGER, Frames
+from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, STRANGER, Frames
 from tests.pipeline import Result, opened
 from tests.scoring.small import settled, take
 

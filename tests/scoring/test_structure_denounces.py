@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from scoring.config.policy import Policy
-from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, STRANGER, Frames, at
+from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, STRANGER, Frames, at
 from tests.pipeline import Result, opened
 from tests.scoring.small import again, take
 from tests.scoring.test_structure import world

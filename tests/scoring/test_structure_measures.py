@@ -13,7 +13,7 @@ from scoring.trust.eigentrust import eigentrust
 from scoring.trust.graph import Edges
 from scoring.trust.table import _cut, served_trust
 from scoring.types import Measure
-from tests.ingest.stream import ANA, MARA, REPO, SEED
+from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
 from tests.pipeline import Result, opened
 from tests.scoring.small import take
 from tests.scoring.test_structure import trust, world

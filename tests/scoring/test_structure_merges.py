@@ -10,7 +10,7 @@ from scoring.explain.sentences import explain, sentence
 from scoring.gate.decide import judge
 from scoring.thresholds import Thresholds
 from scoring.types import Evidence, Reason
-from tests.ingest.stream import MALLORY, MARA, REPO, SEED, Frames, at, pull_uri
+from tests.ingest.stream.frames import MALLORY, MARA, REPO, SEED, Frames, at, pull_uri
 from tests.pipeline import Result, opened
 from tests.scoring.small import DAY, MERGED_AT, settled, take
 from tests.scoring.test_structure_denounces import row

@@ -12,8 +12,8 @@ from ingest.history_import.pulls import import_past
 from ingest.store.database import Store
 from scoring.queries.training_need import TrainingNeed, training_need
 from scoring.training.process import ENDED, MARK
-from tests.ingest.past import DAY, WATCHED, past, write
-from tests.ingest.stream import SOURCE
+from tests.ingest.git.past import DAY, WATCHED, past, write
+from tests.ingest.stream.frames import SOURCE
 from tests.stores import fresh_store
 
 NOW = datetime(2026, 11, 20)

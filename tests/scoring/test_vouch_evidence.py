@@ -11,7 +11,20 @@ from hypothesis import strategies as st
 from scoring.config.policy import Policy
 from scoring.queries import read
 from scoring.trust.first_passage import evidence_weights
-from tests.ingest.stream import ANA, MALLORY, MARA, PULL, REPO, SEED, STATUS, STRANGER, VOUCH, Frames, at, pull_uri
+from tests.ingest.stream.frames import (
+    ANA,
+    MALLORY,
+    MARA,
+    PULL,
+    REPO,
+    SEED,
+    STATUS,
+    STRANGER,
+    VOUCH,
+    Frames,
+    at,
+    pull_uri,
+)
 from tests.pipeline import Result, opened
 from tests.scoring.small import again, feed, take
 from tests.scoring.test_structure_denounces import row

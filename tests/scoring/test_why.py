@@ -17,7 +17,7 @@ from scoring.gate.inputs import NOTABLE, differ_notably, judge_inputs, read_inpu
 from scoring.pipeline.decisions import reason_codes
 from scoring.queries.replay import judge_again, replay_decision, why_json, why_lines
 from tests.conftest import Count
-from tests.ingest.stream import MARA, SEED, Frames, at
+from tests.ingest.stream.frames import MARA, SEED, Frames, at
 from tests.pipeline import OPEN_LANE, Result, opened
 from tests.scoring.offered import CLEAN, offer
 from tests.scoring.small import OFFERED, again, settled, take

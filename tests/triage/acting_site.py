@@ -20,7 +20,7 @@ from ingest.store.snapshots import SnapshotReader, publish
 from scoring.config.policy import Policy
 from scoring.pipeline.approvals import settle_approvals
 from scoring.queries import read
-from tests.ingest.stream import REPO, SEED
+from tests.ingest.stream.frames import REPO, SEED
 from tests.pipeline import Later, Result, opened
 from tests.scoring.offered_world import learn, offered_world
 from tests.scoring.small import OFFERED

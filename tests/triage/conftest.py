@@ -175,7 +175,7 @@ def shown_site(
 ) -> Iterator["ActingSite"]:
     """Three fast-laned pull requests of a repository that is out of shadow mode, behind a real server."""
     from scoring.handlers.settings import switch_shadow
-    from tests.ingest.stream import REPO
+    from tests.ingest.stream.frames import REPO
     from tests.triage.lane_site import lane_site
 
     with lane_site(tmp_path, settings, monkeypatch) as made:

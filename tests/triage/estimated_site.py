@@ -17,7 +17,7 @@ from pytest_django import Settings
 from ingest.store.snapshots import publish
 from scoring.certificates.lane_offer import Offer
 from scoring.config.policy import AuditRules
-from tests.ingest.stream import ANA, MARA, SEED, pull_uri
+from tests.ingest.stream.frames import ANA, MARA, SEED, pull_uri
 from tests.pipeline import UNAUDITED, Later, opened
 from tests.scoring.offered import CLEAN, end_lookups, offer
 from tests.scoring.small import DAY, MERGED_AT, again, feed, settled, take

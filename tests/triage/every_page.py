@@ -9,7 +9,7 @@ from urllib.parse import quote
 from django.test import Client
 from django.urls import URLPattern, reverse
 
-from tests.ingest.stream import MARA, REPO
+from tests.ingest.stream.frames import MARA, REPO
 from tests.triage.acting_site import NOON, ActingSite
 from tests.triage.lane_site import MORE, NEXT
 from triage.access.links import make_link

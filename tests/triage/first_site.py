@@ -32,7 +32,7 @@ from ingest.worker.queue import huey
 from ingest.worker.status import Status, encode, write_page
 from scoring.config.policy import Policy
 from scoring.pipeline.score import score
-from tests.ingest.listed import CID, REV, entry
+from tests.ingest.backfill.listed import CID, REV, entry
 from tests.ingest.peer import Answer, Peer, Request, response
 from tests.stores import fresh_store
 from triage import middleware

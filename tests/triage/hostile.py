@@ -12,7 +12,7 @@ from pytest_django import Settings
 
 from ingest.store.snapshots import publish
 from scoring.config.policy import Policy
-from tests.ingest.stream import MARA, SEED, Frames, pull_uri
+from tests.ingest.stream.frames import MARA, SEED, Frames, pull_uri
 from tests.pipeline import Result, opened
 from tests.scoring.offered import CLEAN, end_lookups, offer
 from tests.scoring.small import feed

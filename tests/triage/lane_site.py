@@ -16,7 +16,7 @@ from pytest_django import Settings
 from ingest.store.snapshots import publish
 from scoring.config.policy import AuditRules
 from scoring.handlers.settings import switch_shadow
-from tests.ingest.stream import ANA, MARA, REPO, SEED, pull_uri
+from tests.ingest.stream.frames import ANA, MARA, REPO, SEED, pull_uri
 from tests.pipeline import OPEN_LANE, Later, opened
 from tests.scoring.offered import CLEAN, end_lookups, offer
 from tests.scoring.offered_world import MADE

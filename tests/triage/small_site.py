@@ -7,7 +7,7 @@ vouches for a stranger. Ana denounces seed too.
 from pathlib import Path
 
 from ingest.store.snapshots import publish
-from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, STRANGER, Frames, pull_uri
+from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, STRANGER, Frames, pull_uri
 from tests.pipeline import Result, opened
 from tests.scoring.small import feed
 

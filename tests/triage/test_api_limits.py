@@ -14,7 +14,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from tests.conftest import Count
-from tests.ingest.stream import ANA, MARA, REPO, SEED
+from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
 from tests.triage.test_permissions import TABLE, Asked, operations, pages, send
 from triage.access import throttle
 from triage.access.problems import NOTHING

@@ -12,8 +12,8 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from tests.ingest.planted import traces
-from tests.ingest.stream import ANA, MARA, REPO, SEED
+from tests.ingest.erasure.planted import traces
+from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
 from tests.triage.small_site import OFFERED
 from tests.triage.test_permissions import TABLE, Asked, send
 from triage.access.links import make_link

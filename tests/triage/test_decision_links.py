@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from tests.ingest.stream import MARA, REPO
+from tests.ingest.stream.frames import MARA, REPO
 from tests.triage.acting_site import ActingSite
 from tests.triage.lane_site import NEXT, lane_site
 from triage.access.links import make_link

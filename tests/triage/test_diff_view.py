@@ -13,7 +13,7 @@ from pytest_django import Settings
 from scoring.queries.rounds import ROUNDS_SHOWN
 from scoring.review.store import BEGUN, finding_json
 from scoring.types import Finding, Severity
-from tests.ingest.stream import BLOB, MARA
+from tests.ingest.stream.frames import BLOB, MARA
 from tests.scoring.offered import CLEAN, offer
 from tests.scoring.offered_world import BLOBS, SECOND, a_new_round
 from tests.scoring.small import OFFERED

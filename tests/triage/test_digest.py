@@ -14,7 +14,7 @@ from pytest_django import Settings
 
 from scoring.queries import read
 from scoring.queries.read import QueueQuery
-from tests.ingest.stream import MARA, REPO, SEED
+from tests.ingest.stream.frames import MARA, REPO, SEED
 from tests.triage.small_site import CABIN, OFFERED
 from triage.access.tokens import create_token
 from triage.middleware import snapshot_reader

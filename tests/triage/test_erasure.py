@@ -7,7 +7,7 @@ import pytest
 
 from scoring.config.repository import DEFAULTS
 from scoring.queries.read import WatchedRepository
-from tests.ingest.stream import ANA, MARA, REPO, SEED
+from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
 from triage.access.links import make_link
 from triage.models import Action, AuditAnswer, HandledIncident, OutboxEntry, Person, RepositoryChoice, Snooze, outbox
 from triage.services.erasure import account_of, forget_account, said_by

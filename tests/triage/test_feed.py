@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django import Settings
 
-from tests.ingest.stream import ANA, MARA, REPO, SEED
+from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
 from tests.triage.lane_site import lane_site
 from tests.triage.small_site import CABIN, OFFERED
 from triage.access import throttle

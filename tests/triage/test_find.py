@@ -19,7 +19,7 @@ from ingest.store.snapshots import publish
 from scoring.pipeline.objections import tell_wish
 from scoring.queries import read
 from scoring.queries.read import AnswerMonth, Answers
-from tests.ingest.stream import ANA, MALLORY, MARA, SEED, STRANGER, at, pull_uri
+from tests.ingest.stream.frames import ANA, MALLORY, MARA, SEED, STRANGER, at, pull_uri
 from tests.pipeline import Result, prepared
 from tests.triage.axe import violations
 from tests.triage.conftest import OpenPage

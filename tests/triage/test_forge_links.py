@@ -6,7 +6,7 @@ import pytest
 
 from scoring.queries import read
 from scoring.queries.read import ForgeHome
-from tests.ingest.stream import MARA, REPO, SEED, Frames
+from tests.ingest.stream.frames import MARA, REPO, SEED, Frames
 from tests.pipeline import opened
 from tests.scoring.small import OFFERED, settled, take
 from triage.presenters.names import ForgePlace, forge_place

@@ -10,7 +10,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from scoring.pipeline.objections import DAYS
-from tests.ingest.stream import MARA
+from tests.ingest.stream.frames import MARA
 from tests.pipeline import UNAUDITED
 from tests.triage.acting_site import ActingSite
 from tests.triage.lane_site import NEXT, lane_site

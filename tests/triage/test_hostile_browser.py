@@ -11,7 +11,7 @@ from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
 from scoring.formatting import visible
-from tests.ingest.stream import MARA
+from tests.ingest.stream.frames import MARA
 from tests.triage.acting_site import ActingSite
 from tests.triage.conftest import OpenPage
 from tests.triage.every_page import BEN, Known, pages_of

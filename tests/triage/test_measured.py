@@ -8,7 +8,7 @@ from django.test import Client
 from prometheus_client import generate_latest
 from pytest_django import Settings
 
-from tests.ingest.stream import MARA
+from tests.ingest.stream.frames import MARA
 from triage.measured import MEASURES
 
 pytestmark = pytest.mark.django_db

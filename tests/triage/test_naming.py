@@ -8,7 +8,7 @@ import pytest
 
 from ingest.store.snapshots import Snapshot
 from scoring.queries import read
-from tests.ingest.stream import ANA, MARA, SEED, STRANGER
+from tests.ingest.stream.frames import ANA, MARA, SEED, STRANGER
 from triage.models import LaneClosure, Person
 from triage.services.lane_closures import as_closure, closure_words, names_in
 from triage.services.names import named, names

@@ -16,7 +16,7 @@ from ingest.http.fetcher import Fetcher
 from ingest.store.database import StreamClock
 from ingest.store.snapshots import publish
 from tests.conftest import Count
-from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, STRANGER, pull_uri
+from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, STRANGER, pull_uri
 from tests.pipeline import Result, prepared
 from tests.triage.acting_site import maintainer
 from tests.triage.small_site import CABIN, OFFERED, frames_of_it, play

@@ -18,7 +18,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 from pytest_django import Settings
 
-from tests.ingest.stream import MARA, REPO, SEED
+from tests.ingest.stream.frames import MARA, REPO, SEED
 from tests.triage.small_site import CABIN, OFFERED
 from triage.access.links import make_link
 from triage.access.tokens import PREFIX, create_token

@@ -15,7 +15,7 @@ from pytest_django import Settings
 from ingest.store.snapshots import Preparer, Snapshot, SnapshotReader, publish
 from scoring.config.policy import policy_from_settings
 from scoring.queries import read, trust
-from tests.ingest.stream import MARA, REPO, SEED, Frames
+from tests.ingest.stream.frames import MARA, REPO, SEED, Frames
 from tests.pipeline import opened
 from tests.scoring.small import feed
 from tests.triage.pages_world import DrawnSnapshot, sign_in

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from tests.ingest.stream import ANA, MARA, REPO, SEED
+from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
 from tests.triage.acting_site import maintainer
 from tests.triage.small_site import CABIN, OFFERED
 from triage.access.links import make_link

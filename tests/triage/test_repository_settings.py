@@ -15,7 +15,7 @@ from scoring.config.repository import DEFAULTS, RepositorySettings, watched_repo
 from scoring.pipeline.shadow import ShadowDay, ShadowReport
 from scoring.queries import read
 from scoring.queries.read import WatchedRepository
-from tests.ingest.stream import ANA, MARA, REPO, SEED
+from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
 from tests.pipeline import opened
 from tests.scoring.small import settled, take
 from tests.triage.drawn_rows import MARA as DRAWN_MARA

@@ -18,7 +18,7 @@ from ingest.http.fetcher import Fetcher
 from ingest.store.database import StreamClock
 from scoring.queries import read
 from scoring.types import Estimate
-from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, pull_uri
+from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, pull_uri
 from tests.pipeline import opened
 from tests.triage.small_site import CABIN, HER_REASON, OFFERED, REASON, frames_of_it, play
 from triage.access.links import DAYS, SIGNER, make_link

@@ -8,7 +8,7 @@ from django.utils import timezone
 from playwright.sync_api import Page, expect
 
 from tests.ingest.peer import Start, response
-from tests.ingest.stream import MARA, REPO, SEED
+from tests.ingest.stream.frames import MARA, REPO, SEED
 from tests.triage.conftest import OpenPage
 from tests.triage.small_site import OFFERED
 from triage.access.links import make_link

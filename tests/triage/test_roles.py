@@ -15,7 +15,7 @@ from pytest_django import Settings
 
 from ingest.http.fetcher import Fetcher
 from ingest.store.database import StreamClock
-from tests.ingest.stream import ANA, MARA, REPO, SEED
+from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
 from tests.pipeline import Result, opened
 from tests.triage.small_site import CABIN, OF_SEED, REASON, frames_of_it, play
 from triage.access.permissions import Role, role_of, roles_of

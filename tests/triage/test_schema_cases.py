@@ -25,7 +25,7 @@ from schemathesis.specs.openapi.checks import (
 
 from ingest.worker.queue import huey
 from tests.conftest import count
-from tests.ingest.stream import ANA, MARA, REPO, SEED, STRANGER
+from tests.ingest.stream.frames import ANA, MARA, REPO, SEED, STRANGER
 from tests.triage.small_site import CABIN, OFFERED
 from triage.access.tokens import create_token
 from triage.api import api

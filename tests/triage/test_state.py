@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pytest_django import Settings
 
 from ingest.worker.status import Status, encode, write_page
-from tests.ingest.stream import SEED
+from tests.ingest.stream.frames import SEED
 from tests.triage.drawn_rows import NOW
 from tests.triage.pages_world import DrawnWorld, draw
 from tests.triage.site import Site

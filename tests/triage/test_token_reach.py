@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from tests.ingest.stream import MARA, REPO, SEED
+from tests.ingest.stream.frames import MARA, REPO, SEED
 from tests.triage.small_site import CABIN, OFFERED
 from tests.triage.test_permissions import TABLE, Asked, send
 from triage.access.tokens import create_token

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from tests.ingest.stream import ANA, MARA, REPO, SEED
+from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
 from tests.triage.small_site import CABIN
 from triage.access.tokens import create_token, find_token
 from triage.models import ApiToken, Change, Maintainer, Person

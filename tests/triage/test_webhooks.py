@@ -13,7 +13,7 @@ from ingest.http.fetcher import Fetcher
 from ingest.store.database import Store
 from ingest.worker import runtime
 from tests.ingest.peer import Start, response
-from tests.ingest.stream import MARA, REPO
+from tests.ingest.stream.frames import MARA, REPO
 from tests.pipeline import opened
 from tests.triage.small_site import OFFERED, frames_of_it, play
 from tests.triage.webhook_receiver import NOW, killed, receiver_at, said, sent, waiting

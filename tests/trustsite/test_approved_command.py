@@ -13,7 +13,7 @@ from ingest.git.patches import patch_id
 from ingest.store.snapshots import publish
 from scoring.handlers.actions import ToldAction, take
 from scoring.queries import read
-from tests.ingest.stream import MARA, REPO, SEED, Frames, at
+from tests.ingest.stream.frames import MARA, REPO, SEED, Frames, at
 from tests.pipeline import Result
 from tests.scoring.offered_world import SECOND, a_new_round, offered_world
 from tests.scoring.small import OFFERED, settled

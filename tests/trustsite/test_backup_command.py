@@ -19,9 +19,9 @@ from ingest.store.look_inside import look_inside
 from ingest.store.snapshots import SnapshotReader, current_number, publish
 from ingest.worker.status import read_status
 from tests.conftest import with_environment
-from tests.ingest.erased import story
-from tests.ingest.planted import GONE, traces
-from tests.ingest.stream import SOURCE, at, take
+from tests.ingest.erasure.erased import story
+from tests.ingest.erasure.planted import GONE, traces
+from tests.ingest.stream.frames import SOURCE, at, take
 from tests.sources import PROJECT
 from tests.trustsite import runs
 from tests.waiting import wait_for

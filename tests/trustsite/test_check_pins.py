@@ -9,7 +9,7 @@ from pytest_django import Settings
 
 from scoring.packages.entry import Package
 from scoring.review.pins import PinProblem, read_pins
-from tests.ingest.osv_records import folder_of, record
+from tests.ingest.lookups.osv_records import folder_of, record
 from tests.sources import PROJECT
 from tests.stores import use_own_store
 

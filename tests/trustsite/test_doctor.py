@@ -23,9 +23,9 @@ from ingest.store.archive import archive
 from ingest.store.database import CONFIG
 from ingest.store.snapshots import publish
 from ingest.worker.status import Status, encode, read_status
-from tests.ingest.fetched import fetcher_to
-from tests.ingest.kept_state import back_up, make_drive, open_drive, places_below
-from tests.ingest.stream import ANA, SEED, Frames, at, take
+from tests.ingest.backup.kept_state import back_up, make_drive, open_drive, places_below
+from tests.ingest.http.fetched import fetcher_to
+from tests.ingest.stream.frames import ANA, SEED, Frames, at, take
 from tests.sources import PROJECT
 from tests.waiting import wait_for
 from trustsite import drive

@@ -19,9 +19,9 @@ from pytest_django import Settings
 from ingest.store.database import Store
 from ingest.store.snapshots import SnapshotReader, publish
 from tests.conftest import with_environment
-from tests.ingest.git_world import Work
-from tests.ingest.planted import GONE, HANDLE, MARK, SHORT, plant_in_files, traces
-from tests.ingest.stream import ANA, REPO, SEED, Frames, pull_uri, take
+from tests.ingest.erasure.planted import GONE, HANDLE, MARK, SHORT, plant_in_files, traces
+from tests.ingest.git.git_world import Work
+from tests.ingest.stream.frames import ANA, REPO, SEED, Frames, pull_uri, take
 from tests.sources import PROJECT
 from tests.trustsite import runs
 from tests.trustsite.ports import free_port

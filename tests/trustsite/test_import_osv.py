@@ -10,7 +10,7 @@ from pytest_django import Settings
 from ingest.store.snapshots import SnapshotReader
 from scoring.packages.entry import Package
 from scoring.scanners.dependencies import find_advisories
-from tests.ingest.osv_records import folder_of, record
+from tests.ingest.lookups.osv_records import folder_of, record
 from tests.stores import use_own_store
 
 

@@ -16,7 +16,7 @@ from ingest.store.long_texts import LIMIT, LongTexts, bytes_of
 from ingest.store.snapshots import SnapshotReader
 from ingest.worker.status import read_status
 from tests.conftest import count
-from tests.ingest.stream import ANA, FIRST_US
+from tests.ingest.stream.frames import ANA, FIRST_US
 from tests.trustsite import runs
 from tests.waiting import wait_for
 from trustsite import drive

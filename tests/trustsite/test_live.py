@@ -19,7 +19,7 @@ from ingest.clock import to_microseconds, wall_now
 from ingest.errors import FetchProblem
 from ingest.http.fetcher import Fetcher
 from tests.conftest import Manage
-from tests.ingest.stream import CREATED, PULL, REPOSITORY, VOUCH
+from tests.ingest.stream.frames import CREATED, PULL, REPOSITORY, VOUCH
 from tests.peers.network import RealNetwork
 from trustsite import drive
 from trustsite.demo.live import Plan, Show, judge_live

@@ -13,8 +13,8 @@ from pytest_django import Settings
 from ingest.errors import StoreProblem
 from ingest.store.snapshots import publish
 from tests.conftest import Count
-from tests.ingest.kept_state import files_of, frames_of
-from tests.ingest.stream import SOURCE, take
+from tests.ingest.backup.kept_state import files_of, frames_of
+from tests.ingest.stream.frames import SOURCE, take
 from trustsite import drive
 from trustsite.worker.handover import open_store
 

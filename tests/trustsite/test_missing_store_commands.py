@@ -9,8 +9,8 @@ from ingest.store.database import Store
 from ingest.store.look_inside import look_inside
 from ingest.store.snapshots import current_number, publish
 from tests.conftest import Manage
-from tests.ingest.kept_state import files_of, frames_of
-from tests.ingest.stream import SOURCE, take
+from tests.ingest.backup.kept_state import files_of, frames_of
+from tests.ingest.stream.frames import SOURCE, take
 from trustsite import drive
 
 

@@ -18,7 +18,7 @@ from ingest.store.database import Store
 from ingest.stream.load import load
 from scoring.review.anthropic_client import FOUND, ModelCall
 from scoring.review.pricing import Usage, parse_prices
-from tests.ingest.stream import Frames
+from tests.ingest.stream.frames import Frames
 from tests.stores import fresh_store
 from tests.trustsite.exposed import CALL, MODEL, USAGE, asked, measures
 from tests.waiting import LONG_SECONDS, wait_for

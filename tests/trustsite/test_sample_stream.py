@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
-from tests.ingest.stream import ANA, MARA, STRANGER, Frames
+from tests.ingest.stream.frames import ANA, MARA, STRANGER, Frames
 from tests.trustsite import runs
 from tests.trustsite.ports import free_port
 from trustsite.standins.jetstream import Jetstream

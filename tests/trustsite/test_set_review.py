@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
 from ingest.records.watched import add_maintainer
-from tests.ingest.stream import ANA, MALLORY, REPO, SEED, SOURCE, at, rows, take
+from tests.ingest.stream.frames import ANA, MALLORY, REPO, SEED, SOURCE, at, rows, take
 from tests.scoring.small import settled
 from tests.stores import use_own_store
 from trustsite.worker.handover import open_store

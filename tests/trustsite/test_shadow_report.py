@@ -9,7 +9,7 @@ from pytest_django import Settings
 
 from ingest.store.snapshots import Publisher
 from scoring.pipeline.shadow import record_shadow
-from tests.ingest.stream import REPO
+from tests.ingest.stream.frames import REPO
 from tests.pipeline import opened
 from tests.scoring.small import settled, take
 

@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
 from ingest.store.snapshots import publish
-from tests.ingest.stream import MARA, SEED, at, pull_uri
+from tests.ingest.stream.frames import MARA, SEED, at, pull_uri
 from tests.pipeline import opened
 from tests.scoring.small import OFFERED, settled, take
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from ingest.store.transaction import Rows
 from scoring.config.policy import Policy
 from scoring.dataset.past_trust import build_slices
-from tests.ingest.stream import ANA, MARA, REPO, SEED, Frames, at
+from tests.ingest.stream.frames import ANA, MARA, REPO, SEED, Frames, at
 from tests.pipeline import opened
 
 SLICES = """

@@ -7,8 +7,8 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from tests.ingest.stream import ANA as TUTOR
-from tests.ingest.stream import MALLORY, MARA, REPO
+from tests.ingest.stream.frames import ANA as TUTOR
+from tests.ingest.stream.frames import MALLORY, MARA, REPO
 from tests.pipeline import Later
 from tests.scoring.offered_world import SECOND, a_new_round, learn
 from tests.scoring.small import OFFERED

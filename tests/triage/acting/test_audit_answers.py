@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from tests.ingest.stream import MARA
+from tests.ingest.stream.frames import MARA
 from tests.pipeline import Later
 from tests.scoring.offered import CLEAN, offer
 from tests.scoring.small import DAY, MERGED_AT, feed

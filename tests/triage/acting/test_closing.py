@@ -12,7 +12,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from scoring.queries import read
-from tests.ingest.stream import ANA, MARA, REPO, SEED
+from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
 from tests.triage.acting_site import ActingSite, signed_in
 from tests.triage.lane_site import MORE, NEXT, OTHER, lane_site, lanes
 from triage.models import Action, Change, LaneClosure, OutboxEntry, Person, WebhookDelivery

@@ -18,7 +18,7 @@ from scoring.pipeline import lane_certificates
 from scoring.pipeline.lane_certificates import known
 from scoring.queries import read
 from scoring.thresholds import Thresholds
-from tests.ingest.stream import REPO
+from tests.ingest.stream.frames import REPO
 from tests.triage.acting_site import ActingSite
 from tests.triage.estimated_site import CABIN, ELSEWHERE, MANY, OFFER, OWN, estimated_site
 from triage.forms.actions import written_choice

@@ -8,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from tests.ingest.stream import MARA, REPO
+from tests.ingest.stream.frames import MARA, REPO
 from tests.scoring.offered_world import SECOND, THIRD, a_new_round
 from tests.scoring.small import OFFERED
 from tests.triage.acting_site import ANA, ActingSite, signed_in

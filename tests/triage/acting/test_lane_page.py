@@ -13,7 +13,7 @@ from pytest_django import Settings
 from ingest.store.snapshots import Snapshot
 from scoring.certificates import lane_curve
 from scoring.queries import read
-from tests.ingest.stream import REPO, SEED
+from tests.ingest.stream.frames import REPO, SEED
 from tests.pipeline import Later
 from tests.scoring.small import DAY, MERGED_AT, again, feed
 from tests.triage.acting_site import ActingSite, acting_site, signed_in

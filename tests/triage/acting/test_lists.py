@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from tests.ingest.stream import MARA, REPO, pull_uri
+from tests.ingest.stream.frames import MARA, REPO, pull_uri
 from tests.triage.acting.test_incidents import approve, mark
 from tests.triage.acting_site import ANA, ActingSite, maintainer, signed_in
 from tests.triage.lane_site import MORE, NEXT, OTHER, lane_site

@@ -9,8 +9,8 @@ from playwright.sync_api import Page, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
-from tests.ingest.stream import ANA as SENDER
-from tests.ingest.stream import MARA, pull_uri
+from tests.ingest.stream.frames import ANA as SENDER
+from tests.ingest.stream.frames import MARA, pull_uri
 from tests.triage.acting_site import ActingSite
 from tests.triage.axe import violations
 from tests.triage.conftest import OpenPage

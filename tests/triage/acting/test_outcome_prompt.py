@@ -8,8 +8,8 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from tests.ingest.stream import ANA as SENDER
-from tests.ingest.stream import MARA, pull_uri
+from tests.ingest.stream.frames import ANA as SENDER
+from tests.ingest.stream.frames import MARA, pull_uri
 from tests.triage.acting_site import ANA, ActingSite, maintainer, signed_in
 from tests.triage.lane_site import NEXT, lane_site
 from triage.models import Action, Person

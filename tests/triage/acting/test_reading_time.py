@@ -9,7 +9,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from scoring.pipeline.lane_history import LaneHistory
-from tests.ingest.stream import MARA
+from tests.ingest.stream.frames import MARA
 from tests.scoring.small import OFFERED
 from tests.triage.acting_site import ANA, BEN, ActingSite, last_key, signed_in
 from tests.triage.watching_site import watching_site

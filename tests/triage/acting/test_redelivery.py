@@ -14,7 +14,7 @@ from pytest_django import Settings
 from ingest.http.fetcher import Fetcher
 from ingest.worker.runtime import Runtime
 from scoring.queries import read
-from tests.ingest.stream import MARA, REPO, REPOSITORY, SEED
+from tests.ingest.stream.frames import MARA, REPO, REPOSITORY, SEED
 from tests.pipeline import At, Result, opened
 from tests.scoring.small import DAY, MERGED_AT, OFFERED, feed, settled
 from tests.triage.acting_site import NOON, ActingSite

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from tests.ingest.stream import MARA
+from tests.ingest.stream.frames import MARA
 from tests.scoring.offered_world import SECOND, THIRD, a_new_round
 from tests.scoring.small import OFFERED
 from tests.sources import PROJECT

@@ -19,7 +19,7 @@ def main(origin: str) -> None:
 
     import trustsite.worker.worker
     import trustsite.wsgi  # noqa: F401
-    from tests.ingest.stream import SOURCE
+    from tests.ingest.stream.frames import SOURCE
 
     settings.STREAM_SOURCE, settings.STAND_IN_ORIGIN = SOURCE, origin
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # who is killed is gone at once

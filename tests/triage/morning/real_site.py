@@ -17,7 +17,7 @@ import msgspec
 
 from ingest.worker.status import encode, read_status, write_page
 from tests.conftest import with_environment
-from tests.ingest.stream import ANA
+from tests.ingest.stream.frames import ANA
 from tests.pipeline import Later
 from tests.sources import PROJECT
 from tests.triage.morning.site import made, told

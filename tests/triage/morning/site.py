@@ -11,7 +11,7 @@ import pytest
 from pytest_django import Settings
 
 from scoring.handlers.settings import switch_shadow
-from tests.ingest.stream import ANA, BLOB, REPO, Frames, pull_uri
+from tests.ingest.stream.frames import ANA, BLOB, REPO, Frames, pull_uri
 from tests.pipeline import opened
 from tests.scoring.offered import CLEAN, offer
 from tests.scoring.offered_world import MADE

@@ -6,7 +6,7 @@ from urllib.parse import quote
 from playwright.sync_api import Browser, Locator, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
-from tests.ingest.stream import ANA, pull_uri
+from tests.ingest.stream.frames import ANA, pull_uri
 from tests.triage.acting_site import ActingSite
 from tests.triage.morning.conftest import MAINTAINER, Enter
 from tests.triage.morning.modes import (

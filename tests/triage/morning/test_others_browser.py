@@ -2,7 +2,7 @@
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.ingest.stream import ANA, pull_uri
+from tests.ingest.stream.frames import ANA, pull_uri
 from tests.scoring.offered import offer
 from tests.scoring.offered_world import LATER, a_new_round, learn
 from tests.scoring.small import OFFERED, settled

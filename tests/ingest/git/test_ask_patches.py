@@ -1,0 +1,118 @@
+"""The hop that asks for patches: which are due, in which order, and what is kept of them."""
+
+import gzip
+import hashlib
+from datetime import timedelta
+
+import pytest
+
+from ingest.git.patches import load_patch
+from ingest.lookups.patches import due_patches
+from tests.ingest.lookups.asked import DIFF, NOW, PACKED, World, cid_of, fetch
+
+
+def test_a_patch_is_fetched_once_its_author_is_known(world: World) -> None:
+    assert world.patches() == 0
+    world.identities()
+    assert world.patches() == 1
+    found = world.rows("select patch_ref, sha256, bytes, files, added, removed, state from patches")
+    sha256 = hashlib.sha256(DIFF.encode()).hexdigest()
+    assert found == [(f"blob:{cid_of(PACKED)}", sha256, len(DIFF), 1, 1, 1, "read")]
+    assert load_patch(world.folder, sha256) == DIFF
+    assert world.patches() == 0
+    assert world.inputs() == 2
+
+
+def test_patches_of_watched_repositories_come_first_then_what_their_people_offered_before(world: World) -> None:
+    for place, uri in enumerate(["at://a/elsewhere", "at://a/merged", "at://a/closed", "at://a/deleted"]):
+        world.offer(uri, 2 if uri == "at://a/elsewhere" else 1, cid_of(PACKED))
+        world.change(
+            "update pull_requests set opened_at = opened_at - ? * interval 1 day where pull_uri = ?", place, uri
+        )
+    world.change("update pull_requests set state = 'merged', merged_at = ? where pull_uri = 'at://a/merged'", NOW)
+    world.change("update pull_requests set state = 'closed' where pull_uri = 'at://a/closed'")
+    world.change("update pull_requests set deleted_at = seen_at where pull_uri = 'at://a/deleted'")
+    world.identities()
+    with world.store.read() as rows:
+        order = [row["pull_uri"] for row in due_patches(NOW).rows(rows, NOW, 10)]
+    assert order[0] == "at://a/1"
+    assert sorted(order[1:]) == ["at://a/closed", "at://a/elsewhere", "at://a/merged"]
+    assert world.patches() == 4
+
+
+def test_of_people_without_an_open_pull_request_only_young_merges_of_watched_repositories_are_fetched(
+    world: World,
+) -> None:
+    world.offer("at://a/elsewhere", 2, cid_of(PACKED))
+    world.offer("at://a/old", 1, cid_of(PACKED))
+    world.change("update pull_requests set state = 'merged', merged_at = ?", NOW)
+    world.change("update pull_requests set merged_at = ? where pull_uri = 'at://a/old'", NOW - timedelta(days=60))
+    world.identities()
+    world.change("update contributors set pds = 'https://pds.example.test'")
+    assert world.patches() == 0
+    assert world.patches(NOW - timedelta(days=44)) == 1
+    assert world.rows("select pull_uri from patches") == [("at://a/1",)]
+
+
+def test_of_one_person_only_the_newest_earlier_patches_are_fetched(world: World) -> None:
+    for place in range(30):
+        world.offer(f"at://a/earlier{place}", 2, cid_of(PACKED))
+    world.identities()
+    assert world.patches() == 20
+
+
+def test_swapped_bytes_are_never_kept(world: World) -> None:
+    world.identities()
+    world.blobs[cid_of(PACKED)] = gzip.compress(b"evil")
+    assert world.patches() == 1
+    outcome, attempts, due, reason = world.outcome("patch")
+    assert (outcome, attempts, due) == ("failed", 1, NOW + timedelta(hours=6))
+    assert "other bytes" in reason
+    assert world.rows("select * from patches") == []
+    assert not world.folder.exists()
+
+
+def test_a_new_round_is_fetched_beside_the_old_one(world: World) -> None:
+    world.identities()
+    world.patches()
+    newer = gzip.compress(DIFF.replace("+b", "+c").encode())
+    world.blobs[cid_of(newer)] = newer
+    world.offer("at://a/1", 1, cid_of(newer))
+    assert world.patches() == 1
+    assert len(set(world.rows("select patch_id from patches"))) == 2
+
+
+def test_who_cites_anothers_blob_cannot_spoil_its_look_up(world: World) -> None:
+    world.identities()
+    with world.store.write() as txn:
+        txn.upsert("fetches", [fetch("patch", f"at://mallory/9 blob:{cid_of(PACKED)}")])
+    assert world.patches() == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "state"),
+    [
+        (b"\x1f\x8b rubbish", "malformed"),
+        (gzip.compress(b"\0" * 5_000_000), "oversized"),
+        (b"+" * 200_000, "oversized"),
+        (b"", "malformed"),
+    ],
+)
+def test_a_hostile_patch_is_noted_and_not_asked_for_again(world: World, data: bytes, state: str) -> None:
+    world.identities()
+    world.blobs[cid_of(data)] = data
+    world.offer("at://a/1", 1, cid_of(data))
+    assert world.patches() == 1
+    assert world.rows("select state, patch_id from patches") == [(state, None)]
+    assert world.patches() == 0
+
+
+def test_nothing_on_disk_is_named_by_a_stranger(world: World) -> None:
+    world.identities()
+    world.offer("at://a/1", 1, "../../../etc/passwd")
+    assert world.patches() == 1
+    assert world.outcome("patch")[0] == "failed"
+    world.offer("at://../../x", 1, cid_of(PACKED))
+    world.patches()
+    files = [path for path in world.folder.rglob("*") if path.is_file()]
+    assert [path.name for path in files] == [hashlib.sha256(DIFF.encode()).hexdigest() + ".patch.gz"]

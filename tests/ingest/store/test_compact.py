@@ -1,0 +1,159 @@
+"""Writing the file anew while others read and write: nobody sees half of it, and no other process comes to own it."""
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from ingest.errors import StoreProblem
+from ingest.store.compact import Gate
+from ingest.store.database import Store
+from tests.ingest.stream.frames import rows
+from tests.sources import PROJECT
+
+SECRET = "zq7SECRETzq7"
+OPEN = """
+import sys
+from pathlib import Path
+from ingest.store.database import Store, StoreProblem
+try:
+    Store.open(Path(sys.argv[1])).close()
+    print("owned")
+except StoreProblem as problem:
+    print(problem)
+"""
+
+
+def shape(store: Store) -> list[tuple[object, ...]]:
+    """Tables, keys, indexes, views and sequences."""
+    return (
+        rows(store, "select table_name, sql from duckdb_tables() order by all")
+        + rows(store, "select table_name, constraint_text from duckdb_constraints() order by all")
+        + rows(store, "select table_name, sql from duckdb_indexes() order by all")
+        + rows(store, "select view_name, sql from duckdb_views() where not internal order by all")
+        + rows(store, "select sequence_name, last_value from duckdb_sequences() order by all")
+    )
+
+
+def test_deleted_bytes_are_gone_and_keys_indexes_views_and_sequences_stay(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "trust.duckdb")
+    with store.write() as txn:
+        txn.execute("insert into meta select 'k' || i, ? || i from range(5000) t(i)", [SECRET])
+        txn.value("select nextval('repository_numbers') from range(7)")
+    store.checkpoint()
+    before = shape(store)
+    with store.write() as txn:
+        txn.execute("delete from meta where key like 'k%'")
+    store.compact()
+    assert shape(store) == before
+    with store.write() as txn:
+        txn.execute("insert into meta values ('after', 'kept')")
+    store.close()
+    assert [path.name for path in store.path.parent.iterdir()] == ["trust.duckdb"]
+    assert SECRET.encode() not in store.path.read_bytes()
+    again = Store.open(store.path)
+    assert rows(again, "select value from meta where key = 'after'") == [("kept",)]
+    again.close()
+
+
+def test_readers_and_writers_go_on_around_it(store: Store) -> None:
+    stop, problems, written = threading.Event(), list[object](), [0]
+
+    def read() -> None:
+        while not stop.is_set():
+            with store.read() as outer, store.read() as inner:
+                if outer.value("select count(*) from meta") < inner.value("select 1"):
+                    problems.append("a reader saw an empty file")
+
+    def write() -> None:
+        while not stop.is_set():
+            with store.write() as txn:
+                txn.execute("insert into meta values (?, '')", [f"w{written[0]}"])
+            written[0] += 1
+
+    threads = [threading.Thread(target=job) for job in (read, read, write)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(5):
+            store.compact()
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert problems == []
+    assert rows(store, "select count(*) from meta where key like 'w%'") == [(written[0],)]
+
+
+def test_afterwards_as_before_no_other_process_may_own_the_file(store: Store) -> None:
+    store.compact()
+    command = [sys.executable, "-c", OPEN, str(store.path)]
+    told = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
+    assert "is held by process" in told
+
+
+def test_a_reader_that_stays_is_waited_for_and_then_reported(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ingest.store.compact.DRAIN_SECONDS", 0.2)
+    inside, leave = threading.Event(), threading.Event()
+
+    def stay() -> None:
+        with store.read():
+            inside.set()
+            leave.wait()
+
+    thread = threading.Thread(target=stay)
+    thread.start()
+    inside.wait()
+    with pytest.raises(StoreProblem, match="reads for more than"):
+        store.compact()
+    leave.set()
+    thread.join()
+    store.compact()
+
+
+def test_who_reads_cannot_compact_and_is_told_so_at_once(store: Store) -> None:
+    with store.read(), pytest.raises(StoreProblem, match="this thread reads"):
+        store.compact()
+
+
+def test_a_leftover_of_a_kill_is_removed_by_the_next_owner(tmp_path: Path) -> None:
+    (tmp_path / "trust.duckdb.compacting").write_bytes(b"half")
+    Store.open(tmp_path / "trust.duckdb").close()
+    assert [path.name for path in tmp_path.iterdir()] == ["trust.duckdb"]
+
+
+def test_a_gate_keeps_newcomers_out_until_it_opens() -> None:
+    gate, order = Gate(), list[str]()
+
+    def come() -> None:
+        with gate.passing():
+            order.append("in")
+
+    with gate.shut():
+        thread = threading.Thread(target=come)
+        thread.start()
+        time.sleep(0.05)
+        order.append("opened")
+    thread.join()
+    assert order == ["opened", "in"]
+
+
+def test_of_two_who_shut_a_gate_the_second_waits_only_where_it_says_so() -> None:
+    gate, order = Gate(), list[str]()
+
+    def shut() -> None:
+        with gate.shut(after_another=True):
+            order.append("second")
+
+    with gate.shut():
+        with pytest.raises(TimeoutError, match="another one compacts"), gate.shut():
+            pass
+        thread = threading.Thread(target=shut)
+        thread.start()
+        thread.join(0.05)
+        order.append("first")
+    thread.join()
+    assert order == ["first", "second"]
