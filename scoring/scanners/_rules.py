@@ -98,7 +98,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     @cached_property
     def surroundings(self) -> "re2._Regexp | None":
         """Compile `within`."""
-        return re2.compile(self.within) if self.within else None
+        return re2.compile(with_patterns(self.within)) if self.within else None
 
     @cached_property
     def exception(self) -> "re2._Regexp | None":

@@ -50,7 +50,6 @@ class _Check(NamedTuple):
 
 
 CHECKS: dict[str, _Check] = {
-    "B102": _Check("Text is run as code by exec.", runs=True),
     "B103": _Check("A file is made writable or runnable for everybody."),
     "B108": _Check("A file in a folder that everybody writes to has a name that others can guess."),
     "B201": _Check("The debugger of Flask lets visitors run code."),
