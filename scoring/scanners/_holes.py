@@ -99,8 +99,9 @@ def _added(masked: str, texts: Iterator[str], safe: "re2._Regexp | None", is_inn
             place += 2
             continue
         elif sign in _OPEN:
-            called = _CALLED.search(chain[-1][-NAME_CHARACTERS:]) if safe and sign == "(" else None
-            cleaned.append(cleaned[-1] or (called is not None and safe.search(f"{called[0]}(") is not None))
+            called = _CALLED.search(chain[-1][-NAME_CHARACTERS:]) if sign == "(" else None
+            is_clean = called is not None and safe is not None and safe.search(f"{called[0]}(") is not None
+            cleaned.append(cleaned[-1] or is_clean)
             formats.append(sign == "(" and _FORMAT.search(chain[-1][-NAME_CHARACTERS:]) is not None)
             chains.append([""])
             lists.append([chain[-1].removesuffix(".format")] if formats[-1] and _TEXT.match(chain[-1]) else [])

@@ -92,7 +92,7 @@ class _Around:
         """Return a row with those below it that its open brackets take in, as parameters are written one a row."""
         head = self._rows[row].strip()
         for below in self._rows[row + 1 : row + HEAD_ROWS]:
-            if head.count("(") <= head.count(")") or len(head) > HEAD_CHARACTERS:
+            if head.count("(") <= head.count(")") or head.endswith(("{", "=>")) or len(head) > HEAD_CHARACTERS:
                 break
             head = f"{head} {below.strip()}"
         return head[:HEAD_CHARACTERS]

@@ -2,9 +2,9 @@
 
 Nothing of a site's or a stranger's settings is read: no configuration file, no `# nosec`, and of the plugins only
 Bandit's own. Checks that found mostly honest code in 2,000 real diffs are left out: requests without a timeout (in 8 of
-them), SHA-1 for names of files (5), imports and assertions. So are two that read no names and so take what is fixed for
-what is not, where a rule of ours reads them: SQL from text (B608) and `mark_safe` (B308). A command that fixed texts
-alone make is given to Bandit as the one text that it is.
+them), SHA-1 for names of files (5), imports and assertions. So are three that read no names and so take what is fixed
+for what is not, where a rule of ours reads them: SQL from text (B608) and `mark_safe` (B308), and text run by exec
+(B102). A command that fixed texts alone make is given to Bandit as the one text that it is.
 """
 
 import ast

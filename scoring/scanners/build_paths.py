@@ -32,7 +32,10 @@ TOLD: dict[Kind, tuple[Severity, str]] = {
     "executable": (Severity.LOW, "A file is made executable."),
 }
 # Files of an install-hook path that are changed in daily work and do not run outside of tests or editors.
-EVERYDAY_HOOKS = ("conftest.py", ".pre-commit-config.yaml", ".gitattributes", ".vscode/", ".devcontainer/", "*.md")
+EVERYDAY_HOOKS = (
+    *("conftest.py", ".pre-commit-config.yaml", ".gitattributes", ".npmrc"),
+    *(".husky/", ".vscode/", ".devcontainer/", "*.md"),
+)
 PROGRAMS = re2.compile(
     r"(?i)\.(exe|dll|so(\.\d+)*|dylib|jar|class|pyc|pyd|wasm|node|apk|deb|rpm|msi|bin|elf|whl|ko|scr)$"
 )
@@ -126,7 +129,10 @@ def _lines(change: Change) -> Iterator[Finding]:
             )
         elif name == "setup.py":
             yield from _found(
-                file, SETUP_HOOK, "setup-hook", "Code of the project's own runs while the package is built or installed."
+                file,
+                SETUP_HOOK,
+                "setup-hook",
+                "Code of the project's own runs while the package is built or installed.",
             )
         elif name == "pyproject.toml":
             yield from _found(

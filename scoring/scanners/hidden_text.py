@@ -11,6 +11,7 @@ import codecs
 import html
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 import re2
 
@@ -30,12 +31,21 @@ TEXTS = 20  # of one line
 TOLD = 10  # findings in one file
 
 _QUOTED = re2.compile(r"[\"'`]((?:[A-Za-z0-9+/_-]{4})+(?:={1,2})?|[A-Za-z0-9+/_-]{4,}={0,2}|[\w.:/ -]{4,80})[\"'`]")
-_NUMBERS = re2.compile(r"((?:0x[0-9a-fA-F]{2}|\d{2,3})(?:_?u8|L|\s*as\s+char)?(?:\s*,\s*(?:0x[0-9a-fA-F]{2}|\d{2,3})){3,})")
+_NUMBERS = re2.compile(
+    r"((?:0x[0-9a-fA-F]{2}|\d{2,3})(?:_?u8|L|\s*as\s+char)?(?:\s*,\s*(?:0x[0-9a-fA-F]{2}|\d{2,3})){3,})"
+)
 _NUMBER = re.compile(r"0x[0-9a-fA-F]{2}|\d{2,3}")
-_ESCAPED = re2.compile(r"[\"'`]((?:[\w./:;,()|&<>=+ \-]|%[0-9a-fA-F]{2}|\\x[0-9a-fA-F]{2}|\\u\{?00[0-9a-fA-F]{2}\}?|\\[01][0-7]{2}|&#x?[0-9a-fA-F]{2,3};)+)[\"'`]")
+_ESCAPED = re2.compile(
+    r"[\"'`]((?:[\w./:;,()|&<>=+ \-]|%[0-9a-fA-F]{2}|\\x[0-9a-fA-F]{2}|\\u\{?00[0-9a-fA-F]{2}\}?|\\[01][0-7]{2}|"
+    r"&#x?[0-9a-fA-F]{2,3};)+)[\"'`]"
+)
 _ESCAPE = re.compile(r"%([2-7][0-9a-fA-F])|\\x([2-7][0-9a-fA-F])|\\u\{?00([2-7][0-9a-fA-F])\}?|\\([01][0-7]{2})")
 FEWEST_ESCAPES = 2  # letters of one text that are written as numbers
-_PIECES = re2.compile(r"[\[(]((?:\s*[\"'][\w./:-]{1,8}[\"']\s*,){1,11}\s*[\"'][\w./:-]{1,8}[\"'])\s*,?\s*[\])]\s*\.?\s*(?:join|reduce|concat)")
+_PIECES = re2.compile(
+    r"[\[(]((?:\s*[\"'][\w./:-]{1,8}[\"']\s*,){1,11}\s*[\"'][\w./:-]{1,8}[\"'])\s*,?\s*[\])]\s*\.?\s*(?:join|reduce|concat)"
+)
+_LETTERS = re2.compile(r"(?:[\"'][\w./:-][\"']\s*,\s*){3,}[\"'][\w./:-][\"']")
+_LETTER = re.compile(r"[\"']([\w./:-])[\"']")
 _PIECE = re.compile(r"[\"']([\w./:-]{1,8})[\"']")
 _HEXADECIMAL = re.compile(r"(?:[0-9a-fA-F]{2}){4,}")
 # Functions and modules by which something runs, alone or at the end of a path of names.
@@ -96,6 +106,9 @@ def _decoded(text: str) -> Iterator[str]:
         yield from _of_numbers([int(one, 0) for one in _NUMBER.findall(found[1][:TEXT_LENGTH])])
     for found in _PIECES.finditer(text):
         yield "".join(_PIECE.findall(found[1]))
+    for found in _LETTERS.finditer(text):
+        yield "".join(_LETTER.findall(found[0]))
+    yield "".join(_ESCAPE.sub(_letter, found[1]) for found in _ESCAPED.finditer(text) if _ESCAPE.search(found[1]))
     for found in _ESCAPED.finditer(text):
         letters = [_letter(one) for one in _ESCAPE.finditer(found[1])]
         if sum(letter.isalpha() for letter in letters) >= FEWEST_ESCAPES:
@@ -121,10 +134,8 @@ def _of_text(text: str) -> Iterator[str]:
         yield from _readable(bytes.fromhex(text))
     if len(text) >= 6:
         padded = text.rstrip("=").translate(str.maketrans("-_", "+/"))
-        try:
+        with suppress(binascii.Error):  # most texts of four letters are no base64
             yield from _readable(base64.b64decode(padded + "=" * (-len(padded) % 4), validate=True))
-        except (binascii.Error, ValueError):
-            pass
     turned = codecs.encode(text, "rot13")
     if _COMMAND.search(turned) or (_RUNS.fullmatch(turned) and turned not in _SHORT):
         yield turned

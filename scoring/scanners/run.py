@@ -1,6 +1,6 @@
-"""Everything that the scanners find in one submission, strongest first.
+"""Everything that the scanners find in one submission, strongest first. Pure.
 
-Which findings tell who the author is: kept for maintainers, withheld from every reviewer. Pure.
+Findings that tell who the author is are kept for maintainers and withheld from every reviewer.
 """
 
 import logging
@@ -38,14 +38,14 @@ ORDER = (Severity.HIGH, Severity.MED, Severity.LOW)
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """What was found, and the ids of the scanners that did not come to their end: cut off, too late, or faulty."""
+    """The findings, and the ids of the scanners that did not come to their end: cut off, too late, or faulty."""
 
     findings: tuple[Finding, ...]
     unfinished: tuple[str, ...] = ()
 
 
 def examine(submission: Submission, clock: Callable[[], float] = thread_time) -> Examination:
-    """What reading the change and every scanner found; equal findings once, by severity, file and line.
+    """Return what reading the change and every scanner found; equal findings once, by severity, file and line.
 
     A scanner that was cut off, or failed, is itself a finding. `clock` gives seconds that only grow, by default of this
     thread's CPU: a busy machine cuts nobody off.
