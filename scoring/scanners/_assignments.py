@@ -130,20 +130,28 @@ _FROM_VISITOR: dict[str, tuple["re2._Regexp", str]] = {
     "java": (
         re2.compile(
             r"@(?:RequestParam|PathVariable|RequestHeader|CookieValue|QueryParam|PathParam|FormParam|HeaderParam)\b"
-            r"(?:\([^)]*\))?\s+(?:final\s+)?[\w<>.]+\s+(?P<name>\w+)"
+            r"(?:\([^)]*\))?\s+(?:final\s+)?(?P<type>[\w<>.]+)\s+(?P<name>\w+)"
         ),
         'request.getParameter("{name}")',
     ),
     "kotlin": (
-        re2.compile(r"@(?:RequestParam|PathVariable|RequestHeader|CookieValue)\b(?:\([^)]*\))?\s+(?P<name>\w+)\s*:"),
+        re2.compile(
+            r"@(?:RequestParam|PathVariable|RequestHeader|CookieValue)\b(?:\([^)]*\))?\s+(?P<name>\w+)\s*:\s*(?P<type>\w+)"
+        ),
         'request.getParameter("{name}")',
     ),
     "csharp": (
-        re2.compile(r"\[From(?:Query|Route|Header|Form)\b[^\]]*\]\s*[\w<>?.]+\s+(?P<name>\w+)"),
+        re2.compile(r"\[From(?:Query|Route|Header|Form)\b[^\]]*\]\s*(?P<type>[\w<>?.]+)\s+(?P<name>\w+)"),
         'Request.Query["{name}"]',
     ),
-    "tsx": (re2.compile(r"@(?:Query|Param|Headers|Body)\([^)]*\)\s*(?P<name>\w+)\s*:"), "req.query.{name}"),
+    "tsx": (
+        re2.compile(r"@(?:Query|Param|Headers|Body)\([^)]*\)\s*(?P<name>\w+)\s*:\s*(?P<type>\w+)"),
+        "req.query.{name}",
+    ),
 }
+_HARMLESS_TYPES = frozenset(
+    {"UUID", "Guid", "int", "Int", "Integer", "long", "Long", "short", "Short", "number", "boolean"}
+)
 HANDLER_CHARACTERS = 2_500  # after such a parameter, in which its name stands for that expression
 
 
@@ -228,6 +236,8 @@ class _Expansion:
         pattern, value = _FROM_VISITOR[self.grammar]
         for found in pattern.finditer(self.text.encode("utf-8", "replace").decode()):
             spend()
+            if found["type"].rstrip("?") in _HARMLESS_TYPES:
+                continue
             reach = (found.end(), found.end() + HANDLER_CHARACTERS)
             row, name = self.text.count("\n", 0, found.start()), found["name"]
             self._add(_Definition(name, reach, value.format(name=name), False, True, frozenset({row})))

@@ -22,27 +22,46 @@ _FORMAT = re.compile(r"(?:^|[^\w])(?:\w+[.:]+)*(?:[sv]?n?[sS]?[pP]rintf|asprintf
 _NUMBERS = frozenset("diouxXeEfFgGcbtp")
 _ADDED = re.compile(r"\s*(?:\+(?![+=])|\.\.(?!\.)|<>|~(?!=))\s*")
 _POINT = re.compile(r"(?<=\x00)\s*\.\s*(?=[\x00$\w(])(?![a-z_]+\()|(?<=[\w)\]}\s])\s*\.\s*(?=\x00)|\s\.\s")
-_FIXED = re2.compile(r"(?:[\s()+.]|[\"'][^\"']*[\"']|\d+(?:\.\d+)?|(?:[\w$]+(?:\.|::|->))*[A-Z][A-Z0-9_]+)+")
+# What is fixed in the source: a text without a value in it, a number, a constant, a name of a class's or an enum's.
+_CONSTANT = (
+    r"(?:[rRbBuU@]?(?:\"[^\"$#{}]*\"|'[^'{}]*'|`[^`$]*`)|\d+(?:\.\d+)?|"
+    r"(?:[\w$]+(?:\.|::|->))*[A-Z][A-Z0-9_]+|(?:\\?[A-Z]\w*(?:\.|::)|(?:self|static|parent)::)+[A-Z]\w*)"
+)
+_FIXED = re2.compile(rf"(?:[\s()+.]|[\"'][^\"']*[\"']|{_CONSTANT})+")
+# One of two fixed values: `newest ? "desc" : "asc"`, `"desc" if newest else "asc"`, `if (newest) "desc" else "asc"`.
+_CONDITION = r"(?:[^\"'`(){};,?]|\"[^\"]*\"|'[^']*'|\([^()\"'`]*\))"
+_CHOICES = (
+    re2.compile(rf"([(=,+.{{\[]|\breturn\b|^)\s*{_CONDITION}{{1,200}}\?\s*({_CONSTANT})\s*:\s*{_CONSTANT}"),
+    re2.compile(rf"([(=,+.{{\[]|\breturn\b|^)\s*({_CONSTANT})\s+if\s+{_CONDITION}{{1,200}}?\s+else\s+{_CONSTANT}"),
+    re2.compile(rf"([(=,+.{{\[]|\breturn\b|^)\s*if\s*\([^()\"'`]{{1,200}}\)\s*({_CONSTANT})\s+else\s+{_CONSTANT}"),
+)
 # A value to look for, as `"%" + name + "%"`: no text that holds one.
 _PATTERN = re.compile(r"[fF$]?([\"'`])[%_*]*(?:[$#]?\{[^{}]*\})?[%_*]*\1")
+_CALLED = re.compile(r"[\w$.>:-]+$")
 _NAME = re.compile(r"[$@]{0,2}[A-Za-z_]\w*(?:(?:\.|->|\?\.)\w+)*")
 _PERCENT = re.compile(r"\s*%\s*(?:\(([^()]*(?:\([^()]*\)[^()]*)*)\)|([\w.]+(?:\([^()]*\))?))")
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
 _OPEN, _CLOSE, _ENDS = "([{", ")]}", ",;=?:<>&|"
 
 
-def holes(statement: str, *, is_inner: bool = False) -> Iterator[str]:
-    """Yield each value that becomes a part of a text, as it is written; a number of a format as 0."""
+def holes(statement: str, safe: "re2._Regexp | None" = None, *, is_inner: bool = False) -> Iterator[str]:
+    """Yield each value that becomes a part of a text, as it is written; a number of a format as 0.
+
+    Nothing is yielded of a text that is the argument of a call that `safe` matches, as in `quote("file:" + name)`.
+    """
     texts: list[str] = []
 
     def kept(found: re.Match[str]) -> str:
         texts.append(found[0])
         return "\0"
 
-    masked = _TEXT.sub(kept, " ".join(statement[:CHARACTERS].replace("\0", "").split()))
+    plain = " ".join(statement[:CHARACTERS].replace("\0", "").split())
+    for choice in _CHOICES:
+        plain = choice.sub(r"\1 \2", plain)
+    masked = _TEXT.sub(kept, plain)
     for text in texts:
         yield from _interpolated(text)
-    yield from _added(masked, iter(texts), is_inner)
+    yield from _added(masked, iter(texts), safe, is_inner)
 
 
 def _interpolated(text: str) -> Iterator[str]:
@@ -55,11 +74,12 @@ def _interpolated(text: str) -> Iterator[str]:
         yield from _PLAIN.findall(text)
 
 
-def _added(masked: str, texts: Iterator[str], is_inner: bool) -> Iterator[str]:
+def _added(masked: str, texts: Iterator[str], safe: "re2._Regexp | None", is_inner: bool) -> Iterator[str]:
     """Yield the operands that are added to a text, and the arguments of formats, from the inside out."""
     chains: list[list[str]] = [[""]]  # of each open bracket, the operands of the chain at hand
     lists: list[list[str]] = [[]]  # and the arguments before it
     formats = [False]  # and whether it takes the arguments of a format
+    cleaned = [False]  # and whether what stands in it is made safe
     place = 0
     while place < len(masked):
         sign, chain = masked[place], chains[-1]
@@ -74,17 +94,24 @@ def _added(masked: str, texts: Iterator[str], is_inner: bool) -> Iterator[str]:
             behind = _PERCENT.match(masked, place + 1)
             if behind:
                 yield from _of_format([text, *re.split(r",(?![^(]*\))", behind[1] or behind[2])])
+        elif masked.startswith("::", place):
+            chain[-1] += "::"
+            place += 2
+            continue
         elif sign in _OPEN:
+            called = _CALLED.search(chain[-1][-NAME_CHARACTERS:]) if sign == "(" else None
+            is_clean = called is not None and safe is not None and safe.search(f"{called[0]}(") is not None
+            cleaned.append(cleaned[-1] or is_clean)
             formats.append(sign == "(" and _FORMAT.search(chain[-1][-NAME_CHARACTERS:]) is not None)
             chains.append([""])
             lists.append([chain[-1].removesuffix(".format")] if formats[-1] and _TEXT.match(chain[-1]) else [])
         elif sign in _CLOSE and len(chains) > 1:
-            yield from _of_chain(chain, is_inner)
+            yield from _of_chain(chain, is_inner) if not cleaned.pop() else ()
             arguments = [one.strip() for one in (*lists.pop(), " + ".join(chains.pop()))]
             yield from _of_format(arguments) if formats.pop() else ()
             chains[-1][-1] += f"{_BRACKETS[sign]}{', '.join(arguments)}{sign}"
         elif sign in _ENDS:
-            yield from _of_chain(chain, is_inner)
+            yield from _of_chain(chain, is_inner) if not cleaned[-1] else ()
             # What stands before a sign of equality is a name.
             lists[-1] += [" + ".join(chain)] if sign != "=" else []
             chains[-1] = [""]
@@ -125,7 +152,7 @@ def has_unsafe(statement: str, safe: "re2._Regexp", near: str) -> bool:
 
     A value is safe that is written out, is a constant, matches `safe`, or is looked up in a list of values `near`.
     """
-    found = [one for one in dict.fromkeys(value.strip() for value in holes(statement)) if one]
+    found = [one for one in dict.fromkeys(value.strip() for value in holes(statement, safe)) if one]
     if not found:
         return True
     return any(not (_FIXED.fullmatch(one) or safe.search(one) or _is_listed(one, near)) for one in found[:NAMES])
@@ -133,10 +160,12 @@ def has_unsafe(statement: str, safe: "re2._Regexp", near: str) -> bool:
 
 def _is_listed(hole: str, near: str) -> bool:
     """Return whether the name that a value begins with is compared with a list of allowed ones."""
-    name = _NAME.match(hole.lstrip("( "))
+    hole = hole.lstrip("( \x02")  # the mark of a visitor's value, which the rows near do not have
+    name = _NAME.match(hole)
     if name is None:
         return False
-    word = re.escape(name[0])
+    whole = re2.escape(hole.rstrip(" )")) + r"\)*"
+    word = f"(?:{whole}|{re2.escape(name[0])})"
     listed = (
         rf"(?:\b(?:if|elif|not|and|or|assert|unless|while|return)\b|[(!])\s*{word}\)?\s+(?:not\s+)?in\s+(?:[A-Z\[({{]|self\.|\w*(?i:allow|valid|known|column|field|choice|sort))|"
         rf"(?:\.|\b)(?:includes|has|contains\w*|Contains\w*|include\?|key\?|member\?|in_array|array_key_exists|isset|indexOf|"

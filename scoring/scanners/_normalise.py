@@ -1,9 +1,7 @@
 """Folds texts as a model would read them: without disguise, in lower case, wrapped lines joined.
 
 Blocks of lines that belong together become one line each, with the way back from an offset to the line that it came
-from.
-
-Characters that a reader does not see or mistakes for others.
+from. Characters that a reader does not see or takes for others are named here, for the scanner that reports them.
 """
 
 import html

@@ -15,7 +15,7 @@ from scoring.scanners._text import is_comment as _is_comment
 
 ROWS, BODY_ROWS = 14, 5  # of one statement; below a condition
 CHARACTERS = 1_500  # of one statement
-HEAD_CHARACTERS = 300  # of the head of a function
+HEAD_CHARACTERS, HEAD_ROWS = 300, 12  # of the head of a function
 FUNCTION_ROWS = 200  # above a row, searched for the head of its function
 NEAR = 25  # rows around a statement that are searched for a safeguard
 _TEXT = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|`[^`]*`")
@@ -81,12 +81,21 @@ class _Around:
         """Return the heads around a row, outermost first."""
         outer = self._outer(row)
         if outer not in self._known:
-            bare = self._rows[outer].strip()[:HEAD_CHARACTERS]
+            bare = self._head(outer)
             if bare == "{" and outer > 0:
                 bare = f"{self._rows[outer - 1].strip()[:HEAD_CHARACTERS]} {{"
             is_head = _HEAD.match(bare) and not _NOT_A_HEAD.match(bare)
             self._known[outer] = (*self.heads(outer), bare) if is_head else self.heads(outer)
         return self._known[outer]
+
+    def _head(self, row: int) -> str:
+        """Return a row with those below it that its open brackets take in, as parameters are written one a row."""
+        head = self._rows[row].strip()
+        for below in self._rows[row + 1 : row + HEAD_ROWS]:
+            if head.count("(") <= head.count(")") or head.endswith(("{", "=>")) or len(head) > HEAD_CHARACTERS:
+                break
+            head = f"{head} {below.strip()}"
+        return head[:HEAD_CHARACTERS]
 
     def _outer(self, row: int) -> int:
         """Return the nearest row above that is indented less and closes nothing, -1 for none."""

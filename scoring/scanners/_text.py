@@ -1,10 +1,8 @@
-"""Joins all that a change adds into one text: a pattern reads it in one call, and a hit is traced to its line.
+"""The text of a change as scanners read it: its languages, its lines of code, joined texts with a way back to lines.
 
-Tells the language of a file by its name, for languages that have rules. Pure.
-
-Tells lines of code that runs from others, line by line and cautiously, since hunks begin anywhere. Pure.
-
-The new side of a hunk as a text that a tolerant parser can read, and the way back to its lines. Pure.
+`AddedText` holds all that a change adds, so that a pattern reads it in one call. `fragment_of` makes of the new side of
+a hunk a text that a tolerant parser can read. A file's language follows from its name or first line; what runs is told
+from comments and prose line by line and cautiously, since hunks begin anywhere. Pure.
 """
 
 import re

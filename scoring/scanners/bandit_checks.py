@@ -2,9 +2,9 @@
 
 Nothing of a site's or a stranger's settings is read: no configuration file, no `# nosec`, and of the plugins only
 Bandit's own. Checks that found mostly honest code in 2,000 real diffs are left out: requests without a timeout (in 8 of
-them), SHA-1 for names of files (5), imports and assertions. So are two that read no names and so take what is fixed for
-what is not, where a rule of ours reads them: SQL from text (B608) and `mark_safe` (B308). A command that fixed texts
-alone make is given to Bandit as the one text that it is.
+them), SHA-1 for names of files (5), imports and assertions. So are three that read no names and so take what is fixed
+for what is not, where a rule of ours reads them: SQL from text (B608) and `mark_safe` (B308), and text run by exec
+(B102). A command that fixed texts alone make is given to Bandit as the one text that it is.
 """
 
 import ast
@@ -50,7 +50,6 @@ class _Check(NamedTuple):
 
 
 CHECKS: dict[str, _Check] = {
-    "B102": _Check("Text is run as code by exec.", runs=True),
     "B103": _Check("A file is made writable or runnable for everybody."),
     "B108": _Check("A file in a folder that everybody writes to has a name that others can guess."),
     "B201": _Check("The debugger of Flask lets visitors run code."),

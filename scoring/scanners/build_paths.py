@@ -32,7 +32,10 @@ TOLD: dict[Kind, tuple[Severity, str]] = {
     "executable": (Severity.LOW, "A file is made executable."),
 }
 # Files of an install-hook path that are changed in daily work and do not run outside of tests or editors.
-EVERYDAY_HOOKS = ("conftest.py", ".pre-commit-config.yaml", ".gitattributes", ".vscode/", ".devcontainer/", "*.md")
+EVERYDAY_HOOKS = (
+    *("conftest.py", ".pre-commit-config.yaml", ".gitattributes", ".npmrc"),
+    *(".husky/", ".vscode/", ".devcontainer/", "*.md"),
+)
 PROGRAMS = re2.compile(
     r"(?i)\.(exe|dll|so(\.\d+)*|dylib|jar|class|pyc|pyd|wasm|node|apk|deb|rpm|msi|bin|elf|whl|ko|scr)$"
 )
@@ -48,7 +51,7 @@ GIVEN_AS_VALUE = re2.compile(r"^\s*(-\s+)?([A-Z][A-Z0-9_]*|group|if|run-name|key
 SECRETS = re2.compile(r"\$\{\{\s*secrets\.")
 PINNED = re2.compile(r"uses:\s*[\"']?(\./|docker://\S+@sha256:|[\w./-]+@[0-9a-f]{40}\b|(actions|github)/)")
 ACTION = re2.compile(r"\buses:\s*[\"']?[\w.-]+/[\w./-]+@")
-NPM_HOOK = re2.compile(r'^\s*"(?:pre|post)?(?:install|prepare|uninstall|pack|publish)"\s*:\s*"')
+NPM_HOOK = re2.compile(r'^\s*"(?:pre|post)?(?:install|prepare|uninstall)"\s*:\s*"')
 SETUP_HOOK = re2.compile(r"\bcmdclass\b|class\s+\w+\((\w+\.)*(install|develop|build_py|build_ext|egg_info|sdist)\)")
 BACKEND = re2.compile(r"^\s*(build-backend|backend-path)\s*=")
 # Nearly every project is built with one of these; a switch to one of them is not a finding.
@@ -126,7 +129,10 @@ def _lines(change: Change) -> Iterator[Finding]:
             )
         elif name == "setup.py":
             yield from _found(
-                file, SETUP_HOOK, "setup-hook", "Code of the project's own runs while the package is installed."
+                file,
+                SETUP_HOOK,
+                "setup-hook",
+                "Code of the project's own runs while the package is built or installed.",
             )
         elif name == "pyproject.toml":
             yield from _found(
@@ -155,15 +161,19 @@ def _found(file: FileChange, pattern: "re2._Regexp", rule: str, message: str) ->
             continue
         if rule == "ci-rights" and GIVEN_AS_VALUE.search(text) and not RIGHTS.search(text):
             continue
-        severity = Severity.LOW if rule == "npm-hook" and _usual_hook().search(text) else Severity.MED
+        # Other rules read what such a class or a script of the project does.
+        is_usual = rule == "setup-hook" or (rule == "npm-hook" and _usual_hook().search(text))
+        severity = Severity.LOW if is_usual else Severity.MED
         yield _line_finding(file, line, rule, severity, message)
 
 
 @cache
 def _usual_hook() -> "re2._Regexp":
-    """Return whether a hook calls nothing but usual build tools by their own names, without an address."""
-    tool = r"{usual-tool}(?: [\w./=@-]+)*"
-    return re2.compile(with_patterns(rf'{NPM_HOOK.pattern}{tool}(?:\s*(?:&&|\|\||;)\s*{tool})*"'))
+    """Match a hook that calls usual build tools by their names, or that runs the project's own scripts at home only."""
+    tool, own = (rf"{name}(?: [\w./=@-]+)*" for name in ("{usual-tool}", "(?:{usual-tool}|{own-script})"))
+    further = r"(?:\s*(?:&&|\|\||;)\s*"
+    home = rf'^\s*"(?:pre|post)?prepare"\s*:\s*"{own}{further}{own})*"'
+    return re2.compile(with_patterns(rf'{NPM_HOOK.pattern}{tool}{further}{tool})*"|{home}'))
 
 
 def _matching(file: FileChange, pattern: "re2._Regexp") -> list[Line]:

@@ -1,10 +1,7 @@
 """Commits that name another author than the account that sent them: for maintainers only, see scoring.scanners.run.
 
-What is known of an account is its handle and, from its merged work, names and addresses
-(scoring/scanners/commit_author.py). A commit's author is a claim that anybody can write: another name is a reason to
-look, the same name proves nothing.
-
-Under which names and addresses an account's own commits came so far, to tell them from those of other people.
+An account is known by its handle and by the names and addresses of its merged work. A commit's author is a claim that
+anybody can write: another name is a reason to look, the same name proves nothing.
 """
 
 import unicodedata

@@ -32,7 +32,7 @@ PARSED_CHARACTERS = 3_000_000  # of one change: about 1.5 s; the parser is given
 FRAGMENT_CHARACTERS = 1_000_000
 PLAYS = 3_000  # of a rule on a parsed hunk, of one change: .2 ms each; 20,000 lines of real changes take 600
 SUCCESSORS = 30  # added lines that may take the place of a removed one
-ALIKE, MOST = 0.5, 3  # share of the words of the shorter line that stand in both; lines of fewer words count as so many
+FEWEST_WORDS = 3  # lines of fewer words count as so many where lines are compared
 _WORD = re.compile(r"\w+")
 ONCE = 20  # findings of one rule in one file: more say the same
 
@@ -210,15 +210,19 @@ def _removed_matches(reading: _Reading, hunk: Hunk, rules: list[Rule]) -> Iterat
 
 
 def _successor(hunk: Hunk, gone: Line) -> Line | None:
-    """Return the added line that takes the place of a removed one: of the lines that follow its run the most alike."""
+    """Return the added line that takes the place of a removed one: the most alike of those after its run, or the first.
+
+    None where no code comes in its place.
+    """
     place = hunk.lines.index(gone)
     after = list(dropwhile(lambda line: line.mark == "-", hunk.lines[place:]))
     come = list(takewhile(lambda line: line.mark == "+", after))[:SUCCESSORS]
     words = set(_WORD.findall(cut(gone.text, LINE_LENGTH)))
     others = [set(_WORD.findall(cut(line.text, LINE_LENGTH))) for line in come]
-    alike = [len(words & other) / max(min(len(words), len(other)), MOST) for other in others]
+    alike = [len(words & other) / max(min(len(words), len(other)), FEWEST_WORDS) for other in others]
     best = max(alike, default=0.0)
-    return come[alike.index(best)] if best >= ALIKE else None
+    first = next((line for line in come if line.text.strip() and not is_comment(line.text)), None)
+    return come[alike.index(best)] if best > 0 else first
 
 
 def _finding(rule: Rule, severity: Severity, file: FileChange, line: Line) -> Finding:

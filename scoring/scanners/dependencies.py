@@ -1,6 +1,6 @@
-"""Dependencies that a change adds, moves to another version or takes from elsewhere; advisories they fall under.
+"""Dependencies that a change adds, moves to another version or takes from elsewhere, and advisories they fall under.
 
-Which known advisories a package in a version falls under, read from the store's tables or a snapshot's.
+Advisories are read from the store's tables or a snapshot's.
 """
 
 import re

@@ -1,4 +1,8 @@
-"""Conditions that a change turns round or shifts by one, and lowered numbers that protect secrets."""
+"""Conditions that a change turns round or shifts by one, lowered numbers that protect secrets, and widened lists.
+
+A list is widened where one that allows something gains a wildcard, a right or a way round a check, or where one that
+protects something loses a right or a secret.
+"""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +19,7 @@ TOLD = 10  # findings in one file
 
 _TOKEN = re.compile(r"\w+|[<>=!]=?=?|&&|\|\||[+-]|\S")
 _PROTECTED = re.compile(
-    r"auth|permission|admin|owner|staff|superuser|token|csrf|secret|password|signature|verif|allowed|denied|forbidden|valid|"
+    r"auth|permission|admin|owner|staff|superuser|token|csrf|secret|password|signature|verif|\ballows?\b|allowed|denied|forbidden|valid|"
     r"disabled|locked|banned|blocked|revoked|expired|suspended",
     re.IGNORECASE,
 )
@@ -24,6 +28,31 @@ _STRENGTH = re.compile(
     r"iteration|rounds|pbkdf2|bcrypt|scrypt|argon|salt|key_?(size|length|bits|len)|modulus|\bcost\b|_cost|[a-z]cost|"
     r"entropy|min_?(password|length)|nonce|token_?(bytes|length|size)|random_?bytes|token_(hex|urlsafe)",
     re.IGNORECASE,
+)
+_HEAD = re.compile(
+    r"\b(def|func|function|fn|fun|sub)\s|^\s*(public|private|protected|static|async|bool\w*)\s.*\(|=>\s*\{?\s*$"
+)
+_RIGHTS_PATH = re.compile(
+    r"(?i)(polic(y|ies)|permissions?|authz?|acl|guards?|voters?|access_?control)\b[^/]*$|/(policies|permissions|guards)/|_(policy|guard|permission)\."
+)
+_ROLE = re.compile(
+    r"(?i)\b(user|account|session|member)?[._]?(roles?|admin|staff|owner|permissions?|scopes?|rights?)\b"
+)
+_ASKING = re.compile(
+    r"(?i)can_?activate|(may|can|is|has|must)_?(allow|access|edit|view|read|write|delete|remove|manage|own|admin|permi|login|auth|see|use)|"
+    r"\b(auth\w*|allowed|authori[sz]e\w*|check_?(access|perm|right|sign|token|pass)\w*|verify\w*|has_?perm\w*|login|sign_?in)\("
+)
+_CHECKS = re.compile(
+    r"(?i)compare\w*\(|verif\w*[!?]?\(|hash_equals|check_?password|is_?admin|is_?owner|is_?staff|has_?(role|perm\w*)|can_?[A-Z_]\w*|"
+    r"authenticated|authori[sz]ed|permission|allowed|signature|csrf|may_\w+"
+)
+_OR, _AND, _IF = (
+    re.compile(r"\|\||\bor\b"),
+    re.compile(r"&&|\band\b"),
+    re.compile(r"^\s*\}?\s*(else\s+)?(if|elif|elsif|unless|guard)\b"),
+)
+_REFUSES = re.compile(
+    r"(?i)\b(throw|raise|abort|die|exit|reject|deny|forbid\w*|unauthori\w*|40[13])\b|return\s+(false|null|nil|none|err)"
 )
 _NUMBER = re.compile(r"\d[\d_]{0,18}")
 # A condition that asks for a right, and a look-up among what belongs to somebody.
@@ -40,24 +69,60 @@ _ROUTE = re.compile(
 _GUARD = re.compile(
     r"(?i)own|auth|admin|require|ensure|guard|check|verify|csrf|limit|can_?[A-Z]|permi|role|protect|only|valid|session"
 )
+# Guards that are listed for an address or a view, and conditions of a look-up on the state of what it finds.
+_GUARDS = re.compile(
+    r"(?i)@UseGuards\(|permission_classes|authentication_classes|middleware\(|before_action|dependencies\s*=|@Secured|@Authorize|\[Authorize"
+)
+_ROLES = re.compile(
+    r"(?i)\bhas_?(any_?)?(role|authority)|RolesAllowed|\bRoles\s*=|@Roles\(|require_?roles?|allowed_?roles|role_required|only_?roles?"
+)
+_ROLE_NAME = re.compile(r"(?<=['\":])\w+(?![\w(])")
+_FINDS = re.compile(r"(?i)\b(find|get|where|filter|first|select|load|fetch|one|exists|query)\w*!?\(")
+_STATE = re.compile(
+    r"(?i)\b(is_)?(revoked|expire[sd]?(_?[aA]t)?|active|enabled|disabled|verified|confirmed|suspended|banned|blocked|approved|locked|used|used_at|revoked_at)\b"
+)
 _OWN = re.compile(
     r"(?i)(current_?user|request\.user|req\.user|session\.user|\buser|account|tenant|organi[sz]ation|team|workspace|owner|"
     r"auth\(\)->user\(\))\b(\(\))?!?(\.|->|\?\.)\w+(\(\))?(\.|->|\?\.)(find|get|where|filter|first|load|fetch|one|by_?id)"
 )
 _SCOPE = re.compile(r"(?i)user|owner|account|tenant|org|team|workspace|member|scope|polic|authori[sz]")
-_LOOK_UP = re.compile(r"(?i)\b[A-Z]\w*(\.|::|->)(objects\.)?(find|get|where|filter|first|load|fetch|query|one|by_?id)")
+_LOOK_UP = re.compile(
+    r"(?i)\b[A-Z]\w*(\.|::|->)(objects\.)?(\w+\([^()]*\)(\.|->))?(find|get|where|filter|first|load|fetch|query|one|by_?id)"
+)
+_ITEM = re.compile(r"[\"'`]([^\"'`\s]{1,60})[\"'`]|(?<=[\s\[(,]):(\w+)")
+_NOT_A_LIST = re.compile(r"(?i)(starts|ends)_?with|[!=]==?|\b(def|func|function|fn|fun|in)\s|\bif\b")
+_KEEPS_OUT = re.compile(
+    r"(?i)read_?only|exclu|except\b|guarded|attr_protected|protected_?(fields|attr\w*|keys)|hidden|den(y|ied)|block(ed|list)|forbid|blacklist|disallow|reserved|"
+    r"restrict|sensitive|redact|secret|mask|filter_?param|omit|immutable|required_"
+)
+_LETS_IN = re.compile(
+    r"(?i)allow|permit|fillable|editable|accessible|writ(e|able)|updatable|patchable|assignable|algorithms?|protocols?|hosts?\b|"
+    r"origins?|cidr|whitelist|trusted|safe|verbs|resources|\bactions?\b|principals?|schemes?|extensions|public|anonymous"
+)
+_SENSITIVE = re.compile(
+    r"(?i)^:?(\w*_)?(admin|staff|superuser|roles?|owner(_?id)?|permissions?|password|secret|token|is_?(admin|staff|super\w*|verified|active)|"
+    r"scopes?|balance|credits?|plan|tenant(_?id)?|account_?id|user_?id|api_?key|verified|approved|price|isAdmin)$"
+)
+_WILD = re.compile(
+    r"(?i)\*{1,2}|\.\*|0\.0\.0\.0/0|::/0|__all__|none|HS256|ext|file|gopher|dict|javascript|data|https?://\*|null|php\d?|phtml|exe|svg"
+)
+_READ = re.compile(r"(?i)read|list|show|visible|display|search|order|filter")
 _WORD = re.compile(r"\w+")
 TOGETHER = 12  # lines of two runs of different lengths that are compared
 FEWEST = 3  # words of a line that is compared
 ALIKE = 0.6  # of the words of the shorter line that stand in the other
-_OPPOSITES = (
-    {"==", "!="},
-    {"===", "!=="},
-    {"is", "is not"},
-    {"True", "False"},
-    {"true", "false"},
-    {"and", "or"},
-    {"&&", "||"},
+_LOGIC = frozenset(
+    {"==", "!=", "===", "!==", "is", "not", "!", "and", "or", "&&", "||", "&", "|", "if", "unless", "(", ")"}
+)
+_LOGIC_WORDS = frozenset(
+    {"True", "False", "true", "false", "TRUE", "FALSE", "any", "all", "some", "every"}
+) | frozenset(
+    {"anyMatch", "allMatch", "noneMatch", "Any", "All", "none", "any?", "all?", "none?", "min", "max", "Min", "Max"}
+)
+_STRICTER = ({"==", "==="}, {"!=", "!=="})
+_LOOSE = {"===": "==", "!==": "!="}
+_DECIDES = frozenset(
+    {"if", "elif", "elsif", "unless", "while", "return", "assert", "when", "=", "=>", "&&", "||", "and", "or"}
 )
 _SHIFTS = ({"<", "<="}, {">", ">="})
 _TURNED = ({"<", ">"}, {"<=", ">="}, {"<", ">="}, {">", "<="})
@@ -73,10 +138,14 @@ def _scan_file(file: FileChange) -> Iterator[Finding]:
     told = 0
     for hunk in file.hunks:
         for old, new in _pairs(hunk):
-            how = _difference(_tokens(old.text), _tokens(new.text)) or _weakening(old, new) if told < TOLD else None
+            how = (
+                _difference(_tokens(old.text), _tokens(new.text)) or _weakening(old, new, _row_below(hunk, new))
+                if told < TOLD
+                else None
+            )
             if how:
                 told += 1
-                yield _finding(file, new, how)
+                yield _finding(file, new, how, _is_protected(how, hunk, new, file.path))
 
 
 def _pairs(hunk: Hunk) -> Iterator[tuple[Line, Line]]:
@@ -110,23 +179,29 @@ def _tokens(text: str) -> list[str]:
 
 def _difference(old: list[str], new: list[str]) -> str | None:
     """Return how a line changes: opposite, shifted, turned or lowered; None for any other difference."""
-    if len(old) == len(new):
-        changed = [(one, other) for one, other in zip(old, new, strict=True) if one != other]
-        if len(changed) != 1:
-            return None
-        return "lowered" if _is_lower(*changed[0]) and _STRENGTH.search(" ".join(new)) else _exchange(set(changed[0]))
-    longer, shorter = (old, new) if len(old) > len(new) else (new, old)
-    if len(longer) - len(shorter) != 1:
+    changed = [(one, other) for one, other in zip(old, new, strict=False) if one != other]
+    if len(old) == len(new) and len(changed) == 1:
+        pair = set(changed[0])
+        is_lower = _is_lower(*changed[0]) and _STRENGTH.search(" ".join(new))
+        return "lowered" if is_lower else _exchange(pair)
+    said = [[word for word in side if word not in _LOGIC] for side in (old, new)]
+    logic = [[word for word in side if word in _LOGIC and word not in "()"] for side in (old, new)]
+    if said[0] != said[1] or logic[0] == logic[1] or not _DECIDES & {*old, *new}:
         return None
-    place = next((i for i, token in enumerate(shorter) if token != longer[i]), len(shorter))
-    is_negation = longer[place] in ("not", "!") and longer[place + 1 :] == shorter[place:]
-    return "opposite" if is_negation and {"if", "elif", "while", "return", "assert"} & set(shorter) else None
+    is_stricter = [_LOOSE.get(word, word) for word in logic[0]] == [_LOOSE.get(word, word) for word in logic[1]]
+    return None if is_stricter else "opposite"
 
 
-def _weakening(old: Line, new: Line) -> str | None:
+def _weakening(old: Line, new: Line, following: str) -> str | None:
     """Return how a line of which most stays no longer asks for a right, or no longer looks among one's own."""
     before, after = old.text[:LINE_LENGTH], new.text[:LINE_LENGTH]
     words, kept = set(_WORD.findall(before)), set(_WORD.findall(after))
+    if _GUARDS.search(before) and _GUARDS.search(after) and _count_guards(words - kept) > _count_guards(kept - words):
+        return "weaker"
+    if _ROLES.search(after) and set(_ROLE_NAME.findall(before)) < set(_ROLE_NAME.findall(after)):
+        return "weaker"
+    if _OWN.search(before) and not _SCOPE.search(after) and _LOOK_UP.search(after) and len(words & kept) >= FEWEST:
+        return "wider"
     if is_comment(after) or len(words & kept) < ALIKE * min(len(words), len(kept)):
         return None
     rights = len(_RIGHT.findall(before)), len(_RIGHT.findall(after))
@@ -134,7 +209,54 @@ def _weakening(old: Line, new: Line) -> str | None:
         return "weaker"
     if _ROUTE.search(before) and _ROUTE.search(after) and kept < words and _GUARD.search(" ".join(words - kept)):
         return "weaker"
-    return "wider" if _OWN.search(before) and not _SCOPE.search(after) and _LOOK_UP.search(after) else None
+    if _FINDS.search(before) and _FINDS.search(after) and kept < words and _STATE.search(" ".join(words - kept)):
+        return "weaker"
+    if _is_check_loosened(before, after, following):
+        return "weaker"
+    if _is_list_widened(before, after):
+        return "list-widened"
+    return None
+
+
+def _count_guards(words: set[str]) -> int:
+    return sum(_GUARD.search(word) is not None for word in words)
+
+
+def _row_below(hunk: Hunk, line: Line) -> str:
+    below = (one.text[:LINE_LENGTH] for one in hunk.lines[hunk.lines.index(line) + 1 :] if one.mark != "-")
+    return next((text for text in below if text.strip()), "")
+
+
+def _is_check_loosened(before: str, after: str, following: str) -> bool:
+    """Return whether something else beside a check of rights is now enough to pass, or a part of the check is gone."""
+    old, new = set(_WORD.findall(before)), set(_WORD.findall(after))
+    ors, ands = (len(found.findall(after)) - len(found.findall(before)) for found in (_OR, _AND))
+    is_refusal = _IF.search(after) is not None and _REFUSES.search(f"{after} {following}") is not None
+    if new < old and (_STATE.search(" ".join(old - new)) or _CHECKS.search(before)):
+        return ors < 0 if is_refusal else ands < 0
+    if not (old <= new and _CHECKS.search(before) and _CHECKS.search(after)):
+        return False
+    return ands > 0 and ors == 0 if is_refusal else ors > 0
+
+
+def _is_list_widened(before: str, after: str) -> bool:
+    """Return whether a list that protects loses a right or a secret, or one that allows gains one or a wildcard."""
+    old, new = (
+        {part for item in _ITEM.findall(text) for part in _parts(item[0] or item[1])} for text in (before, after)
+    )
+    if not old or old == new or _NOT_A_LIST.search(after):
+        return False
+    name = after.partition("[")[0].partition("(")[0] or after
+    if _KEEPS_OUT.search(after):
+        return any(_SENSITIVE.search(item) for item in old - new) and len(new) <= len(old)
+    return _LETS_IN.search(after) is not None and any(
+        _WILD.fullmatch(item) or (_SENSITIVE.search(item) and not _READ.search(name)) for item in new - old
+    )
+
+
+def _parts(item: str) -> list[str]:
+    """Return the words of a list that stands in one text, as in `https:ssh`; an address and a path stay whole."""
+    return [item] if "/" in item or "::" in item else list(filter(None, item.split(":")))
 
 
 def _is_lower(old: str, new: str) -> bool:
@@ -149,13 +271,22 @@ def _exchange(pair: set[str]) -> str | None:
         return "shifted"
     if pair in _TURNED:
         return "turned"
-    return "opposite" if pair in _OPPOSITES else None
+    is_turned = pair <= _LOGIC or pair <= _LOGIC_WORDS
+    return "opposite" if is_turned and pair not in _STRICTER and not pair & {"(", ")"} else None
 
 
-def _finding(file: FileChange, line: Line, how: str) -> Finding:
-    is_protected = how in ("lowered", "weaker", "wider") or (
-        how == "opposite" and _PROTECTED.search(line.text[:LINE_LENGTH]) is not None
-    )
+def _is_protected(how: str, hunk: Hunk, line: Line, path: str) -> bool:
+    """Return whether a condition is about rights, by its own words or by the name of the function around it."""
+    if how != "opposite":
+        return how in ("lowered", "weaker", "wider", "list-widened")
+    above = (one.text[:LINE_LENGTH] for one in reversed(hunk.lines[: hunk.lines.index(line)]) if one.mark != "-")
+    head = next((text for text in above if _HEAD.search(text)), hunk.section)
+    text = line.text[:LINE_LENGTH]
+    is_asking = _ASKING.search(head) is not None or _RIGHTS_PATH.search(path) is not None
+    return is_asking or any(pattern.search(text) for pattern in (_PROTECTED, _ROLE))
+
+
+def _finding(file: FileChange, line: Line, how: str, is_protected: bool) -> Finding:
     kind: FlagType = "security" if is_protected else "subtle_bug"
     severity = Severity.MED if is_protected else Severity.LOW
     messages = {
@@ -164,6 +295,7 @@ def _finding(file: FileChange, line: Line, how: str) -> Finding:
         "lowered": "A number that makes a password, key or token hard to guess is at most half of what it was.",
         "weaker": "A condition or an address no longer asks for a right that it asked for; most of the line stays.",
         "wider": "What was looked up among what belongs to one person or group is looked up among everybody's.",
+        "list-widened": "A list that keeps values out loses one, or one that lets them in gains a way round.",
         "turned": "A comparison is turned round, and nothing else on the line changes.",
     }
     return Finding(SCANNER, how, kind, severity, messages[how], file=file.path, line=line.new, quote=quoted(line.text))

@@ -1,7 +1,4 @@
-"""Licences that a change adds, removes or contradicts.
-
-Recognises licences by short phrases of their headers and texts, each enough to tell one from the others.
-"""
+"""Licences that a change adds, removes or contradicts, recognised by short phrases that tell one from the others."""
 
 import re
 from collections.abc import Iterator, Sequence

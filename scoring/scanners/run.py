@@ -1,6 +1,6 @@
-"""Everything that the scanners find in one submission, strongest first.
+"""Everything that the scanners find in one submission, strongest first. Pure.
 
-Which findings tell who the author is: kept for maintainers, withheld from every reviewer. Pure.
+Findings that tell who the author is are kept for maintainers and withheld from every reviewer.
 """
 
 import logging
@@ -15,7 +15,7 @@ from scoring.types import Finding, Severity
 
 # Raise it with every change of what reading a patch or a scanner makes of the same change: all open pull requests are
 # then read anew. A test holds a table of changes and findings against it.
-REVIEW_VERSION = "3"
+REVIEW_VERSION = "4"
 # CPU seconds after which no piece of work is begun any more: 20,000 lines take 1 s, 5 MB of ordinary code 5 s. What is
 # begun ends within some milliseconds, but for reading all added lines for secrets at once: 2 s for 4 MB.
 # Pieces that no loop can divide take longer and are bounded by the size of what a parser is given: 1 MB for a tree
@@ -38,14 +38,14 @@ ORDER = (Severity.HIGH, Severity.MED, Severity.LOW)
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """What was found, and the ids of the scanners that did not come to their end: cut off, too late, or faulty."""
+    """The findings, and the ids of the scanners that did not come to their end: cut off, too late, or faulty."""
 
     findings: tuple[Finding, ...]
     unfinished: tuple[str, ...] = ()
 
 
 def examine(submission: Submission, clock: Callable[[], float] = thread_time) -> Examination:
-    """What reading the change and every scanner found; equal findings once, by severity, file and line.
+    """Return what reading the change and every scanner found; equal findings once, by severity, file and line.
 
     A scanner that was cut off, or failed, is itself a finding. `clock` gives seconds that only grow, by default of this
     thread's CPU: a busy machine cuts nobody off.

@@ -1,9 +1,7 @@
 """Findings of other tools (Semgrep, CodeQL, gitleaks, …), read from SARIF logs that the operator's own runs wrote.
 
-SARIF 2.1.0 as other tools write it: only the parts that lead to a line, bounded and checked. Pure.
-
-Fields by the standard of OASIS; what is not named here is skipped. Where a tool leaves `level` out, the rule's default
-counts, and `warning` where it has none (SARIF 3.27.10).
+Of SARIF 2.1.0 only the parts that lead to a line are read, bounded and checked; other fields are skipped. Where a tool
+leaves `level` out, the rule's default counts, and `warning` where it has none (SARIF 3.27.10). Pure.
 """
 
 from collections.abc import Iterator, Mapping

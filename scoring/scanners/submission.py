@@ -1,4 +1,4 @@
-"""What the scanners are given: the change, what was said beside it, and what is known besides. Pure data."""
+"""Input of the scanners: the change, what was said beside it, and what is known besides. Pure data."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -45,7 +45,7 @@ def _no_files(_change: Change) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """What is known besides the artefact; the default knows nothing and everything still runs.
+    """Knowledge besides the artefact; the default knows nothing and everything still runs.
 
     `advisories` answers for many packages at once, in their order. `likeness` gives the cosine in [0, 1] to the nearest
     diff known bad, with its pull request. `popular` maps an ecosystem to names that are imitated. `secret_rules` is the

@@ -34,7 +34,7 @@ def main() -> None:
 
 def _texts() -> tuple[str, str]:
     """Return a file without and with the lines that are added."""
-    sources = sorted(PROJECT.glob("ingest/*.py"), key=lambda file: file.name)
+    sources = sorted(PROJECT.glob("ingest/**/*.py"), key=lambda file: file.name)
     lines = [line for file in sources for line in file.read_text().splitlines()][:LINES]
     step, block = LINES // HUNKS, ADDED // HUNKS
     kept = [line for place, line in enumerate(lines) if place % step >= block]

@@ -1,8 +1,7 @@
-"""Secrets without a shape of their own: passwords in URLs and connection strings, values assigned to such a name.
+"""Secrets without a shape of their own, as in connection strings and assignments, and secrets in disguise.
 
-Finds secrets in disguise: in pieces, as escapes, in base 64, with hidden characters.
-
-Only the token shapes of known issuers are looked for: any other text, put together, could be anything.
+Disguises are pieces, escapes, base 64 and hidden characters. In those only the token shapes of known issuers are looked
+for: any other text, put together, could be anything.
 """
 
 import re

@@ -1,6 +1,6 @@
 """An operator's own rules for secrets, in the file format of gitleaks, through the linear engine of google-re2.
 
-A rule for one kind of token, and the two forms of its pattern.
+Each rule is for one kind of token and is kept in the two forms of its pattern.
 """
 
 import logging

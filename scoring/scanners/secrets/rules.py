@@ -1,13 +1,9 @@
-"""Private keys in their text forms: PEM, OpenSSH, PGP and PuTTY.
+"""All rules for tokens: private keys in their text forms, shapes that tell an issuer, and the kinds of detect-secrets.
 
-Finds, line by line, the kinds of secret that detect-secrets knows and our own rules do not.
-
-Its other plugins are left out: for their kinds there are rules of our own that check more, and those on entropy, names,
-addresses and URLs fired on 61 of 1,617 real diffs without a secret among them. Its `scan_diff` finds nothing in files
-that are not on the disk. Importing it takes 0.3 s (it brings an HTTP client, which is never called), hence only where a
-line names one of these issuers.
-
-All rules for tokens: those whose shape tells their issuer, and those of no issuer.
+detect-secrets finds, line by line, kinds that our own rules do not know. Its other plugins are left out: for their
+kinds there are rules of our own that check more, and those on entropy, names, addresses and URLs fired on 61 of 1,617
+real diffs without a secret among them. Its `scan_diff` finds nothing in files that are not on the disk. Importing it
+takes 0.3 s (it brings an HTTP client, which is never called), hence only where a line names one of these issuers.
 """
 
 import re

@@ -1,7 +1,4 @@
-"""Recognises values that are not secrets: placeholders, documented examples, references to another place.
-
-One place of a text that looks like a secret, before it is weighed.
-"""
+"""Places of a text that look like a secret, and values that are none: placeholders, examples, references elsewhere."""
 
 import re
 from collections import Counter

@@ -304,9 +304,10 @@ def test_a_hunk_is_read_with_the_constants_of_other_hunks() -> None:
 
 def test_a_lost_safeguard_is_told_at_the_line_that_takes_its_place() -> None:
     replaced = marked_lines("-return hmac.compare_digest(given, wanted)\n+return given == wanted\n", "src/a.py")
-    gone = marked_lines("-return hmac.compare_digest(given, wanted)\n+log(1)\n", "src/a.py")
+    other = marked_lines("-return hmac.compare_digest(given, wanted)\n+# later\n+log(1)\n", "src/a.py")
+    gone = marked_lines("-return hmac.compare_digest(given, wanted)\n+# later\n log(1)\n", "src/a.py")
     rule = "constant-time-comparison-removed"
-    for file, is_removed in ((replaced, False), (gone, True)):
+    for file, is_removed in ((replaced, False), (other, False), (gone, True)):
         (finding,) = (one for one in dangerous.scan(Submission(change_of(file))) if one.rule == rule)
         assert (finding.removed, "compare_digest" in (finding.quote or "")) == (is_removed, is_removed)
 
