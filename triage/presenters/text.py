@@ -50,6 +50,7 @@ from scoring.queries.read import (
     TrainingNeed,
     TrustExplanation,
     VouchWorth,
+    hidden_words,
 )
 from scoring.thresholds import items_needed
 from scoring.training.summary import ShownLane, ShownModel
@@ -279,6 +280,8 @@ def spoken(score: ContributorScore) -> str:
 
     About the person where there is none, or where it was a sample of the audit: its question is answered by then.
     """
+    if score.hidden_by:
+        return f"{hidden_words(score.hidden_by)}."
     if score.newest is None or is_drawn(score.newest):
         return " ".join(briefing(score.verdict, "person"))
     return " ".join(briefing(score.newest, "change", score.shadow))
