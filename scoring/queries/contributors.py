@@ -65,8 +65,8 @@ UNMERGED = {"open": "open", "closed": "not merged"}
 MARKS = {"clean": "clean", "needed_fix": "needed a fix", "reverted": "reverted"}
 PULLS = f"""
 select p.*, coalesce(r.name, r.repo_key) as name, h.number, x.added, x.removed,
-  case when k.pull_uri is null then l.clean else k.mined_clean end as clean, w.repository_id is not null as watched,
-  {RESULT} as result
+  case when k.pull_uri is null then l.clean else k.mined_clean end as clean, k.outcome as mark,
+  w.repository_id is not null as watched, {RESULT} as result
 from pull_requests p join repositories r using (repository_id) left join labels l using (pull_uri)
 left join marks k using (pull_uri) left join watched_repositories w using (repository_id)
 left join pull_pages h using (pull_uri)
@@ -172,7 +172,7 @@ def _outcome(row: Mapping[str, Any], trouble: str | None) -> str:
     if row["state"] == "merged" and row["merge_proof"] != "verified":
         return "author says merged, unconfirmed"
     if row["state"] == "merged" and row["clean"] is None:
-        return "merged, not counted yet"
+        return "Git shows no revert yet" if row["mark"] else "merged, not counted yet"
     if row["state"] == "merged":
         return "clean merge" if row["clean"] else f"merged, then {trouble or 'fixed or reverted'}"
     if row["state"] == "abandoned":
@@ -294,10 +294,11 @@ LISTED = f"contributor_id not in ({LEFT_OUT})"
 # that is hidden from the viewer, so such people are ordered like those without a number.
 LEADERBOARD = f"""
 with reverted as (
-  select q.author_id as contributor_id, count(*) as reverts
-  from pull_followups u join pull_requests q using (pull_uri)
-  where u.kind = 'reverted' and u.pull_uri not in (select pull_uri from marks where outcome = 'clean')
-  group by q.author_id
+  select author_id as contributor_id, count(*) as reverts from (
+    select q.author_id, u.pull_uri from pull_followups u join pull_requests q using (pull_uri)
+    where u.kind = 'reverted' and u.pull_uri not in (select pull_uri from marks where outcome = 'clean')
+    union select author_id, pull_uri from marks where outcome = 'reverted'
+  ) group by author_id
 ), chances as (
   select contributor_id, repository_id, if(list_contains(?, contributor_id), null, probability) as probability
   from current_scores where repository_id = 0

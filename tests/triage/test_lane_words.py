@@ -102,7 +102,7 @@ def test_every_state_of_a_row_has_words() -> None:
 
 def test_a_month_says_the_share_and_what_came_of_it() -> None:
     assert lane_words.month_words(LaneSum(54, 18, 10, 1), would=False) == (
-        "let through 18 of 54 in 30 days: 10 stayed clean, 1 needed work, 7 not settled"
+        "let through 18 of 54 in 30 days: 10 stayed clean, 1 turned out bad, 7 not settled"
     )
     assert lane_words.month_words(LaneSum(54, 0, 0, 0), would=True) == ""
 

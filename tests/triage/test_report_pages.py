@@ -73,7 +73,7 @@ def serve(folder: Path, lane: ShownLane | None = None, scope: ShownScope = SCOPE
 def test_every_figure_of_every_page_has_its_meaning_in_words_beside_it(
     client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = DrawnWorld(results=(read.LaneMonth("2026-02", 9, 1, 0.02, 0.44),))
+    world = DrawnWorld(results=(read.LaneMonth("2026-02", 9, 1, 0.02, 0.44, 0.05),))
     draw(monkeypatch, world)
     serve(folder, LANE, msgspec.structs.replace(SCOPE, self_lift=0.01))
     section = ShownSection("Bombing", "", ("", "s lost"), (("anybody", "0.1"),))

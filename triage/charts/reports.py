@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from scoring.formatting import bad_interval, bad_percent, percent, percent_in_full, percent_interval
+from scoring.formatting import bad_interval, bad_percent, budget_percent, percent, percent_in_full, percent_interval
 from scoring.queries.lanes import LaneMonth, share_interval
 from scoring.redteam.render import LastRun
 from scoring.training.summary import (
@@ -325,20 +325,27 @@ def false_approvals(key: str, lane: ShownLane | None, results: Sequence[LaneMont
                 for at in (0, frame.highest / 2, frame.highest)
             ),
             *(Label(xs[names[at]], 238, month_words(names[at])) for at in some_of(len(names), TICKS)),
-            Label(frame.right + 12, level + 5, f"budget {percent_in_full(budget)}", "start"),
+            Label(frame.right + 12, level + 5, f"budget {budget_percent(budget)}", "start"),
         ),
     )
 
 
-def lane_answer(results: Sequence[LaneMonth], budget: float) -> tuple[str, str]:
-    """Answer how much of what the lane let through turned out bad: a figure, and what it rests on; "" for nothing."""
+def lane_answer(results: Sequence[LaneMonth]) -> tuple[str, str]:
+    """Answer how much of what lanes let through turned out bad: a figure, and what it rests on; "" for nothing."""
     settled, bad = sum(one.n for one in results), sum(one.bad for one in results)
     if not settled:
         return "", ""
-    _, high = share_interval(bad, settled)
+    budget, (_, high) = live_budget(results), share_interval(bad, settled)
     within = "within" if high <= budget else "not surely within" if bad / settled <= budget else "above"
-    told = f"{bad:,} of them turned out bad: {bad_percent(bad / settled)}, at most {bad_percent(high)} (95 %)."
-    return f"{settled:,} settled.", f"{told} That is {within} the budget of {percent_in_full(budget)}."
+    of_lanes = "that its lane had then" if len({one.budget for one in results}) == 1 else "that lanes had on average"
+    told = f"{bad:,} turned out bad: {bad_percent(bad / settled)}, at most {bad_percent(high)} (95 %)."
+    where = "of what the lanes let through, all repositories together."
+    return f"{settled:,} settled", f"{where} {told} That is {within} the budget of {budget_percent(budget)} {of_lanes}."
+
+
+def live_budget(results: Sequence[LaneMonth]) -> float:
+    """The share of what went through that might be bad, by the lanes of those moments."""
+    return sum(one.n * one.budget for one in results) / sum(one.n for one in results)
 
 
 def _frame(series: Sequence[_Series], budget: float) -> Frame:
@@ -361,7 +368,7 @@ def _square(one: Month, xs: dict[str, float], frame: Frame, budget: float) -> Bo
 
 def _summary(series: Sequence[_Series], budget: float) -> str:
     told = "; ".join(f"{its.name}: {_over(its.over(budget), len(its.months))}" for its in series)
-    return f"{told} above the budget of {percent_in_full(budget)}; single months may exceed it, the total may not"
+    return f"{told} above the budget of {budget_percent(budget)}; single months may exceed it, the total may not"
 
 
 def _over(over: int, months: int) -> str:

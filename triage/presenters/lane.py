@@ -33,7 +33,7 @@ PILLS: Mapping[State, str] = {
 }
 HAPPENED: Mapping[Happened, str] = {
     "merged_as_sent": "merged as sent",
-    "fixed_after_merge": "fixed after merge",
+    "fixed_after_merge": "merged, then reverted or fixed",
     "changed_and_merged": "changed, then merged",
     "changed_and_open": "changed, still open",
     "changed_and_closed": "changed, then closed",
@@ -60,7 +60,7 @@ SUMMED_WAS: Mapping[Agreement, tuple[str, str]] = {
     **SUMMED,
     "agrees": ("was right", "were right"),
     "agrees_so_far": ("right so far", "right so far"),
-    "wrong": ("was wrong", "were wrong"),
+    "wrong": ("turned out bad", "turned out bad"),
 }
 SOURCES = {
     "own": "settled pull requests of this site's last year",
@@ -284,7 +284,7 @@ def month_words(told: LaneSum, would: bool) -> str:
     waiting = told.let_through - told.clean - told.bad
     parts = [
         f"{count:,} {words}"
-        for count, words in ((told.clean, "stayed clean"), (told.bad, "needed work"), (waiting, "not settled"))
+        for count, words in ((told.clean, "stayed clean"), (told.bad, "turned out bad"), (waiting, "not settled"))
         if count
     ]
     verb = "would have let through" if would else "let through"

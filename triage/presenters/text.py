@@ -121,16 +121,16 @@ def tightened_words(one: Tightened) -> str:
 
 
 def budget_words(state: BudgetState) -> str:
-    """How many approvals in the fast lane turned out bad, against what may."""
-    if not state.approved:
-        return "0 approvals of this fast lane are valid or merged so far, so nothing counts against the budget."
-    rate = bad_percent(state.bad / state.approved)
+    """How many of those that the lane let through turned out bad, against what may."""
+    if not state.let_through:
+        return "It did not go through the fast lane, so nothing counts against a budget."
+    count = things(state.let_through, "pull request")
+    began = f"Since {state.since.day} {state.since:%b %Y} this lane" if state.since else "So far this lane"
+    rate = bad_percent(state.bad / state.settled)
     against = "above" if state.is_spent else "within"
-    allowed = int(state.budget * state.approved)
-    return (
-        f"{state.bad:,} of {things(state.approved, 'approval')} in this repository's fast lane turned out bad so far: "
-        f"{rate}, {against} the budget of {budget_percent(state.budget)}, which allows {allowed:,} of them."
-    )
+    told = f"{began} let through {count}: {state.settled:,} settled, {state.bad:,} turned out bad."
+    budget = f"the budget of {budget_percent(state.budget)} that the lane had when it let this one through"
+    return f"{told} That is {rate} of what settled, {against} {budget}."
 
 
 def _was(before: Param, say: Callable[[float], str]) -> str:

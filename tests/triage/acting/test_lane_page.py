@@ -91,7 +91,7 @@ def test_the_last_thirty_days_are_told_row_by_row_with_what_became_of_each(ben: 
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ("update labels set clean = false where pull_uri = $uri", "fixed after merge would be wrong"),
+        ("update labels set clean = false where pull_uri = $uri", "merged, then reverted or fixed would be wrong"),
         ("delete from labels where pull_uri = $uri", "merged as sent agrees so far"),
         ("update pull_requests set state = 'abandoned' where pull_uri = $uri", "withdrawn by its author not known yet"),
         (
@@ -282,7 +282,7 @@ def test_the_queue_says_that_the_lane_only_watches_and_offers_to_open_it(ben: Cl
     assert "See what it would have done Open the lane…" in page
     head = "Would be fast lane 10, estimated, lane shut"
     assert head in page
-    assert "would have let through 20 of 20 in 30 days: 9 stayed clean, 1 needed work, 10 not settled" in page
+    assert "would have let through 20 of 20 in 30 days: 9 stayed clean, 1 turned out bad, 10 not settled" in page
     told = text(reader, "/")
     assert head in told
     assert "Open the lane…" not in told
