@@ -173,14 +173,22 @@ def test_the_dashboard_has_its_false_approvals_with_counts_budget_and_interval(c
 def test_the_dashboard_says_in_one_line_how_well_the_queues_order_did(client: Client, folder: Path) -> None:
     assert "manage.py backtest measures it on past pull requests" in text(client, "/dashboard")
     run = whole_backtest()
-    orders = tuple(
-        ShownOrder(name, 0.2, 0.7, third, 6.0, 1.4, 0.7, 29.2, 900.0)
-        for name, third in (("need", 0.567), ("oldest", 0.33), ("model", 0.606))
-    )
-    keep_backtest(folder, msgspec.structs.replace(run, labels=(*run.labels, ShownLabel(LABEL, (), (), orders))))
-    page = text(client, "/dashboard")
-    assert "the first third of the inbox holds 56.7 %; oldest first 33.0 %, the model alone 60.6 %." in page
-    assert "Half wait up to 1.4 days, no first-timer more than 29.2." in page
+    thirds = {"need": 0.567, "oldest": 0.33, "model": 0.606}
+
+    def dashboard(bad: int) -> str:
+        orders = tuple(
+            ShownOrder(name, 0.2, 0.7, third, 6.0, 1.4, 0.7, 29.2, 900.0, bad) for name, third in thirds.items()
+        )
+        keep_backtest(folder, msgspec.structs.replace(run, labels=(*run.labels, ShownLabel(LABEL, (), (), orders))))
+        return text(client, "/dashboard")
+
+    page = dashboard(2122).replace("\N{EN DASH}", "-")
+    assert "Of 2,122 past pull requests that were refused, reverted or fixed, the first third of the inbox" in page
+    assert "would have held 56.7 % (54-59); oldest first 33.0 % (31-36), the model alone 60.6 % (58-63)." in page
+    assert "Half would have waited up to 1.4 days, no first-timer more than 29.2." in page
+    few = dashboard(10)
+    assert "The newest backtest had 10: 90 more are needed." in few
+    assert "56.7 %" not in few, "with ten cases such a figure says nothing"
 
 
 def test_a_backtest_of_before_orders_were_measured_still_reads(client: Client, folder: Path) -> None:

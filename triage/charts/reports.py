@@ -52,6 +52,7 @@ BROAD = Frame(left=92, right=555, top=16, bottom=212)  # names of lines stand to
 TICKS = 7  # months named below an axis: at phone width a name takes a twelfth of it
 ENDS = 30  # units between the names of two lines: the letters of a phone are 25 high
 DASHES = ("", "9 4", "2 4", "12 4 2 4")
+FEWEST_BAD = 100  # bad ones from which orders are compared: with them a 95 % interval of a share is 20 points wide
 WAYS = {"recipe": "by the recipe", "certificate": "as certified"}
 
 
@@ -174,14 +175,25 @@ def order_words(found: ShownBacktest | None, label: str) -> str:
     labels = found.labels if found else ()
     orders = {order.name: order for one in labels if one.label == label for order in one.orders}
     need, oldest, model = (orders.get(name) for name in ("need", "oldest", "model"))
-    if not (need and oldest and model) or need.wait is None or need.first_timer_longest is None:
+    if not (need and oldest and model) or need.bad is None or need.wait is None or need.first_timer_longest is None:
         return "The order of the inbox is not measured yet. manage.py backtest measures it on past pull requests."
+    if need.bad < FEWEST_BAD:
+        return (
+            f"Orders of the inbox are compared from {FEWEST_BAD} past pull requests on that were refused, reverted or "
+            f"fixed. The newest backtest had {need.bad}: {FEWEST_BAD - need.bad} more are needed."
+        )
+    shares = (f"{percent_words(one.third)} ({_third(one.third, need.bad)})" for one in (need, oldest, model))
+    of_inbox, of_oldest, of_model = shares
     return (
-        "Of past pull requests that were refused, reverted or fixed, the first third of the inbox holds "
-        f"{percent_words(need.third)}; oldest first {percent_words(oldest.third)}, the model alone "
-        f"{percent_words(model.third)}. Half wait up to {need.wait:.1f} days, no first-timer more than "
-        f"{need.first_timer_longest:.1f}."
+        f"Of {need.bad:,} past pull requests that were refused, reverted or fixed, the first third of the inbox would "
+        f"have held {of_inbox}; oldest first {of_oldest}, the model alone {of_model}. In brackets: 95 % interval. Half "
+        f"would have waited up to {need.wait:.1f} days, no first-timer more than {need.first_timer_longest:.1f}."
     )
+
+
+def _third(share: float, bad: int) -> str:
+    low, high = share_interval(round(share * bad), bad)
+    return percent_interval(low, high)
 
 
 def figures_table(models: Sequence[ShownFigures]) -> Table:
