@@ -168,6 +168,7 @@ class QueueRow:
     audited: AuditAnswer | None = None  # what somebody answered before it was unsealed
     borrowed_from: int | None = None  # how many other projects say where it stands among the lowest; None: none does
     decided: str = ""  # what decided its place, in at most 42 characters
+    decided_exact: str = ""  # the same with the chance from which the fast lane starts, for maintainers
     is_shut_here: bool = False  # no threshold opens the fast lane in its repository, whatever holds elsewhere
     ci: CiState | None = None  # of the round that is shown; None where CI was not asked
     comments: int = 0
