@@ -244,7 +244,7 @@ def test_who_maintains_nothing_is_told_rates_and_no_threshold(client: Client, fo
 
 def test_without_a_model_the_dashboard_says_what_makes_one_and_what_it_needs(client: Client, folder: Path) -> None:
     page = text(client, "/dashboard")
-    assert "No model is used yet: the chance is a shrunk rate" in page
+    assert "For now the chance is each person&#x27;s own record" in page
     assert "At least 59 settled pull requests, all clean, are needed for this budget; at the pace of the last" in page
     assert "that takes at least 438 weeks." in page
     enough = (

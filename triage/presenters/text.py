@@ -165,6 +165,7 @@ WORDS: Mapping[str, Callable[[Param, Param], str]] = {
 
 
 AT_ONCE = "manage.py train does it at once."
+PRIOR_SERVES = "For now the chance is each person's own record, weighed with the average of past pull requests."
 
 
 def next_training(need: TrainingNeed) -> str:
@@ -189,8 +190,8 @@ def no_reliability(name: str | None, model: ShownModel | None, need: TrainingNee
     """Why there is no reliability curve; "" where there is one."""
     if name is None:
         return (
-            "No model is used yet: the chance is a shrunk rate of each person's own record. A curve needs a "
-            f"model, and pull requests that settled after its training. {training_words(need)}"
+            f"{PRIOR_SERVES} A curve needs a trained model, and pull requests that settled after its training. "
+            f"{training_words(need)}"
         )
     if model is None:
         return f"The model has no figures for this page, or its file is damaged. {next_training(need)}"
@@ -205,8 +206,7 @@ def no_reliability(name: str | None, model: ShownModel | None, need: TrainingNee
 def no_lifts(name: str | None, need: TrainingNeed) -> str:
     """Why nothing was measured of what people could lift their own score by."""
     if name is None:
-        told = "No model is used yet. The score counts settled pull requests, and nobody settles those alone."
-        return f"{told} {training_words(need)}"
+        return f"{PRIOR_SERVES} Nobody settles pull requests alone. {training_words(need)}"
     return f"The model was not tried for this, or its file is damaged. {next_training(need)}"
 
 
@@ -224,8 +224,8 @@ def no_false_approvals(name: str | None, model: ShownModel | None, exact: bool, 
     """Why there is no rate of false approvals; "" where there is one. What is still needed is for maintainers."""
     if name is None:
         needed_too = f" {fewest}" if exact and fewest else ""
-        told = "No model is used yet, so no pull request has a score from its opening."
-        return f"{told} {training_words(need)}{needed_too}"
+        told = "The backtest replays a trained model on past pull requests, and none is trained yet."
+        return f"{PRIOR_SERVES} {told} {training_words(need)}{needed_too}"
     if model is None or model.lane is None:
         return f"No threshold was tried for the current model. {next_training(need)}"
     if model.lane.months:
