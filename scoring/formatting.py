@@ -55,8 +55,8 @@ def percent_in_full(bound: float) -> str:
 
 
 def budget_percent(budget: float) -> str:
-    """A budget that may come from an interval, in percents with three digits: .228284 is "22.8 %", .05 is "5 %"."""
-    return f"{100 * budget:.3g} %"
+    """A budget in percents; one that comes from an interval as the end of that: .228284 is "22.9 %", .05 is "5 %"."""
+    return percent_in_full(budget) if round(budget, 3) == budget else bad_percent(budget)
 
 
 def trust_figure(trust: float) -> str:

@@ -138,7 +138,7 @@ CONDITION_SENTENCES: Mapping[str, Callable[[Params], str]] = {
     "account_changed": _say_changed,
     "account_unknown": lambda params: "We do not know yet whether an account behind this changed lately.",
     "back_from_silence": _say_silence,
-    "never_seen_before": lambda params: "This contributor was never seen before this pull request.",
+    "never_seen_before": lambda params: "This site had seen nothing by this contributor when this pull request came.",
     "never_fast_path": lambda params: f"The change touches {_touched(params)}; a person always reads that.",
     "paths_unknown": lambda params: "We do not know yet which files the change touches.",
     "enrichment_pending": lambda params: (

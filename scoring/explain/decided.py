@@ -1,6 +1,6 @@
 """The decisive clause of a judgement: the cause of its place in the queue, in at most LONGEST characters. Pure.
 
-The clause names no person and no threshold, since readers of the feed are told it too.
+The clause names no person, and no threshold unless it is for maintainers: readers of the feed are told it too.
 """
 
 import re
@@ -9,17 +9,16 @@ from dataclasses import dataclass
 
 from scoring.explain.content import FLAG_NAMES
 from scoring.explain.findings import finding_name
-from scoring.formatting import count_of, number_of, percent, risk_percent, visible
+from scoring.formatting import count_of, number_of, percent, percent_in_full, risk_percent, visible
 from scoring.gate.conditions import SHUT_LANE
 from scoring.thresholds import LARGE
-from scoring.types import Evidence, Param, ShownFinding, Verdict
+from scoring.types import Evidence, Lane, Param, ShownFinding, Verdict
 
 Params = Mapping[str, Param]
 
 LONGEST = 42  # characters: what a row of the queue shows whole
 LONGEST_REASON = 140  # of the whole sentence
 MANY_FILES = 10  # from which their number says more than the lines
-CLEAN = 0.9  # share of settled pull requests that stayed clean, from which a record is called clean
 TOUCHED: Mapping[str, str] = {
     "ci": "CI",
     "release": "releases",
@@ -47,16 +46,38 @@ class ChangeOutline:
 NOTHING_KNOWN = ChangeOutline()
 
 
-def decided(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHING_KNOWN) -> str:
-    """Return what decided the place of a judgement, in at most LONGEST characters and without a full stop."""
+def decided(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHING_KNOWN, exact: bool = False) -> str:
+    """Return what decided the place of a judgement, in at most LONGEST characters and without a full stop.
+
+    `exact` names the chance from which the fast lane starts, for maintainers.
+    """
     if found := causes(verdict, change):
         return found[0]
     if not evidence.settled_here:
         touched = next((reason.params for reason in verdict.reasons if reason.code == "never_fast_path"), None)
         return fit(_of_newcomer(evidence, "tests fail" if change.tests_fail else _touched(touched) if touched else ""))
+    return next(iter(_clauses(verdict, OF_LANE)), "") or fit(_of_known(verdict, evidence, change, exact))
+
+
+def _of_known(verdict: Verdict, evidence: Evidence, change: ChangeOutline, exact: bool) -> str:
+    """Say of an author with a record what their chance came to: where lanes begin, or else what it rests on."""
+    reasons, probability = {reason.code: reason.params for reason in verdict.reasons}, verdict.estimate.probability
+    if probability is None:
+        return record_words(evidence)
+    chance, is_fast = f"{percent(probability)} stays clean", verdict.lane is Lane.FAST_LANE
+    start = next((params["t_high"] for params in reasons.values() if params.get("t_high") is not None), None)
+    if is_fast and change.tests_fail:
+        return f"{chance}, but tests fail"
+    if exact and start is not None and (is_fast or "below_fast_lane" in reasons):
+        return f"{chance}, lane starts at {percent_in_full(number_of(start))}"
+    if "below_fast_lane" in reasons:
+        return CLAUSES["below_fast_lane"](reasons["below_fast_lane"])
+    if not is_fast and reasons.keys().isdisjoint(SHUT_LANE) and (trust := _clauses(verdict, OF_TRUST)):
+        return trust[0]
     if change.tests_fail:
-        return fit(f"Tests fail; {evidence.merged_here} of {evidence.settled_here} merged here")
-    return next(iter(_clauses(verdict, OF_LANE)), fit(record_words(evidence)))
+        return f"{chance}, tests fail"
+    told = f"{chance}, {record_words(evidence)}"
+    return told if len(told) <= LONGEST else f"{chance}, {evidence.merged_here} of {evidence.settled_here} merged"
 
 
 def causes(verdict: Verdict, change: ChangeOutline = NOTHING_KNOWN) -> list[str]:
@@ -97,8 +118,6 @@ def record_words(evidence: Evidence) -> str:
     cases = evidence.clean + evidence.not_clean
     if not settled:
         return f"{evidence.clean} of {cases} clean elsewhere" if cases else "No settled pull request yet"
-    if evidence.clean >= CLEAN * cases and merged >= CLEAN * settled:
-        return f"Clean record: {merged} of {settled} merged"
     fixed = merged - evidence.clean if cases == settled else 0
     return f"{merged} of {settled} merged here" + (f", {fixed} needed a fix" if fixed > 0 else "")
 
@@ -220,11 +239,11 @@ LANE_CLAUSES: Mapping[str, Callable[[Params], str]] = {
 OTHER_CLAUSES: Mapping[str, Callable[[Params], str]] = {
     "not_enough_evidence": lambda params: "No score yet",
     "content_not_reviewed": lambda params: "Content not reviewed yet",
-    "below_fast_lane": lambda params: "Chance below the fast lane",
+    "below_fast_lane": lambda params: f"{percent(number_of(params['probability']))} stays clean, below the fast lane",
     "no_trust_path": lambda params: "Nobody you trust vouches for them yet",
     "trust_too_low": lambda params: "Little trust so far",
     "one_account_path": lambda params: "All trust runs through one account",
-    "never_seen_before": lambda params: "Never seen before",
+    "never_seen_before": lambda params: "New to this site",
     "round_unknown": lambda params: "Latest round not known yet",
     "account_unknown": lambda params: "Account still being looked up",
     "paths_unknown": lambda params: "Files not known yet",
@@ -243,6 +262,7 @@ OTHER_CLAUSES: Mapping[str, Callable[[Params], str]] = {
     "track_record": lambda params: f"{_ratio(params)} merged here",
 }
 CLAUSES: Mapping[str, Callable[[Params], str]] = {**CHANGE_CLAUSES, **LANE_CLAUSES, **OTHER_CLAUSES}
+OF_TRUST = ("no_trust_path", "trust_too_low", "one_account_path")
 OF_CHANGE, OF_LANE = tuple(CHANGE_CLAUSES), tuple(LANE_CLAUSES)
 TOLD_LAST = (*OF_LANE, "not_enough_evidence", "content_not_reviewed", "enrichment_pending")
 OF_CONTENT = frozenset({"high_flag", "content_risk_high", "content_risk_above", "review_recommended"})

@@ -151,17 +151,25 @@ def _agreement(happened: Happened, clean: bool | None) -> Agreement:
     return "unknown"
 
 
+# What lanes let through without a person, each pull request once, by the first decision that did so. Every count of
+# what a lane let through is over these; push-holders' own and what the audit drew are not among them.
+PASSED = """
+select s.pull_uri, s.repository_id, min(s.as_of) as passed_at, arg_min(s.thresholds, s.as_of) as thresholds
+from scores s semi join waved_through w on w.pull_uri = s.pull_uri and w.as_of = s.as_of
+anti join (from audit_draws where drawn) d on d.pull_uri = s.pull_uri
+anti join own_people o on o.repository_id = s.repository_id and o.contributor_id = s.contributor_id
+where s.lane = 'fast_lane' group by s.pull_uri, s.repository_id
+"""
 # The pull requests decided on in the last days, push-holders' own apart; how many of them went through, or would have
 # in shadow mode; and the outcomes of those.
-MONTH = """
+MONTH = f"""
 with decided as (
   select distinct s.pull_uri from scores s
   join repositories r on r.repository_id = s.repository_id and list_contains($repositories, r.repo_key)
   anti join own_people o on o.repository_id = s.repository_id and o.contributor_id = s.contributor_id
   where s.pull_uri is not null and s.as_of > $since
 ), taken as (
-  select distinct pull_uri from waved_through anti join (from audit_draws where drawn) using (pull_uri)
-  where as_of > $since and not $shadow
+  select pull_uri from ({PASSED}) where passed_at > $since and not $shadow
   union select distinct pull_uri from shadow_rounds where decided_at > $since and $shadow
 )
 select count(*) as offered, count(t.pull_uri) as let_through, count(t.pull_uri) filter (l.clean) as clean,

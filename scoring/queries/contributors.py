@@ -9,6 +9,8 @@ All contributors in order, read from a snapshot.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from ingest.store.transaction import Rows
@@ -17,10 +19,11 @@ from scoring.derived import display_name
 from scoring.models.registry import SHRUNK_RATE, shrunk_rate
 from scoring.pipeline.objections import LEFT_OUT
 from scoring.pipeline.stored import CLAIMS, read_verdict
-from scoring.queries.scores import score, score_ground, scores_everywhere
+from scoring.queries.scores import HIDDEN, hide_score, score, score_ground, scores_everywhere
 from scoring.queries.types import (
     ContributorPage,
     ContributorScore,
+    DueAudit,
     HistoryPoint,
     Leaderboard,
     LeaderboardRow,
@@ -62,8 +65,8 @@ UNMERGED = {"open": "open", "closed": "not merged"}
 MARKS = {"clean": "clean", "needed_fix": "needed a fix", "reverted": "reverted"}
 PULLS = f"""
 select p.*, coalesce(r.name, r.repo_key) as name, h.number, x.added, x.removed,
-  case when k.pull_uri is null then l.clean else k.mined_clean end as clean, w.repository_id is not null as watched,
-  {RESULT} as result
+  case when k.pull_uri is null then l.clean else k.mined_clean end as clean, k.outcome as mark,
+  w.repository_id is not null as watched, {RESULT} as result
 from pull_requests p join repositories r using (repository_id) left join labels l using (pull_uri)
 left join marks k using (pull_uri) left join watched_repositories w using (repository_id)
 left join pull_pages h using (pull_uri)
@@ -169,7 +172,7 @@ def _outcome(row: Mapping[str, Any], trouble: str | None) -> str:
     if row["state"] == "merged" and row["merge_proof"] != "verified":
         return "author says merged, unconfirmed"
     if row["state"] == "merged" and row["clean"] is None:
-        return "merged, not counted yet"
+        return "Git shows no revert yet" if row["mark"] else "merged, not counted yet"
     if row["state"] == "merged":
         return "clean merge" if row["clean"] else f"merged, then {trouble or 'fixed or reverted'}"
     if row["state"] == "abandoned":
@@ -207,6 +210,12 @@ def contributor(rows: Rows, did: str, viewer: str | None = None) -> ContributorP
         record=record_of(rows, number),
         signals=tuple(_signals(rows, person)),
     )
+
+
+def hide_chance(page: ContributorPage, audit: DueAudit) -> ContributorPage:
+    """Return the page without all that tells the chance; the record stays."""
+    hidden = tuple(hide_score(score, audit) for score in page.per_repository)
+    return replace(page, score=hide_score(page.score, audit), per_repository=hidden, history=())
 
 
 def estimate_after(score: ContributorScore, not_clean: int, policy: Policy) -> Estimate | None:
@@ -281,24 +290,29 @@ def _stored(rows: Rows, number: int, did: str) -> tuple[tuple[str, int], ...]:
 PAGE = 50
 PROVISIONAL_BELOW = 5
 LISTED = f"contributor_id not in ({LEFT_OUT})"
-# Sorted by narrow columns before what is shown is looked up: of 100,000 people 50 are.
+# Sorted by narrow columns before what is shown is looked up: of 100,000 people 50 are. A place would tell the chance
+# that is hidden from the viewer, so such people are ordered like those without a number.
 LEADERBOARD = f"""
 with reverted as (
-  select q.author_id as contributor_id, count(*) as reverts
-  from pull_followups u join pull_requests q using (pull_uri)
-  where u.kind = 'reverted' and u.pull_uri not in (select pull_uri from marks where outcome = 'clean')
-  group by q.author_id
+  select author_id as contributor_id, count(*) as reverts from (
+    select q.author_id, u.pull_uri from pull_followups u join pull_requests q using (pull_uri)
+    where u.kind = 'reverted' and u.pull_uri not in (select pull_uri from marks where outcome = 'clean')
+    union select author_id, pull_uri from marks where outcome = 'reverted'
+  ) group by author_id
+), chances as (
+  select contributor_id, repository_id, if(list_contains(?, contributor_id), null, probability) as probability
+  from current_scores where repository_id = 0
 ), placed as (
   select c.contributor_id, c.probability, p.did, p.handle, p.handle_verified, f.merged_here as merged, t.distance,
     coalesce(r.reverts, 0) as reverts, {{number}} as number,
     if(number is null, null, rank() over (order by number {{direction}} nulls last)) as rank
-  from current_scores c join contributors p using (contributor_id)
+  from chances c join contributors p using (contributor_id)
   left join features f using (contributor_id, repository_id) left join trust t using (contributor_id, repository_id)
   left join reverted r using (contributor_id)
-  where c.repository_id = 0 and c.{LISTED} order by {{order}} limit ? offset ?
+  where c.{LISTED} order by {{order}} limit ? offset ?
 )
-select c.*, p.* exclude (contributor_id, probability) from placed p
-join current_scores c on c.contributor_id = p.contributor_id and c.repository_id = 0 order by {{order}}
+select s.*, c.* exclude (contributor_id, probability) from placed c
+join current_scores s on s.contributor_id = c.contributor_id and s.repository_id = 0 order by {{order}}
 """
 LEADERBOARD_ORDER: Mapping[LeaderboardSort, str] = {
     "score": "c.probability {} nulls last, merged desc, did",
@@ -315,8 +329,17 @@ NUMBERS: Mapping[LeaderboardSort, str] = {
 }
 
 
-def leaderboard(rows: Rows, sort: LeaderboardSort, descending: bool, page: int) -> Leaderboard:
-    """One page of everyone scored at the site, in the order asked for; pages count from 1."""
+def leaderboard(
+    rows: Rows,
+    sort: LeaderboardSort,
+    descending: bool,
+    page: int,
+    hidden: Mapping[str, DueAudit] = MappingProxyType({}),
+) -> Leaderboard:
+    """One page of everyone scored at the site, in the order asked for; pages count from 1.
+
+    `hidden` are those whose chance the viewer is not told, by DID, with the audit that they have to answer first.
+    """
     counted = f"select count(*) filter ({LISTED}) as listed, count(*) as scored from current_scores"
     counts = rows.rows(f"{counted} where repository_id = 0")[0]
     total = counts["listed"]
@@ -325,17 +348,23 @@ def leaderboard(rows: Rows, sort: LeaderboardSort, descending: bool, page: int) 
     direction = "desc" if descending else "asc"
     order = LEADERBOARD_ORDER[sort].format(direction)
     sql = LEADERBOARD.format(order=order, number=NUMBERS[sort], direction=direction)
-    shown = tuple(map(_leaderboard_row, rows.rows(sql, [PAGE, (page - 1) * PAGE])))
+    numbers = [
+        row["contributor_id"]
+        for row in rows.rows("select contributor_id from contributors where list_contains(?, did)", [list(hidden)])
+    ]
+    found = rows.rows(sql, [numbers, PAGE, (page - 1) * PAGE])
+    shown = tuple(_leaderboard_row(row, hidden.get(row["did"])) for row in found)
     return Leaderboard(shown, total, page, pages, score_ground(rows).seeds.get(0, ()), counts["scored"] - total)
 
 
-def _leaderboard_row(row: Mapping[str, Any]) -> LeaderboardRow:
+def _leaderboard_row(row: Mapping[str, Any], audit: DueAudit | None) -> LeaderboardRow:
     return LeaderboardRow(
         rank=row["rank"],
         person=Person(row["did"], display_name(row)),
-        verdict=read_verdict(row),
+        verdict=HIDDEN if audit else read_verdict(row),
         merged=row["merged"] or 0,
         reverts=row["reverts"],
         distance=row["distance"],
         provisional=row["cases"] < PROVISIONAL_BELOW,
+        hidden_by=audit,
     )

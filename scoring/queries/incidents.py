@@ -13,8 +13,9 @@ from scoring.derived import display_name
 from scoring.gate.counterfactual import Tightened, what_would_hold
 from scoring.gate.inputs import Inputs, read_inputs
 from scoring.pipeline.approvals import IN_FORCE, MERGED
+from scoring.pipeline.lane_history import PASSED
 from scoring.pipeline.stored import People, read_thresholds, read_verdict
-from scoring.types import Content, Person, Verdict
+from scoring.types import Content, Lane, Person, Verdict
 
 SPAN = timedelta(days=30)
 LISTED = 100
@@ -62,20 +63,10 @@ where s.pull_uri is not null and s.lane = 'fast_lane' and s.as_of > $since and s
 qualify row_number() over (partition by s.pull_uri order by {NEWEST}) = 1
 order by s.as_of desc, s.pull_uri
 """
-# Approvals of this repository that stand or were merged, with the lane they were given in, and how they turned out: a
-# person's newest mark, else the mined label.
-APPROVED = f"""
-with laned as (
-  select a.pull_uri, s.lane from approvals a join scores s on {SAME}
-  where a.repository_id = $repository and a.state in ('{IN_FORCE}', '{MERGED}')
-  qualify row_number() over (partition by a.action_key order by {NAMED} desc, {NEWEST}) = 1
-), marked as (
-  select m.pull_uri, m.outcome from maintainer_actions m join pull_requests p using (pull_uri)
-  where m.kind = 'outcome' and p.state = 'merged'
-  qualify row_number() over (partition by m.pull_uri order by m.made_at desc, m.action_key desc) = 1
-)
-select distinct l.pull_uri, coalesce(m.outcome <> 'clean', not b.clean, false) as bad
-from laned l left join marked m using (pull_uri) left join labels b using (pull_uri) where l.lane = 'fast_lane'
+# What the lane of a repository let through since a moment, with what is known of it.
+LET_THROUGH = f"""
+select p.pull_uri, l.clean from ({PASSED}) p left join (from labels where known_from <= $now) l using (pull_uri)
+where p.repository_id = $repository and p.passed_at >= $since
 """
 
 
@@ -105,16 +96,22 @@ class LikeIt:
 
 @dataclass(frozen=True, slots=True)
 class BudgetState:
-    """Approvals of fast-laned pull requests of one repository so far: how many, how many bad, what was allowed."""
+    """What one lane let through since it was opened (`since`, None where nobody knows), and what might be bad of it.
 
-    approved: int
+    `settled` are those whose outcome is known, `bad` those of them that were not clean; `budget` is the share that the
+    lane allowed when it let the one through that went wrong. Nothing was let through where that one took another way.
+    """
+
+    let_through: int
+    settled: int
     bad: int
     budget: float
+    since: datetime | None = None
 
     @property
     def is_spent(self) -> bool:
         """Whether the share of bad ones is above the budget."""
-        return self.bad > self.budget * self.approved
+        return self.bad > self.budget * self.settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +173,7 @@ def incident(rows: Rows, uri: str, now: datetime) -> Incident | None:
         would_hold=_would_hold(inputs, paths),
         like_it=like_it,
         shared=shared,
-        budget=_budget(rows, row),
+        budget=_budget(rows, row, now),
     )
 
 
@@ -230,8 +227,12 @@ def _shares(row: Mapping[str, Any], wrong: Mapping[str, Any], voucher: str) -> t
     return tuple(name for name in SHARES if shares[name])
 
 
-def _budget(rows: Rows, wrong: Mapping[str, Any]) -> BudgetState:
-    found = {row["pull_uri"]: row["bad"] for row in rows.rows(APPROVED, {"repository": wrong["repository_id"]})}
-    if wrong["pull_uri"] in found:
-        found[wrong["pull_uri"]] = True
-    return BudgetState(len(found), sum(found.values()), read_thresholds(wrong).budget)
+def _budget(rows: Rows, wrong: Mapping[str, Any], now: datetime) -> BudgetState:
+    thresholds = read_thresholds(wrong)
+    given = {"repository": wrong["repository_id"], "since": thresholds.since or datetime.min, "now": now}
+    found = {row["pull_uri"]: row["clean"] for row in rows.rows(LET_THROUGH, given)}
+    if wrong["lane"] != Lane.FAST_LANE or wrong["pull_uri"] not in found:
+        return BudgetState(0, 0, 0, thresholds.budget)
+    found[wrong["pull_uri"]] = False  # the mark may not have arrived here yet
+    known = [clean for clean in found.values() if clean is not None]
+    return BudgetState(len(found), len(known), known.count(False), thresholds.budget, thresholds.since)

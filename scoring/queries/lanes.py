@@ -5,18 +5,19 @@ What became of what the fast lane itself let through, month by month, read from 
 How first-timers fare beside regulars, read from a snapshot: which lane they are in, and how long they wait.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
 from math import sqrt
+from operator import itemgetter
 from typing import Any, Literal
 
 from ingest.store.transaction import Rows
 from scoring.config.repository import in_shadow
 from scoring.explain.sentences import lane_reason, plain_sentence, sentence
 from scoring.pipeline.decisions import reason_codes
-from scoring.pipeline.estimated_lanes import OUTCOMES
-from scoring.pipeline.lane_certificates import LANE
+from scoring.pipeline.lane_history import PASSED
 from scoring.pipeline.stored import read_thresholds
 from scoring.queries.audit import SEALED
 from scoring.queries.queue import KEY
@@ -147,17 +148,22 @@ def audits_due(rows: Rows) -> tuple[str, ...]:
 MONTHS = 13  # the newest: a year and the month under way
 SIGMAS = 1.959964  # of a normal distribution on either side of a 95 % interval
 BY_MONTH = f"""
-select strftime(known_from, '%Y-%m') as month, count(*) as n, count(*) filter (bad) as bad
-from ({LANE} union {OUTCOMES}) group by month order by month desc limit {MONTHS}
+with known as (
+  select p.thresholds, not l.clean as bad, strftime(l.known_from, '%Y-%m') as month
+  from ({PASSED}) p join labels l using (pull_uri) where l.known_from <= $now
+)
+select month, thresholds, count(*) as n, count(*) filter (bad) as bad from known
+where month in (select distinct month from known order by month desc limit {MONTHS})
+group by month, thresholds order by month
 """
 
 
 @dataclass(frozen=True, slots=True)
 class LaneMonth:
-    """Of `n` >= 1 pull requests of the lane whose outcome became known in one month ("2026-03"), `bad` were not clean.
+    """Of `n` >= 1 that lanes let through and whose outcome became known in one month ("2026-03"), `bad` were not clean.
 
-    `low` and `high` are a 95 % interval of their share that takes each for itself; those whom the lane would have let
-    through but for the audit are among them.
+    `low` and `high` are a 95 % interval of their share that takes each for itself; `budget` is the share that might be
+    bad, by the lanes through which they went at that moment, on average.
     """
 
     month: str
@@ -165,15 +171,20 @@ class LaneMonth:
     bad: int
     low: float
     high: float
+    budget: float
 
 
 def lane_results(rows: Rows) -> tuple[LaneMonth, ...]:
     """The newest months in which outcomes of the fast lane became known, the oldest first; empty where none has."""
     now = rows.value("select max(as_of) from current_scores")
     found = rows.rows(BY_MONTH, {"now": now}) if now else []
-    return tuple(
-        LaneMonth(row["month"], row["n"], row["bad"], *share_interval(row["bad"], row["n"])) for row in reversed(found)
-    )
+    return tuple(_lane_month(month, list(some)) for month, some in groupby(found, itemgetter("month")))
+
+
+def _lane_month(month: str, found: Sequence[Mapping[str, Any]]) -> LaneMonth:
+    n, bad = (sum(row[name] for row in found) for name in ("n", "bad"))
+    allowed = sum(row["n"] * read_thresholds(row).budget for row in found)
+    return LaneMonth(month, n, bad, *share_interval(bad, n), round(allowed / n, 9))
 
 
 def share_interval(bad: int, n: int) -> tuple[float, float]:

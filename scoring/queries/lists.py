@@ -38,7 +38,7 @@ TEXT = """(
 )"""
 PULLS = """
 select p.*, r.repo_key, coalesce(r.name, r.repo_key) as name, g.number, true as watched,
-  case when k.pull_uri is null then l.clean else k.mined_clean end as clean
+  case when k.pull_uri is null then l.clean else k.mined_clean end as clean, k.outcome as mark
 from pull_requests p join repositories r using (repository_id) left join pull_pages g using (pull_uri)
 left join labels l using (pull_uri) left join marks k using (pull_uri) where list_contains(?, p.pull_uri)
 """

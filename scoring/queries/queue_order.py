@@ -5,7 +5,7 @@ docs/method.md states the rule and its bound. Pages, API and backtest take their
 
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,8 @@ from scoring.queries.types import QueueSort
 
 TURN = 3  # each third place goes to the first-timer who has waited longest
 UNKNOWN_NEED = 0.5  # of a change that nobody read, by somebody whose chance nobody knows
-LIFT_DAYS, MOST_LIFT = 28, 4  # each four weeks of waiting count as a tenth of need, and no more than four of them
+LIFT_DAYS, MOST_LIFT = 28, 5  # each four weeks of waiting count as a tenth of need, and no more than five of them
+FINDING = 0.4  # content risk from which something of medium severity or worse was found
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Times = NDArray[np.datetime64]
@@ -50,9 +51,7 @@ def order_lane(waiting: Waiting, sort: QueueSort, verdicts: int) -> Positions:
     first-timers move up by one, so that a verdict on the first row leaves the order of the others as it was.
     """
     if sort == "need":
-        lift = np.minimum(waiting.waited // LIFT_DAYS, MOST_LIFT)
-        band = need_band(waiting.chance, waiting.risk) + lift
-        keys = [waiting.opened_at, -waiting.waited, waiting.on_author, -band]
+        keys = _need_keys(waiting)
     elif sort == "lowest":
         keys = [waiting.opened_at, waiting.chance]  # NaN sorts last
     else:
@@ -63,6 +62,27 @@ def order_lane(waiting: Waiting, sort: QueueSort, verdicts: int) -> Positions:
         return order
     top = int(waiting.changed.sum())
     return np.concatenate([order[:top], _with_first_timers(waiting, order[top:], verdicts + top)])
+
+
+def _need_keys(waiting: Waiting) -> list[NDArray[Any]]:
+    """Return the keys of the order by need and by waiting, the last one first.
+
+    What waits rises, yet never above a finding that needs a person at least as much: a finding for which its author has
+    to do nothing is moved up to the first of those who stand there because they wait.
+    """
+    need = need_band(waiting.chance, waiting.risk)
+    lift = np.minimum(waiting.waited // LIFT_DAYS, MOST_LIFT)
+    keys: list[NDArray[Any]] = [waiting.opened_at, -waiting.waited, waiting.on_author]
+    order = np.lexsort([*keys, -(need + lift)])
+    place = np.empty(len(order))
+    place[order] = np.arange(len(order))
+    found = (np.nan_to_num(waiting.risk) >= FINDING) & ~waiting.on_author
+    others = order[~found[order]]
+    for band in np.unique(need[found]):
+        behind = others[need[others] <= band]
+        same = found & (need == band)
+        place[same] = np.minimum(place[same], place[behind[:1]] - 0.5) if len(behind) else place[same]
+    return [*keys, -need, place]
 
 
 def need_band(chance: Floats, risk: Floats) -> Floats:

@@ -23,7 +23,14 @@ from scoring.queries.approvals import (
 )
 from scoring.queries.backlog import AnswerMonth, Answers, Week, actable, answers, weeks
 from scoring.queries.change_facts import ChangeFacts, CiRun, FileOwner, change_facts, ci_run
-from scoring.queries.contributors import contributor, estimate_after, leaderboard, outcome_in_words, troubles_in_words
+from scoring.queries.contributors import (
+    contributor,
+    estimate_after,
+    hide_chance,
+    leaderboard,
+    outcome_in_words,
+    troubles_in_words,
+)
 from scoring.queries.incidents import BudgetState, Incident, LikeIt, Shared, incident
 from scoring.queries.lane_page import AuditCount, LanePast, lane_past, opened_lane, watched_lane
 from scoring.queries.lanes import (
@@ -63,7 +70,7 @@ from scoring.queries.queue import (
 )
 from scoring.queries.reviews import content_review, reread, round_review
 from scoring.queries.rounds import ForgeHome, Here, Round, forge_home, here, kept_text, newest_patch, pull_at, rounds
-from scoring.queries.scores import hidden_among, hidden_because, score, score_at, scores
+from scoring.queries.scores import hidden_among, hidden_because, hidden_words, hide_score, score, score_at, scores
 from scoring.queries.setup import FirstReading, first_reading
 from scoring.queries.stored_data import Stored, offered_by, offered_to, offers, stored, stored_whole
 from scoring.queries.training_need import TrainingNeed, training_need
@@ -76,6 +83,7 @@ from scoring.queries.types import (
     ContributorPage,
     ContributorScore,
     Dashboard,
+    DueAudit,
     GroupKey,
     HistoryPoint,
     Leaderboard,
@@ -116,6 +124,7 @@ __all__ = [
     "ContributorPage",
     "ContributorScore",
     "Dashboard",
+    "DueAudit",
     "EstimatedLane",
     "Fare",
     "FileOwner",
@@ -191,6 +200,9 @@ __all__ = [
     "here",
     "hidden_among",
     "hidden_because",
+    "hidden_words",
+    "hide_chance",
+    "hide_score",
     "incident",
     "is_left_out",
     "kept_text",

@@ -21,8 +21,8 @@ from scoring.explain.sentences import explain, plain_sentence, told_reasons
 from scoring.gate.decide import decide_person
 from scoring.pipeline.stored import People, read_settled, read_thresholds, read_verdict, verdict_evidence, with_settled
 from scoring.queries.audit import SEALED
-from scoring.queries.types import ContributorScore
-from scoring.types import Person, Verdict
+from scoring.queries.types import ContributorScore, DueAudit
+from scoring.types import Estimate, Lane, Person, Verdict
 
 MOST_MET = 50_000  # people: some 15 MB
 SEEDS = """
@@ -95,6 +95,28 @@ DECIDED = """
 select pull_uri, lane, probability, low, high, cases, reasons, factors from current_decisions where pull_uri in ({uris})
 """
 _alike = PerSnapshot[ContributorScore](MOST_ALIKE)
+
+
+HIDDEN = Verdict(Lane.NEEDS_HUMAN, Estimate(None, 0.0, 1.0, 0), (), ())
+
+
+def hidden_words(audit: DueAudit) -> str:
+    """Say until when a chance is hidden."""
+    return f"Hidden until the audit of {audit.label} is answered"
+
+
+def hide_score(score: ContributorScore, audit: DueAudit) -> ContributorScore:
+    """Return the score without all that tells the chance, the lane or what a review found."""
+    return replace(
+        score,
+        decision=HIDDEN.lane,
+        verdict=HIDDEN,
+        newest=None,
+        content_risk=None,
+        explanation=hidden_words(audit),
+        likeness=None,
+        hidden_by=audit,
+    )
 
 
 def told_scores(

@@ -67,6 +67,14 @@ class VouchesWorth:
 
 
 @dataclass(frozen=True, slots=True)
+class DueAudit:
+    """A pull request whose audit a viewer has to answer before they are told the chance of its author."""
+
+    uri: str
+    label: str  # as in the queue
+
+
+@dataclass(frozen=True, slots=True)
 class ContributorScore:
     """One contributor as judged from one seed set (`repository` None: the site's seeds)."""
 
@@ -88,6 +96,7 @@ class ContributorScore:
     newest: Verdict | None = None  # on the newest open pull request there, without what the audit keeps sealed
     # The same for two people of whom, in one snapshot, all but `person` is the same; None where nobody compared.
     likeness: tuple[object, ...] | None = field(default=None, compare=False, repr=False)
+    hidden_by: DueAudit | None = None  # while it is due for the viewer, `verdict` and `decision` say nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +168,7 @@ class QueueRow:
     audited: AuditAnswer | None = None  # what somebody answered before it was unsealed
     borrowed_from: int | None = None  # how many other projects say where it stands among the lowest; None: none does
     decided: str = ""  # what decided its place, in at most 42 characters
+    decided_exact: str = ""  # the same with the chance from which the fast lane starts, for maintainers
     is_shut_here: bool = False  # no threshold opens the fast lane in its repository, whatever holds elsewhere
     ci: CiState | None = None  # of the round that is shown; None where CI was not asked
     comments: int = 0
@@ -224,6 +234,7 @@ class LeaderboardRow:
     reverts: int
     distance: int | None
     provisional: bool
+    hidden_by: DueAudit | None = None  # as in ContributorScore
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,9 +35,9 @@ class Arrivals:
 def order_figures(arrivals: Arrivals, seed: int) -> dict[str, dict[str, Any]]:
     """Return the figures of each order by its name; no "risk" where no content risk is known.
 
-    `tenth` and `third` are the shares of all bad ones that stand there if all wait at once, `tenth_bad` the share of
-    the first tenth that is bad, `window` the mean number of bad ones in the first 10 of 30 successive arrivals. Waits
-    are in days, as `_waits` plays them.
+    `bad` counts the bad ones; `tenth` and `third` are the shares of them that stand there if all wait at once,
+    `tenth_bad` the share of the first tenth that is bad, `window` the mean number of bad ones in the first 10 of 30
+    successive arrivals. Waits are in days, as `_waits` plays them.
     """
     orders = _orders(arrivals, seed)
     return {name: {**_shares(arrivals, order), **_waiting(arrivals, order)} for name, order in orders.items()}
@@ -74,6 +74,7 @@ def _shares(arrivals: Arrivals, order: Order) -> dict[str, float | None]:
     windows = (np.arange(start, start + WINDOW) for start in range(count - WINDOW + 1))
     tops = [order(window, int(window[0]), days[window[-1]])[:FIRST] for window in windows]
     return {
+        "bad": int(bad.sum()),
         "tenth": number(tenth.sum() / every),
         "tenth_bad": number(tenth.mean()) if len(tenth) else None,
         "third": number(third.sum() / every),

@@ -305,6 +305,7 @@ class ShownOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     first_timer_wait: Wait | None
     first_timer_longest: Wait | None
     longest: Wait | None
+    bad: Size | None = None  # none in older files
 
 
 class ShownLabel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

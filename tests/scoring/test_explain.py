@@ -96,7 +96,7 @@ def test_a_code_of_another_version_is_named_instead_of_breaking_the_page() -> No
 
 
 def test_a_row_names_the_record_and_then_the_trust_path() -> None:
-    assert line(VOUCHED) == "Clean record: 14 of 15 merged; vouched for by the maintainer ana.example.test"
+    assert line(VOUCHED) == "83 % stays clean, 14 of 15 merged here; vouched for by the maintainer ana.example.test"
     assert "; vouched for by ana.test, vouched for by the seed seed.test" in line(TWO_HOPS)
     far = Evidence(structural_trust=0.1, path=("seed.test", "a.test", "b.test", "mara.test"))
     assert "; 3 steps from the seed seed.test, through b.test" in line(far)

@@ -1,5 +1,6 @@
 """The decisive clause: a cause for every reason, short enough for a row, with file and line kept."""
 
+from dataclasses import replace
 from itertools import chain
 
 import pytest
@@ -57,9 +58,7 @@ def test_the_clause_of_a_reason_fits_into_a_row_whatever_its_figures_are(code: s
 def test_the_cause_comes_first_and_names_come_after_it() -> None:
     verdict = judge_change(KNOWN, FLAGGED, ORDINARY, Thresholds(), 0.55, 5.0)
     line = explain(verdict, KNOWN, ChangeOutline((finding(),)))
-    assert line == (
-        "Prompt injection in resolve_form.py:14; clean record: 41 of 42 merged; vouched for by the maintainer ana"
-    )
+    assert line == ("Prompt injection in resolve_form.py:14; 41 of 42 merged here; vouched for by the maintainer ana")
 
 
 def test_one_finding_in_many_places_is_counted_instead_of_placed() -> None:
@@ -75,18 +74,47 @@ def test_a_flag_of_a_model_is_named_by_its_kind() -> None:
     )
 
 
+def in_open_lane(evidence: Evidence, start: float, change: ChangeOutline | None = None) -> tuple[str, str]:
+    """The clause as readers and as maintainers are told it, where the lane starts there."""
+    thresholds = Thresholds(t_high=start, certified=True)
+    verdict = judge_change(evidence, CLEAR, ORDINARY, thresholds, 0.55, 5.0)
+    words = [decided(verdict, evidence, change or ChangeOutline(), exact) for exact in (False, True)]
+    return words[0], words[1]
+
+
+def test_where_the_lane_starts_decides_the_place_of_a_known_author_and_is_named_to_maintainers() -> None:
+    assert in_open_lane(KNOWN, 0.97) == (
+        "93 % stays clean, below the fast lane",
+        "93 % stays clean, lane starts at 97 %",
+    )
+    assert in_open_lane(KNOWN, 0.9)[0] == "93 % stays clean, 41 of 42 merged here"
+    failing = ChangeOutline(tests_fail=True)
+    assert in_open_lane(KNOWN, 0.9, failing) == ("93 % stays clean, but tests fail",) * 2
+    assert in_open_lane(KNOWN, 0.97, failing)[1] == "93 % stays clean, lane starts at 97 %", "tests decide no lane"
+    few = replace(KNOWN, structural_trust=0.2)
+    assert in_open_lane(few, 0.9) == ("Little trust so far",) * 2
+
+
+def test_the_start_of_an_estimated_lane_is_named_in_its_own_rows() -> None:
+    thresholds = Thresholds(t_high=0.75, estimated=(0.04, 0.2))
+    verdict = judge_change(KNOWN, CLEAR, ORDINARY, thresholds, 0.55, 5.0)
+    assert verdict.lane is Lane.FAST_LANE
+    assert decided(verdict, KNOWN, exact=True) == "93 % stays clean, lane starts at 75 %"
+
+
 def test_people_are_told_apart_by_their_record_here_and_by_their_tests() -> None:
-    assert clause(KNOWN) == "Clean record: 41 of 42 merged"
+    assert clause(KNOWN) == "93 % stays clean, 41 of 42 merged here"
     assert clause(Evidence()) == "First change here"
     assert clause(Evidence(), change=ChangeOutline(tests_fail=True)) == "First change here, tests fail"
-    assert clause(KNOWN, change=ChangeOutline(tests_fail=True)) == "Tests fail; 41 of 42 merged here"
+    assert clause(KNOWN, change=ChangeOutline(tests_fail=True)) == "93 % stays clean, tests fail"
     assert clause(Evidence(clean=3, not_clean=1)) == "First change here, 3 of 4 clean elsewhere"
 
 
 def test_one_who_was_refused_is_not_said_to_have_sent_bad_changes() -> None:
     refused = Evidence(clean=0, not_clean=14, merged_here=1, settled_here=14)
     verdict = judge_change(refused, CLEAR, ORDINARY, Thresholds(t_low=0.0), 0.55, 5.0)
-    assert decided(verdict, refused) == "1 of 14 merged here, 1 needed a fix"
+    assert decided(verdict, refused) == "14 % stays clean, 1 of 14 merged"
+    assert explain(verdict, refused).split("; ")[1] == "1 of 14 merged here, 1 needed a fix"
     record = next(SENTENCES[reason.code](reason.params) for reason in verdict.reasons if reason.code == "track_record")
     assert record == "Here: 1 merged, 1 needed a fix; 13 not merged."
 

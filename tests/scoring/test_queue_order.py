@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scoring.queries.queue_order import TURN, Waiting, need_band, order_lane
+from scoring.queries.queue_order import FINDING, TURN, Waiting, need_band, order_lane
 from tests.conftest import PROVE
 
 EXAMPLES = settings(max_examples=2000 if PROVE else 100, deadline=None)
@@ -65,13 +65,43 @@ def test_a_key_dated_back_gains_no_place_before_whoever_was_seen_a_day_earlier()
     assert [one for one in order(dated_back, *regulars, honest) if one in (0, 7)] == [7, 0]
 
 
-def test_four_weeks_of_waiting_count_as_a_tenth_of_need_and_no_more_than_four_of_them() -> None:
-    def waited(days: int, chance: float) -> tuple:
-        return chance, 0.0, days, 1000 - days, False, False, False
+def waited(days: int, chance: float, risk: float = 0.0, first: bool = False, on_author: bool = False) -> tuple:
+    return chance, risk, days, 1000 - days, first, False, on_author
 
+
+def test_four_weeks_of_waiting_count_as_a_tenth_of_need_and_no_more_than_five_of_them() -> None:
     assert order(waited(0, 0.8), waited(27, 0.9)) == [0, 1]
     assert order(waited(0, 0.8), waited(28, 0.9)) == [1, 0]
-    assert order(waited(0, 0.4), waited(5000, 0.9)) == [0, 1]
+    assert order(waited(0, 0.3), waited(5000, 0.9)) == [0, 1]
+
+
+def test_a_fresh_finding_stands_before_all_who_stand_there_because_they_wait() -> None:
+    """A TLS check that was turned off today, beside people whose chance is a coin's and who wait for months."""
+    found, needier = waited(0, 0.73, 0.4), waited(0, 0.45)
+    long, longer = waited(120, 0.55), waited(200, 0.6)
+    assert order(needier, longer, long, found) == [3, 1, 2, 0]
+    assert order(needier, found) == [0, 1], "where nobody waits the need alone decides"
+    assert order(long, waited(0, 0.73, 0.4, on_author=True)) == [0, 1], "its author has to answer first"
+    assert order(long, waited(0, 0.73, 0.39)) == [0, 1], "something small"
+
+
+def test_a_finding_takes_no_place_that_is_kept_for_a_first_timer() -> None:
+    findings, oldest = [waited(day, 0.7, 0.4) for day in range(4)], waited(200, 0.95, first=True)
+    assert order(*findings, oldest).index(4) == TURN - 1
+
+
+@EXAMPLES
+@given(LANE)
+def test_nobody_stands_above_a_finding_only_because_they_wait(lane: Waiting) -> None:
+    """Without the places kept for first-timers, whom a bound of their own holds."""
+    lane = replace(
+        lane, first_timer=np.zeros(len(lane.chance), dtype=bool), changed=np.zeros(len(lane.chance), dtype=bool)
+    )
+    places = np.argsort(order_lane(lane, "need", 0))
+    need, found = need_band(lane.chance, lane.risk), (np.nan_to_num(lane.risk) >= FINDING) & ~lane.on_author
+    for one in np.flatnonzero(found):
+        above = (places < places[one]) & ~found
+        assert (need[above] > need[one]).all()
 
 
 @EXAMPLES
@@ -165,8 +195,10 @@ def test_an_answer_gives_back_the_place_that_the_question_took_and_none_above_it
 @EXAMPLES
 @given(LANE, VERDICTS)
 def test_a_verdict_on_the_first_row_moves_no_other(lane: Waiting, verdicts: int) -> None:
+    """But where a first-timer was read on the place kept for them, findings that stood before them may sink."""
+    found = (np.nan_to_num(lane.risk) >= FINDING) & ~lane.on_author
     before = order_lane(lane, "need", verdicts)
-    if len(before):
+    if len(before) and ((verdicts + 1) % TURN or not found.any()):
         left = np.sort(before[1:])
         assert left[order_lane(lane.select(left), "need", verdicts + 1)].tolist() == before[1:].tolist()
 

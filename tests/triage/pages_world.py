@@ -3,7 +3,7 @@
 Its people and rows are those of `tests/triage/drawn_rows.py`.
 """
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -180,7 +180,9 @@ class DrawnWorld:
         """Nothing took effect."""
         return set()
 
-    def leaderboard(self, snapshot: object, sort: str, descending: bool, page: int) -> read.Leaderboard:
+    def leaderboard(
+        self, snapshot: object, sort: str, descending: bool, page: int, hidden: Mapping[str, read.DueAudit]
+    ) -> read.Leaderboard:
         """Four people on three pages."""
         people = ((SEED, 9, 0), (ANA, 120, 1), (MARA, 3, 1), (MALLORY, 0, 0))
         rows = tuple(

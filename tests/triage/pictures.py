@@ -102,7 +102,7 @@ def test_reports_that_were_written(
     take: Take, world: DrawnWorld, settings: Settings, tmp_path: Path, client: Client
 ) -> None:
     settings.LOG_DIR = settings.MODEL_DIR = tmp_path
-    world.results = tuple(LaneMonth(f"2026-0{month}", 20 + month, month % 3, 0.01, 0.2) for month in (1, 2, 3))
+    world.results = tuple(LaneMonth(f"2026-0{month}", 20 + month, month % 3, 0.01, 0.2, 0.05) for month in (1, 2, 3))
     serve(tmp_path, EVERY_LANE)
     keep_backtest(tmp_path, whole_backtest())
     section = ShownSection("Bombing", "How much trust falls.", ("", "s lost"), (("anybody", "0.1"), ("a seed", "0.4")))

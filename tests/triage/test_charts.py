@@ -109,7 +109,7 @@ def test_false_approvals_of_any_months_are_whole_and_name_the_budget(months: lis
 
 
 def test_what_the_lane_did_stands_beside_the_backtest_in_marks_and_table() -> None:
-    back, live = ShownMonth("2026-02", 40, 1, 0.001, 0.13), LaneMonth("2026-03", 10, 3, 0.11, 0.6)
+    back, live = ShownMonth("2026-02", 40, 1, 0.001, 0.13), LaneMonth("2026-03", 10, 3, 0.11, 0.6, 0.05)
     plot = reports.false_approvals("one", lane((back,)), (live,), 0.05)
     assert plot is not None
     inside(plot)
@@ -241,11 +241,14 @@ def test_a_month_is_named_in_words(month: str, said: str) -> None:
 
 
 def test_what_came_of_the_lane_is_said_with_its_bound_and_against_the_budget() -> None:
-    assert reports.lane_answer((), 0.05) == ("", "")
-    told = reports.lane_answer((LaneMonth("2026-01", 96, 1, 0.0, 0.1),), 0.05)
-    assert told[0] == "96 settled."
-    assert told[1].startswith("1 of them turned out bad: 1.1 %, at most ")
-    assert "above the budget" in reports.lane_answer((LaneMonth("2026-01", 3, 1, 0.0, 1.0),), 0.05)[1]
+    assert reports.lane_answer(()) == ("", "")
+    good, bad = LaneMonth("2026-01", 96, 1, 0.0, 0.1, 0.228284), LaneMonth("2026-02", 4, 4, 0.0, 1.0, 0.05)
+    told = reports.lane_answer((good,))
+    assert told[0] == "96 settled"
+    assert "1 turned out bad: 1.1 %, at most " in told[1]
+    assert told[1].endswith("That is within the budget of 22.9 % that its lane had then.")
+    assert reports.lane_answer((bad,))[1].endswith("That is above the budget of 5 % that its lane had then.")
+    assert reports.lane_answer((good, bad))[1].endswith("the budget of 22.2 % that lanes had on average.")
 
 
 def test_one_point_is_a_chart_too() -> None:

@@ -91,6 +91,36 @@ def test_the_incident_keeps_what_the_approval_saw(page: Page, world: World) -> N
     expect(known).not_to_contain_text("does not name its decision")
 
 
+@pytest.mark.parametrize("page", [1440], indirect=True)
+def test_every_page_counts_alike_what_the_lane_let_through_and_what_went_wrong(page: Page, world: World) -> None:
+    main, lotte = page.locator("main"), world.cast["lotte"]
+    page.goto(f"/history/{world.pulls['went_wrong'][0]}")
+    page.get_by_role("link", name="What was known then").click()
+    told = re.search(
+        r"Since (.+) this lane let through (\d+) pull requests: 1 settled, 1 turned out bad\. That is 100\.0 % of what"
+        r" settled, above the budget of ([\d.]+ %)",
+        page.locator("#budget").inner_text(),
+    )
+    assert told is not None
+    since, count, budget = told.groups()
+    page.goto("/dashboard")
+    expect(main).to_contain_text("1 settled of what the lanes let through, all repositories together. 1 turned out bad")
+    expect(main).to_contain_text(f"above the budget of {budget} that its lane had then")
+    page.goto("/")
+    expect(page.locator(".group-head.fast")).to_contain_text(f"let through {count} of")
+    expect(page.locator(".group-head.fast")).to_contain_text(f"1 turned out bad, {int(count) - 1} not settled")
+    page.goto(f"/lane?repository={world.watched['lantern']}")
+    opened = page.locator("article", has_text=f"Open since {since}")
+    expect(opened).to_contain_text(re.compile(rf"{count} let through:.* 1 turned out bad"))
+    expect(opened).to_contain_text(f"\N{EN DASH}{budget}")
+    page.goto(f"/c/{lotte}?record=bad")
+    expect(page.locator("#record tbody tr")).to_contain_text(
+        "marked reverted by ana.example.test; Git shows no revert yet"
+    )
+    page.goto("/leaderboard?sort=reverts")
+    expect(page.locator("tr", has_text="lotte.example.test").locator("[data-label=Reverts]")).to_have_text("1")
+
+
 @pytest.mark.parametrize("page", [1344, 390], indirect=True)
 def test_no_row_cuts_the_words_that_decided_its_place(page: Page) -> None:
     for lane in ("", "?bucket=fast_lane"):

@@ -102,9 +102,19 @@ def test_every_state_of_a_row_has_words() -> None:
 
 def test_a_month_says_the_share_and_what_came_of_it() -> None:
     assert lane_words.month_words(LaneSum(54, 18, 10, 1), would=False) == (
-        "let through 18 of 54 in 30 days: 10 stayed clean, 1 needed work, 7 not settled"
+        "let through 18 of 54 in 30 days: 10 stayed clean, 1 turned out bad, 7 not settled"
     )
     assert lane_words.month_words(LaneSum(54, 0, 0, 0), would=True) == ""
+
+
+def test_what_is_missing_for_a_threshold_is_said_with_how_many_of_how_many_and_when() -> None:
+    own = LaneCurve("own", 12.0, 60.0, ())
+    assert lane_words.untried_words(own, 0.05, 30, 9.0) == (
+        "12 of 30 settled pull requests are here; the rest takes about 9 weeks at this repository's pace."
+    )
+    assert "0 of 30 settled pull requests are here; the rest has no date" in lane_words.untried_words(None, 0.05, 30, 0)
+    enough = lane_words.untried_words(replace(own, cases=40.0), 0.05, 30, 9.0)
+    assert enough == "Of 40 settled pull requests, no threshold keeps bad ones within 5 %."
 
 
 @pytest.mark.parametrize(
@@ -114,7 +124,7 @@ def test_a_month_says_the_share_and_what_came_of_it() -> None:
         ("", "", "These figures were counted without a trained model."),
         ("m7", "m8", "counted with the scores of model m7, and now model m8 serves: the lane may be better or worse"),
         ("", "m8", "counted without a trained model, and now model m8 serves: the lane may be better or worse"),
-        ("m7", "", "counted with the scores of model m7, and now no model serves: the lane may be better or worse"),
+        ("m7", "", "the scores of model m7, and now each person's own record serves, without a model: the lane may be"),
     ],
 )
 def test_an_opening_says_whose_scores_were_counted_and_that_others_serve_now(

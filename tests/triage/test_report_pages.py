@@ -73,7 +73,7 @@ def serve(folder: Path, lane: ShownLane | None = None, scope: ShownScope = SCOPE
 def test_every_figure_of_every_page_has_its_meaning_in_words_beside_it(
     client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = DrawnWorld(results=(read.LaneMonth("2026-02", 9, 1, 0.02, 0.44),))
+    world = DrawnWorld(results=(read.LaneMonth("2026-02", 9, 1, 0.02, 0.44, 0.05),))
     draw(monkeypatch, world)
     serve(folder, LANE, msgspec.structs.replace(SCOPE, self_lift=0.01))
     section = ShownSection("Bombing", "", ("", "s lost"), (("anybody", "0.1"),))
@@ -173,14 +173,22 @@ def test_the_dashboard_has_its_false_approvals_with_counts_budget_and_interval(c
 def test_the_dashboard_says_in_one_line_how_well_the_queues_order_did(client: Client, folder: Path) -> None:
     assert "manage.py backtest measures it on past pull requests" in text(client, "/dashboard")
     run = whole_backtest()
-    orders = tuple(
-        ShownOrder(name, 0.2, 0.7, third, 6.0, 1.4, 0.7, 29.2, 900.0)
-        for name, third in (("need", 0.567), ("oldest", 0.33), ("model", 0.606))
-    )
-    keep_backtest(folder, msgspec.structs.replace(run, labels=(*run.labels, ShownLabel(LABEL, (), (), orders))))
-    page = text(client, "/dashboard")
-    assert "the first third of the inbox holds 56.7 %; oldest first 33.0 %, the model alone 60.6 %." in page
-    assert "Half wait up to 1.4 days, no first-timer more than 29.2." in page
+    thirds = {"need": 0.567, "oldest": 0.33, "model": 0.606}
+
+    def dashboard(bad: int) -> str:
+        orders = tuple(
+            ShownOrder(name, 0.2, 0.7, third, 6.0, 1.4, 0.7, 29.2, 900.0, bad) for name, third in thirds.items()
+        )
+        keep_backtest(folder, msgspec.structs.replace(run, labels=(*run.labels, ShownLabel(LABEL, (), (), orders))))
+        return text(client, "/dashboard")
+
+    page = dashboard(2122).replace("\N{EN DASH}", "-")
+    assert "Of 2,122 past pull requests that were refused, reverted or fixed, the first third of the inbox" in page
+    assert "would have held 56.7 % (54-59); oldest first 33.0 % (31-36), the model alone 60.6 % (58-63)." in page
+    assert "Half would have waited up to 1.4 days, no first-timer more than 29.2." in page
+    few = dashboard(10)
+    assert "The newest backtest had 10: 90 more are needed." in few
+    assert "56.7 %" not in few, "with ten cases such a figure says nothing"
 
 
 def test_a_backtest_of_before_orders_were_measured_still_reads(client: Client, folder: Path) -> None:
@@ -236,7 +244,7 @@ def test_who_maintains_nothing_is_told_rates_and_no_threshold(client: Client, fo
 
 def test_without_a_model_the_dashboard_says_what_makes_one_and_what_it_needs(client: Client, folder: Path) -> None:
     page = text(client, "/dashboard")
-    assert "No model is used yet: the chance is a shrunk rate" in page
+    assert "For now the chance is each person&#x27;s own record" in page
     assert "At least 59 settled pull requests, all clean, are needed for this budget; at the pace of the last" in page
     assert "that takes at least 438 weeks." in page
     enough = (

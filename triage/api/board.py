@@ -17,6 +17,7 @@ from triage.api.base import problems, published
 from triage.api.schemas import LeaderboardOut, MetricsOut, Share, leaderboard_out, metrics_out
 from triage.context import told_dashboard
 from triage.forms.filters import PAGE_LIMIT
+from triage.presenters import people
 
 router = Router(tags=["site"])
 ABOUT_QUERY = "maximum|minimum STATISTIC at STATISTIC <=|>= NUMBER, as `manage.py thresholds` takes it."
@@ -62,7 +63,7 @@ def get_leaderboard(
 ) -> LeaderboardOut:
     """One page of everyone scored at the site, for who ranks JSON above HTML; a browser is shown the page."""
     snapshot = published(request)
-    return leaderboard_out(read.leaderboard(snapshot, sort, order == "down", page))
+    return leaderboard_out(people.leaderboard(request, snapshot, sort, order == "down", page))
 
 
 @router.get(

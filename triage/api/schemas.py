@@ -68,6 +68,11 @@ class JudgedOut(PersonOut):
     interval: IntervalOut = Field(description="95 % interval of calibrated_prob.")
     cases: Count = Field(description="Settled pull requests behind the estimate.")
     decision: Lane = Field(description="Lane: fast_lane, normal_queue or needs_human.")
+    hidden_by: str | None = Field(
+        None,
+        description="at-uri of the pull request whose audit you have to answer first: until then calibrated_prob is "
+        "null, decision is needs_human, and neither says anything. null where nothing is hidden from you.",
+    )
 
 
 class ScoreOut(JudgedOut):
@@ -198,7 +203,7 @@ class LeaderboardOut(BaseModel):
 def score_out(score: read.ContributorScore, briefed: bool = False) -> ScoreOut:
     """A contributor's score as JSON, `briefed` with what is read aloud of it."""
     told = {
-        **_judged(score.person, score.verdict.estimate, score.decision),
+        **_judged(score.person, score.verdict.estimate, score.decision, score.hidden_by),
         "repository": score.repository,
         "structural_trust": rounded(score.structural_trust),
         "trust_measure": score.trust_measure,
@@ -247,7 +252,7 @@ def leaderboard_out(leaderboard: read.Leaderboard) -> LeaderboardOut:
 
 def _leaderboard_row(row: read.LeaderboardRow) -> LeaderboardRowOut:
     return LeaderboardRowOut(
-        **_judged(row.person, row.verdict.estimate, row.verdict.lane),
+        **_judged(row.person, row.verdict.estimate, row.verdict.lane, row.hidden_by),
         rank=row.rank,
         merged=row.merged,
         reverts=row.reverts,
@@ -256,13 +261,14 @@ def _leaderboard_row(row: read.LeaderboardRow) -> LeaderboardRowOut:
     )
 
 
-def _judged(person: read.Person, estimate: Estimate, decision: Lane) -> dict[str, Any]:
+def _judged(person: read.Person, estimate: Estimate, decision: Lane, hidden_by: read.DueAudit | None) -> dict[str, Any]:
     return {
         **_person(person),
         "calibrated_prob": rounded_or_none(estimate.probability),
         "interval": {"low": rounded(estimate.low), "high": rounded(estimate.high)},
         "cases": estimate.cases,
         "decision": decision,
+        "hidden_by": hidden_by.uri if hidden_by else None,
     }
 
 

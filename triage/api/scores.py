@@ -1,6 +1,6 @@
 """How contributors are judged, and why the seeds trust them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -19,6 +19,7 @@ from triage.access.sign_in import viewing
 from triage.api.base import RepositoryReader, answer_bytes, check_reach_of, problems, published, read_did
 from triage.api.gathering import Gathering
 from triage.api.schemas import EXAMPLE_DID, PersonOut, ScoreOut, TrustOut, person_out, score_out, trust_out
+from triage.presenters import people as as_shown
 
 ABOUT_REPO = (
     "Judge from this watched repository's seeds: its DID, the at-uri of its record, or owner/name. "
@@ -78,9 +79,12 @@ def get_score(
     """The chance that the contributor's next change is clean, the lane that follows, and why."""
     person = read_did(did)
     check_reach_of(request, repo)
-    snapshot = published(request, by_viewer=False)
+    hidden = _hidden(request, [person])
+    snapshot = published(request, hidden, by_viewer=False)
     if as_of is not None:
-        return _score_at(snapshot, person, repo or None, as_of)
+        return _score_at(snapshot, person, repo or None, as_of, hidden)
+    if hidden and (body := _masked(snapshot, hidden, repo or None, briefing).get(person)):
+        return answer_bytes(request, body)
     return answer_bytes(request, _one(snapshot, person, repo or None, briefing))
 
 
@@ -97,6 +101,8 @@ def get_scores(request: Request, asked: Annotated[ScoresIn, Body()]) -> HttpResp
     people = list(dict.fromkeys(read_did(one) for one in asked.dids))
     snapshot = published(request, by_viewer=False)
     found = _many(snapshot, people, asked.repo or None, asked.briefing)
+    hidden = _hidden(request, found)
+    found |= _masked(snapshot, hidden, asked.repo or None, asked.briefing) if hidden else {}
     unknown = _unknown(snapshot, [did for did in people if did not in found], asked.repo or None)
     told = b",".join(one.model_dump_json().encode() for one in unknown)
     return answer_bytes(request, b'{"scores":[%b],"unknown":[%b]}' % (b",".join(found.values()), told))
@@ -122,6 +128,19 @@ def get_trust(request: Request, did: Did, repo: Repo = None) -> TrustOut:
             404, f"Nobody with the DID {person[:200]} was seen here, or no watched repository has this name."
         )
     return trust_out(found, sees_thresholds(viewing(request)))
+
+
+def _hidden(request: Request, dids: Collection[str]) -> dict[str, read.DueAudit]:
+    """Return of these people whose chance is hidden from this viewer, and by which audit."""
+    return as_shown.hiding_audits(request, request.snapshot, dids) if request.snapshot else {}
+
+
+def _masked(
+    snapshot: Snapshot, hidden: Mapping[str, read.DueAudit], repo: str | None, briefing: bool
+) -> dict[str, bytes]:
+    """Return the JSON of those whose chance is hidden; it is one viewer's, so it is not kept."""
+    found = as_shown.scores(snapshot, list(hidden), hidden, repo)
+    return {did: _body(snapshot, score, briefing) for did, score in found.items()}
 
 
 def _one(snapshot: Snapshot, person: str, repo: str | None, briefing: bool) -> bytes:
@@ -179,8 +198,10 @@ def _why(did: str, hidden: str | None) -> str:
     return f"Nobody with the DID {did[:200]} has been seen here."
 
 
-def _score_at(snapshot: Snapshot, did: str, repo: str | None, moment: datetime) -> ScoreOut:
-    score = read.score_at(snapshot, did, _in_utc(moment), repo)
+def _score_at(
+    snapshot: Snapshot, did: str, repo: str | None, moment: datetime, hidden: Mapping[str, read.DueAudit]
+) -> ScoreOut:
+    score = as_shown.score_at(snapshot, did, _in_utc(moment), hidden, repo)
     if score is None:
         raise ApiProblem(404, f"No score of {did[:200]} from before that moment is kept here.", code="no_earlier_score")
     return score_out(score)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from scoring.formatting import bad_interval, bad_percent, percent, percent_in_full, percent_interval
+from scoring.formatting import bad_interval, bad_percent, budget_percent, percent, percent_in_full, percent_interval
 from scoring.queries.lanes import LaneMonth, share_interval
 from scoring.redteam.render import LastRun
 from scoring.training.summary import (
@@ -52,6 +52,7 @@ BROAD = Frame(left=92, right=555, top=16, bottom=212)  # names of lines stand to
 TICKS = 7  # months named below an axis: at phone width a name takes a twelfth of it
 ENDS = 30  # units between the names of two lines: the letters of a phone are 25 high
 DASHES = ("", "9 4", "2 4", "12 4 2 4")
+FEWEST_BAD = 100  # bad ones from which orders are compared: with them a 95 % interval of a share is 20 points wide
 WAYS = {"recipe": "by the recipe", "certificate": "as certified"}
 
 
@@ -174,14 +175,25 @@ def order_words(found: ShownBacktest | None, label: str) -> str:
     labels = found.labels if found else ()
     orders = {order.name: order for one in labels if one.label == label for order in one.orders}
     need, oldest, model = (orders.get(name) for name in ("need", "oldest", "model"))
-    if not (need and oldest and model) or need.wait is None or need.first_timer_longest is None:
+    if not (need and oldest and model) or need.bad is None or need.wait is None or need.first_timer_longest is None:
         return "The order of the inbox is not measured yet. manage.py backtest measures it on past pull requests."
+    if need.bad < FEWEST_BAD:
+        return (
+            f"Orders of the inbox are compared from {FEWEST_BAD} past pull requests on that were refused, reverted or "
+            f"fixed. The newest backtest had {need.bad}: {FEWEST_BAD - need.bad} more are needed."
+        )
+    shares = (f"{percent_words(one.third)} ({_third(one.third, need.bad)})" for one in (need, oldest, model))
+    of_inbox, of_oldest, of_model = shares
     return (
-        "Of past pull requests that were refused, reverted or fixed, the first third of the inbox holds "
-        f"{percent_words(need.third)}; oldest first {percent_words(oldest.third)}, the model alone "
-        f"{percent_words(model.third)}. Half wait up to {need.wait:.1f} days, no first-timer more than "
-        f"{need.first_timer_longest:.1f}."
+        f"Of {need.bad:,} past pull requests that were refused, reverted or fixed, the first third of the inbox would "
+        f"have held {of_inbox}; oldest first {of_oldest}, the model alone {of_model}. In brackets: 95 % interval. Half "
+        f"would have waited up to {need.wait:.1f} days, no first-timer more than {need.first_timer_longest:.1f}."
     )
+
+
+def _third(share: float, bad: int) -> str:
+    low, high = share_interval(round(share * bad), bad)
+    return percent_interval(low, high)
 
 
 def figures_table(models: Sequence[ShownFigures]) -> Table:
@@ -325,20 +337,27 @@ def false_approvals(key: str, lane: ShownLane | None, results: Sequence[LaneMont
                 for at in (0, frame.highest / 2, frame.highest)
             ),
             *(Label(xs[names[at]], 238, month_words(names[at])) for at in some_of(len(names), TICKS)),
-            Label(frame.right + 12, level + 5, f"budget {percent_in_full(budget)}", "start"),
+            Label(frame.right + 12, level + 5, f"budget {budget_percent(budget)}", "start"),
         ),
     )
 
 
-def lane_answer(results: Sequence[LaneMonth], budget: float) -> tuple[str, str]:
-    """Answer how much of what the lane let through turned out bad: a figure, and what it rests on; "" for nothing."""
+def lane_answer(results: Sequence[LaneMonth]) -> tuple[str, str]:
+    """Answer how much of what lanes let through turned out bad: a figure, and what it rests on; "" for nothing."""
     settled, bad = sum(one.n for one in results), sum(one.bad for one in results)
     if not settled:
         return "", ""
-    _, high = share_interval(bad, settled)
+    budget, (_, high) = live_budget(results), share_interval(bad, settled)
     within = "within" if high <= budget else "not surely within" if bad / settled <= budget else "above"
-    told = f"{bad:,} of them turned out bad: {bad_percent(bad / settled)}, at most {bad_percent(high)} (95 %)."
-    return f"{settled:,} settled.", f"{told} That is {within} the budget of {percent_in_full(budget)}."
+    of_lanes = "that its lane had then" if len({one.budget for one in results}) == 1 else "that lanes had on average"
+    told = f"{bad:,} turned out bad: {bad_percent(bad / settled)}, at most {bad_percent(high)} (95 %)."
+    where = "of what the lanes let through, all repositories together."
+    return f"{settled:,} settled", f"{where} {told} That is {within} the budget of {budget_percent(budget)} {of_lanes}."
+
+
+def live_budget(results: Sequence[LaneMonth]) -> float:
+    """The share of what went through that might be bad, by the lanes of those moments."""
+    return sum(one.n * one.budget for one in results) / sum(one.n for one in results)
 
 
 def _frame(series: Sequence[_Series], budget: float) -> Frame:
@@ -361,7 +380,7 @@ def _square(one: Month, xs: dict[str, float], frame: Frame, budget: float) -> Bo
 
 def _summary(series: Sequence[_Series], budget: float) -> str:
     told = "; ".join(f"{its.name}: {_over(its.over(budget), len(its.months))}" for its in series)
-    return f"{told} above the budget of {percent_in_full(budget)}; single months may exceed it, the total may not"
+    return f"{told} above the budget of {budget_percent(budget)}; single months may exceed it, the total may not"
 
 
 def _over(over: int, months: int) -> str:

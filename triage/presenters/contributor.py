@@ -29,7 +29,7 @@ HISTORY = Frame(left=34, right=350, top=12, bottom=150, highest=100)
 RESULTS: dict[PullResult, str] = {
     "open": "open",
     "clean": "clean",
-    "bad": "needed a fix",
+    "bad": "reverted or fixed",
     "watching": "still watched",
     "unmerged": "not merged",
     "uncounted": "merged, not counted",
@@ -47,7 +47,7 @@ RecordTab = Literal["", "all", "open", "bad", "unmerged"]
 TABS: tuple[tuple[RecordTab, str], ...] = (
     ("", "All"),
     ("open", "Open"),
-    ("bad", "Needed a fix"),
+    ("bad", "Reverted or fixed"),
     ("unmerged", "Not merged"),
 )
 

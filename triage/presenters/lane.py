@@ -33,7 +33,7 @@ PILLS: Mapping[State, str] = {
 }
 HAPPENED: Mapping[Happened, str] = {
     "merged_as_sent": "merged as sent",
-    "fixed_after_merge": "fixed after merge",
+    "fixed_after_merge": "merged, then reverted or fixed",
     "changed_and_merged": "changed, then merged",
     "changed_and_open": "changed, still open",
     "changed_and_closed": "changed, then closed",
@@ -60,7 +60,7 @@ SUMMED_WAS: Mapping[Agreement, tuple[str, str]] = {
     **SUMMED,
     "agrees": ("was right", "were right"),
     "agrees_so_far": ("right so far", "right so far"),
-    "wrong": ("was wrong", "were wrong"),
+    "wrong": ("turned out bad", "turned out bad"),
 }
 SOURCES = {
     "own": "settled pull requests of this site's last year",
@@ -121,8 +121,8 @@ def record_words(offer: Offer, has_model: bool, training: str) -> str:
         return "Other projects are a poor guide: where some suggested 14 % bad, it was 34 % in projects left out."
     if not has_model:
         return (
-            "No model is used yet, and the plain record is too optimistic: on recorded history 20 % were bad where it "
-            f"said 7 %. {training}"
+            "These chances are each person's own record, weighed with the average. That is too optimistic: on recorded "
+            f"history 20 % were bad where it said 7 %. {training}"
         )
     return "On recorded history 1.4 to 4.3 times as many were bad as counted. 1 year in 10 was above the interval."
 
@@ -198,7 +198,7 @@ def model_words(offer: Offer, serving: str) -> str:
     source = f"with the scores of model {offer.model}" if offer.model else "without a trained model"
     if offer.model == serving:
         return f"These figures were counted {source}."
-    now = f"model {serving} serves" if serving else "no model serves"
+    now = f"model {serving} serves" if serving else "each person's own record serves, without a model"
     return f"These figures were counted {source}, and now {now}: the lane may be better or worse than they say."
 
 
@@ -240,6 +240,15 @@ def nothing_words(curve: LaneCurve | None, budget: float, fewest: int) -> str:
         f"{SOURCES[curve.source]}, or too few would go through to tell. More settled ones can change that, and so can "
         "a larger budget in the settings."
     )
+
+
+def untried_words(curve: LaneCurve | None, budget: float, fewest: int, a_month: float) -> str:
+    """Say how many settled pull requests are missing before a threshold can be tried, and how long they take."""
+    cases = ceil(curve.cases) if curve else 0
+    if cases >= fewest:
+        return f"Of {cases:,} settled pull requests, no threshold keeps bad ones within {percent_in_full(budget)}."
+    pace = f"takes {_time_words(30 * (fewest - cases) / a_month)}" if a_month else "has no date: none settled in a year"
+    return f"{cases} of {fewest} settled pull requests are here; the rest {pace} at this repository's pace."
 
 
 def shut_words(budget: float) -> str:
@@ -284,7 +293,7 @@ def month_words(told: LaneSum, would: bool) -> str:
     waiting = told.let_through - told.clean - told.bad
     parts = [
         f"{count:,} {words}"
-        for count, words in ((told.clean, "stayed clean"), (told.bad, "needed work"), (waiting, "not settled"))
+        for count, words in ((told.clean, "stayed clean"), (told.bad, "turned out bad"), (waiting, "not settled"))
         if count
     ]
     verb = "would have let through" if would else "let through"

@@ -60,11 +60,15 @@ def count_lists(request: Request, snapshot: Snapshot) -> ListCounts:
 
 def audits_due(snapshot: Snapshot, roles: Roles) -> list[Subject]:
     """What the audit drew in repositories that somebody maintains and nobody answered, the oldest first."""
-    found = _due.get(snapshot, "", lambda: _read_due(snapshot))
-    mine = [one for one in found if roles.role(one.repository_key) >= Role.MAINTAINER]
+    mine = [one for one in audits_drawn(snapshot) if roles.role(one.repository_key) >= Role.MAINTAINER]
     given = AuditAnswer.objects.filter(pull_uri__in=[one.uri for one in mine]) if mine else ()
     answered = {(one.pull_uri, Seen(one.record_cid or None, one.round, one.patch_id or None)) for one in given}
     return [one for one in mine if (one.uri, one.seen) not in answered]
+
+
+def audits_drawn(snapshot: Snapshot) -> tuple[Subject, ...]:
+    """What the audit drew anywhere and nobody had answered when this snapshot was made, the oldest first."""
+    return _due.get(snapshot, "", lambda: _read_due(snapshot))
 
 
 def saved_filters(viewer: object, filters: QueueFilters) -> tuple[SavedFilter, ...]:

@@ -60,6 +60,7 @@ def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
     """Return the line of a row, with what its viewer did to it; `opened` is the at-uri of the row in the pane."""
     row = item.row
     done, looked_at, changed = (act.done, act.looked_at, act.changed) if act else ("", "", "")
+    decided = item.decided_exact if act and act.can_act else item.decided
     is_cause, told = bool(changed) and item.decided == CHANGED, f"{changed[:1].upper()}{changed[1:]}"
     return RowLine(
         item.anchor,
@@ -68,7 +69,7 @@ def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
         item.author.name,
         item.title,
         item.label,
-        told if is_cause else item.decided,
+        told if is_cause else decided,
         item.reason,
         brief_age(item.age),
         row.ci or "",

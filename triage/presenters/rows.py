@@ -39,6 +39,7 @@ TINTS = 6  # avatar colours in components.css
 MINUS = "\N{MINUS SIGN}"  # as wide as a plus, so that signed figures align
 FAILED_NAMED, NAME_LENGTH = 5, 60  # workflows that are named, and characters of each name
 CI_WORDS = {"passed": "passed", "failed": "failed", "running": "running", "never_ran": "did not run on this round"}
+TESTS_FAIL = "Its tests fail. No lane depends on tests, so look at them before you approve."
 BAR_WIDTH = 200  # units of the factor bars' viewBox; the middle is zero
 
 # The order of the queue. Bucket, heading, icon, and what an empty one says.
@@ -131,7 +132,8 @@ NOTHING = Expanded()
 class RowView:
     """One pull request as a row; `judgement` is None while it is closed.
 
-    `decided` is what decided its place, in at most 42 characters; `reason` the sentence that begins with it.
+    `decided` is what decided its place, in at most 42 characters, `decided_exact` the same as maintainers are told it;
+    `reason` the sentence that begins with it.
     """
 
     row: QueueRow
@@ -140,6 +142,7 @@ class RowView:
     label: str
     author: PersonView
     decided: str
+    decided_exact: str
     reason: str
     pill: Pill
     age: str
@@ -278,17 +281,24 @@ def row_view(row: QueueRow, now: datetime, filters: QueueFilters, more: Expanded
         visible(row.label),
         person_view(row.author),
         visible(row.decided),
+        visible(row.decided_exact or row.decided),
         visible(row.sentence),
         row_pill(row),
         age_words(row.opened_at, now),
         filters.opening(row.uri),
-        judgement(row.verdict, row.path, row.content_risk, more.explained, row.shadow, more.exact) if opened else None,
+        _row_judgement(row, more) if opened else None,
         review_view(more.review, more.quotes, row.patch_id, more.dismissed) if opened else None,
         more.exact,
         more.objections,
         more.place,
         fact_lines(more.facts) if more.facts else (),
     )
+
+
+def _row_judgement(row: QueueRow, more: Expanded) -> Judgement:
+    """The Who side of a row, with what its row says first though no lane depends on it."""
+    made = judgement(row.verdict, row.path, row.content_risk, more.explained, row.shadow, more.exact)
+    return replace(made, reasons=(*made.reasons, TESTS_FAIL)) if row.ci == "failed" else made
 
 
 def fact_lines(facts: ChangeFacts) -> tuple[tuple[str, str], ...]:

@@ -50,6 +50,7 @@ from scoring.queries.read import (
     TrainingNeed,
     TrustExplanation,
     VouchWorth,
+    hidden_words,
 )
 from scoring.thresholds import items_needed
 from scoring.training.summary import ShownLane, ShownModel
@@ -120,16 +121,16 @@ def tightened_words(one: Tightened) -> str:
 
 
 def budget_words(state: BudgetState) -> str:
-    """How many approvals in the fast lane turned out bad, against what may."""
-    if not state.approved:
-        return "0 approvals of this fast lane are valid or merged so far, so nothing counts against the budget."
-    rate = bad_percent(state.bad / state.approved)
+    """How many of those that the lane let through turned out bad, against what may."""
+    if not state.let_through:
+        return "It did not go through the fast lane, so nothing counts against a budget."
+    count = things(state.let_through, "pull request")
+    began = f"Since {state.since.day} {state.since:%b %Y} this lane" if state.since else "So far this lane"
+    rate = bad_percent(state.bad / state.settled)
     against = "above" if state.is_spent else "within"
-    allowed = int(state.budget * state.approved)
-    return (
-        f"{state.bad:,} of {things(state.approved, 'approval')} in this repository's fast lane turned out bad so far: "
-        f"{rate}, {against} the budget of {budget_percent(state.budget)}, which allows {allowed:,} of them."
-    )
+    told = f"{began} let through {count}: {state.settled:,} settled, {state.bad:,} turned out bad."
+    budget = f"the budget of {budget_percent(state.budget)} that the lane had when it let this one through"
+    return f"{told} That is {rate} of what settled, {against} {budget}."
 
 
 def _was(before: Param, say: Callable[[float], str]) -> str:
@@ -164,6 +165,7 @@ WORDS: Mapping[str, Callable[[Param, Param], str]] = {
 
 
 AT_ONCE = "manage.py train does it at once."
+PRIOR_SERVES = "For now the chance is each person's own record, weighed with the average of past pull requests."
 
 
 def next_training(need: TrainingNeed) -> str:
@@ -188,8 +190,8 @@ def no_reliability(name: str | None, model: ShownModel | None, need: TrainingNee
     """Why there is no reliability curve; "" where there is one."""
     if name is None:
         return (
-            "No model is used yet: the chance is a shrunk rate of each person's own record. A curve needs a "
-            f"model, and pull requests that settled after its training. {training_words(need)}"
+            f"{PRIOR_SERVES} A curve needs a trained model, and pull requests that settled after its training. "
+            f"{training_words(need)}"
         )
     if model is None:
         return f"The model has no figures for this page, or its file is damaged. {next_training(need)}"
@@ -204,8 +206,7 @@ def no_reliability(name: str | None, model: ShownModel | None, need: TrainingNee
 def no_lifts(name: str | None, need: TrainingNeed) -> str:
     """Why nothing was measured of what people could lift their own score by."""
     if name is None:
-        told = "No model is used yet. The score counts settled pull requests, and nobody settles those alone."
-        return f"{told} {training_words(need)}"
+        return f"{PRIOR_SERVES} Nobody settles pull requests alone. {training_words(need)}"
     return f"The model was not tried for this, or its file is damaged. {next_training(need)}"
 
 
@@ -223,8 +224,8 @@ def no_false_approvals(name: str | None, model: ShownModel | None, exact: bool, 
     """Why there is no rate of false approvals; "" where there is one. What is still needed is for maintainers."""
     if name is None:
         needed_too = f" {fewest}" if exact and fewest else ""
-        told = "No model is used yet, so no pull request has a score from its opening."
-        return f"{told} {training_words(need)}{needed_too}"
+        told = "The backtest replays a trained model on past pull requests, and none is trained yet."
+        return f"{PRIOR_SERVES} {told} {training_words(need)}{needed_too}"
     if model is None or model.lane is None:
         return f"No threshold was tried for the current model. {next_training(need)}"
     if model.lane.months:
@@ -279,6 +280,8 @@ def spoken(score: ContributorScore) -> str:
 
     About the person where there is none, or where it was a sample of the audit: its question is answered by then.
     """
+    if score.hidden_by:
+        return f"{hidden_words(score.hidden_by)}."
     if score.newest is None or is_drawn(score.newest):
         return " ".join(briefing(score.verdict, "person"))
     return " ".join(briefing(score.newest, "change", score.shadow))

@@ -176,7 +176,9 @@ def _lowered(row: QueueRow, reason: Reason) -> QueueRow:
     verdict = replace(row.verdict, lane=Lane.NORMAL_QUEUE, reasons=(reason, *kept))
     clause = CLAUSES[reason.code](reason.params)
     sentence = joined([clause, *row.sentence.split("; ")])
-    return replace(row, verdict=verdict, decided=clause, sentence=sentence, would_change=WOULD_LIFT)
+    return replace(
+        row, verdict=verdict, decided=clause, decided_exact=clause, sentence=sentence, would_change=WOULD_LIFT
+    )
 
 
 def read_reason(text: str) -> str:

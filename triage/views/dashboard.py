@@ -87,16 +87,17 @@ def _learned(
     name, model = read_serving(settings.MODEL_DIR, LABEL)
     lane = model.lane if model else None
     budget = lane.budget if lane else settings.FALSE_APPROVAL_BUDGET
+    drawn = reports.live_budget(results) if results else budget
     fewest = missing.fewest_words(budget, settings.FALSE_APPROVAL_DELTA, a_year)
     return {
         "model": model,
         "reliability": reports.reliability("reliability", model.change.bins) if model else None,
         "no_reliability": missing.no_reliability(name, model, need),
         "order_words": reports.order_words(read_backtest(settings.LOG_DIR), LABEL),
-        "approvals": reports.false_approvals("approvals", lane, results, budget),
+        "approvals": reports.false_approvals("approvals", lane, results, drawn),
         "no_approvals": missing.no_false_approvals(name, model, exact, fewest, need),
         "no_live": "" if results else missing.no_live(settings.LABEL_WINDOW_DAYS),
-        "lane_said": reports.lane_answer(results, budget),
+        "lane_said": reports.lane_answer(results),
         "score_said": reports.score_answer(model.change.bins if model else ()),
         "lane_words": reports.lane_words(lane, exact) if lane else "",
         "lane_needs": missing.needed(lane) if lane and exact else "",

@@ -156,6 +156,7 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
         "record": lane_words.record_words(offer, bool(past.model), training) if offer else "",
         "not_again": lane_words.shut_words(past.budget) if state == "shut_itself" else "",
         "nothing": "" if offer else lane_words.nothing_words(past.spoken, past.budget, FEWEST_SETTLED),
+        "untried": "" if offer else lane_words.untried_words(past.own, past.budget, FEWEST_SETTLED, past.a_month),
         "plot": lane_plot("lane-curve", past.own, past.starter, offer, past.budget),
         "confidence": percent_in_full(round(1 - delta, 9)),
         "certified": state == "certified",

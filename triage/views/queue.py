@@ -20,13 +20,13 @@ from scoring.queries import read
 from triage.access.permissions import Role, SignInNeeded, roles_of, sees_thresholds
 from triage.access.problems import ApiProblem, prefers_json, problem_response
 from triage.access.requests import Request
-from triage.access.sign_in import reader_required, refuse_reading, viewer_did, viewing
+from triage.access.sign_in import reader_required, refuse_reading, viewing
 from triage.api import answer_as_json
 from triage.context import dashboard_of, present, told_dashboard
 from triage.forms.filters import LeaderboardFilters, read_leaderboard
 from triage.http_cache import Page, unless_fresh, unless_held
 from triage.presenters import contributor as contributor_page
-from triage.presenters import rows
+from triage.presenters import people, rows
 from triage.services.profiles import looks
 
 SENTENCES = {
@@ -96,10 +96,10 @@ def leaderboard(request: Request) -> HttpResponse:
 @unless_held
 def _leaderboard_page(request: Request, snapshot: Snapshot) -> HttpResponse:
     filters = read_leaderboard(request.GET)
-    board = read.leaderboard(snapshot, filters.sort, filters.descending, filters.page)
+    board = people.leaderboard(request, snapshot, filters.sort, filters.descending, filters.page)
     fragment = wants_fragment(request)
     shown = {"filters": filters, "found": board, "fragment": fragment, "columns": _columns(filters)}
-    shown["scores"] = read.scores(snapshot, [row.person.did for row in board.rows])
+    shown["scores"] = read.scores(snapshot, [row.person.did for row in board.rows if not row.hidden_by])
     response = render(request, "_fragments/leaderboard_results.html" if fragment else "leaderboard.html", shown)
     return at_address(response, fragment, reverse("leaderboard") + filters.search())
 
@@ -110,7 +110,7 @@ def contributor(request: Request, snapshot: Snapshot, did: str) -> HttpResponse:
     """Everything that is shown about one DID."""
     try:
         person = parse_did(did)
-        page = read.contributor(snapshot, person, viewer_did(request))
+        page = people.contributor(request, snapshot, person)
     except MalformedDid as problem:
         return problem_page(request, 422, str(problem))
     if hidden := read.hidden_because(snapshot, person):
@@ -123,7 +123,7 @@ def contributor(request: Request, snapshot: Snapshot, did: str) -> HttpResponse:
 
 def _contributor_shown(request: Request, snapshot: Snapshot, page: read.ContributorPage) -> dict[str, object]:
     """Return what the page of a contributor shows; thresholds only to maintainers."""
-    exact, policy = sees_thresholds(viewing(request)), policy_from_settings()
+    exact, policy, hidden = sees_thresholds(viewing(request)), policy_from_settings(), page.score.hidden_by
     found, start = _explained(snapshot, page.score.person.did), told_dashboard(request, snapshot).t_high
     judgement = rows.score_judgement(page.score, found, exact)
     vouches, paths = contributor_page.vouch_views(found, page), contributor_page.path_views(found, page.vouches)
@@ -140,7 +140,7 @@ def _contributor_shown(request: Request, snapshot: Snapshot, page: read.Contribu
         "vouches": vouches,
         "vouches_said": contributor_page.vouches_words(vouches, paths),
         "record": contributor_page.record_view(page, contributor_page.read_tab(request.GET.get("record", ""))),
-        "changes": tuple(contributor_page.changes(page.score, found, policy, start)) if exact else (),
+        "changes": tuple(contributor_page.changes(page.score, found, policy, start)) if exact and not hidden else (),
         "proofs": contributor_page.PROOFS,
     }
 

@@ -26,7 +26,7 @@ FIGURES = {"n", "auc", "brier", "log_loss", "ece", "ece_band", "newcomers_n", "n
 CERTIFICATE = {"lane", "authors", "lane_share", "false_approvals", "rate", "rate_ci", "newcomers", "newcomers_bad"}
 LANE = CERTIFICATE | {"n", "plug_in_rate", "quarters_over", "certificate"}
 
-ORDER = {"tenth", "tenth_bad", "third", "window", "wait", "longest", "first_timer_wait", "first_timer_longest"}
+ORDER = {"bad", "tenth", "tenth_bad", "third", "window", "wait", "longest", "first_timer_wait", "first_timer_longest"}
 
 
 @pytest.fixture(scope="module")

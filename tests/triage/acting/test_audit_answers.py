@@ -8,12 +8,13 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from tests.ingest.stream.frames import MARA
+from scoring.queries import read
+from tests.ingest.stream.frames import ANA, MARA
 from tests.pipeline import Later
 from tests.scoring.offered import CLEAN, offer
 from tests.scoring.small import DAY, MERGED_AT, feed
 from tests.triage.acting_site import ActingSite, signed_in
-from tests.triage.lane_site import MORE, NEXT, lane_site
+from tests.triage.lane_site import MORE, NEXT, OTHER, lane_site
 from triage.access.tokens import create_token
 from triage.models import Action, AuditAnswer, Change, Person, ToldState, WebhookDelivery
 from triage.services.webhooks import note_changes
@@ -87,9 +88,55 @@ def test_the_score_of_its_author_does_not_carry_its_lane(site: ActingSite) -> No
     assert 'class="pill flag"' not in page
 
 
-def test_the_order_of_the_queue_does_not_tell_its_score(site: ActingSite) -> None:
-    from scoring.queries import read
+def test_who_has_to_answer_is_told_the_authors_chance_nowhere_until_they_did(site: ActingSite, ben: Client) -> None:
+    """Nor by its place on the leaderboard, by an older score, or by a tag that was held before the answer."""
+    told = ben.get(f"/score/{MARA}?briefing=1")
+    shown = told.json()
+    assert (shown["hidden_by"], shown["calibrated_prob"], shown["decision"]) == (MORE, None, "needs_human")
+    assert (shown["top_factors"], shown["content_risk"], shown["interval"]) == ([], None, {"low": 0.0, "high": 1.0})
+    assert shown["briefing"] == f"{shown['explanation']}." == f"Hidden until the audit of {label(site)} is answered."
+    many = ben.post("/score", {"dids": [MARA, ANA]}, "application/json").json()["scores"]
+    assert [one["hidden_by"] for one in many] == [MORE, OTHER]
+    past = ben.get(f"/score/{MARA}?as_of={site.now + DAY:%Y-%m-%dT%H:%M:%SZ}").json()
+    assert (past["hidden_by"], past["calibrated_prob"]) == (MORE, None)
+    listed = ben.get("/leaderboard", headers={"Accept": "application/json"}).json()["rows"]
+    assert {row["did"]: (row["rank"], row["calibrated_prob"]) for row in listed if row["hidden_by"]} == dict.fromkeys(
+        (MARA, ANA), (None, None)
+    )
+    for address in (f"/c/{MARA}", "/leaderboard"):
+        page = ben.get(address).content.decode()
+        assert f'Hidden until the audit of <a href="/pull/{MORE}">{label(site)}</a> is answered' in page
+    person = ben.get(f"/c/{MARA}").content.decode().partition("<main")[2]
+    assert [word for word in ("95 % interval", "How this was computed", "What would change it") if word in person] == []
+    assert "1 clean" in person, "the record stays"
 
+
+def test_the_chance_is_shown_once_each_of_them_is_answered(site: ActingSite, ben: Client) -> None:
+    known, held = Client().get(f"/score/{MARA}").json(), ben.get(f"/score/{MARA}")["ETag"]
+    assert known["hidden_by"] is None
+    assert known["calibrated_prob"] > 0.5
+    answer(ben, site, uri=MORE)
+    assert ben.get(f"/score/{MARA}").json()["hidden_by"] == NEXT
+    answer(ben, site)
+    after = ben.get(f"/score/{MARA}", headers={"If-None-Match": held})
+    assert (after.status_code, after.json()) == (200, known)
+    assert "95 % interval" in ben.get(f"/c/{MARA}").content.decode()
+
+
+def test_a_token_is_told_what_its_person_is_told(site: ActingSite, ben: Client) -> None:
+    of_ben = create_token("desk", ["read"], site.now, person=Person.objects.get(did=BEN))
+    for token, hidden in ((of_ben, MORE), (create_token("reader", ["read"], site.now), None)):
+        told = Client().get(f"/score/{MARA}", headers={"Authorization": f"Bearer {token}"}).json()
+        assert told["hidden_by"] == hidden
+
+
+def label(site: ActingSite) -> str:
+    with site.reader.pin() as snapshot:
+        assert snapshot is not None
+        return read.labels(snapshot, [MORE])[MORE]
+
+
+def test_the_order_of_the_queue_does_not_tell_its_score(site: ActingSite) -> None:
     with site.reader.pin() as snapshot:
         assert snapshot is not None
         by_score = [row.uri for group in read.queue(snapshot, read.QueueQuery()).groups for row in group.rows]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -125,7 +126,7 @@ def test_what_was_known_then_stays_when_the_mark_takes_effect_and_the_lane_is_cl
     page = ben.get(address).content.decode()
     assert part(page, "known") == known
     assert "It was not in the fast lane." not in page
-    assert "1 of 1 approval in this repository" in part(page, "budget")
+    assert "3 pull requests: 1 settled, 1 turned out bad." in part(page, "budget")
 
 
 def test_an_approval_of_an_older_version_says_that_the_newest_decision_by_then_is_shown(
@@ -169,8 +170,8 @@ def test_everything_like_it_is_listed_the_nearest_first(page: str) -> None:
 
 
 def test_the_budget_counts_this_one_before_the_mark_took_effect(page: str) -> None:
-    told = "1 of 2 approvals in this repository&#x27;s fast lane turned out bad so far: 50.0 %, above the budget of 5 %"
-    assert told in part(page, "budget")
+    told = "So far this lane let through 3 pull requests: 1 settled, 1 turned out bad. That is 100.0 % of what settled"
+    assert f"{told}, above the budget of 5 % that the lane had" in part(page, "budget")
 
 
 def test_what_was_fast_laned_more_than_thirty_days_ago_is_not_listed(site: ActingSite, ben: Client) -> None:
@@ -193,11 +194,14 @@ def test_one_that_a_person_approved_from_another_lane_says_what_had_held_it(site
     page = ben.get(mark(site, ben)).content.decode()
     assert "It was not in the fast lane." in part(page, "would-hold")
     assert "The fast lane is closed in this repository; " in part(page, "known")
-    assert "0 approvals of this fast lane" in part(page, "budget")
+    assert "It did not go through the fast lane" in part(page, "budget")
 
 
-def test_the_budget_that_an_opening_named_is_told_with_three_digits() -> None:
-    assert "within the budget of 22.8 %, which allows 9" in budget_words(BudgetState(40, 1, 0.228284))
+def test_the_budget_that_an_opening_named_is_told_as_the_interval_that_it_ends() -> None:
+    """As "4.2 to 22.9 % needed work" on the lane's own page."""
+    told = budget_words(BudgetState(40, 10, 1, 0.228284, datetime(2026, 10, 31)))
+    assert told.startswith("Since 31 Oct 2026 this lane let through 40 pull requests: 10 settled, 1 turned out bad.")
+    assert "10.0 % of what settled, within the budget of 22.9 %" in told
 
 
 MANY = """
@@ -278,7 +282,7 @@ def test_a_mark_of_an_older_version_on_what_was_never_merged_opens_no_incident_a
     assert key not in ben.get(f"/history/{NEXT}").content.decode()
     assert site.result.value("select count(*) from marks") == 0
     page = ben.get(mark(site, ben, OTHER)).content.decode()
-    assert "1 of 2 approvals in this repository" in part(page, "budget"), "only the merged one"
+    assert "3 pull requests: 1 settled, 1 turned out bad." in part(page, "budget"), "only the merged one"
 
 
 def test_an_undone_mark_has_no_incident(site: ActingSite, ben: Client) -> None:

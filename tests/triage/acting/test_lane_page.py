@@ -91,7 +91,7 @@ def test_the_last_thirty_days_are_told_row_by_row_with_what_became_of_each(ben: 
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ("update labels set clean = false where pull_uri = $uri", "fixed after merge would be wrong"),
+        ("update labels set clean = false where pull_uri = $uri", "merged, then reverted or fixed would be wrong"),
         ("delete from labels where pull_uri = $uri", "merged as sent agrees so far"),
         ("update pull_requests set state = 'abandoned' where pull_uri = $uri", "withdrawn by its author not known yet"),
         (
@@ -282,7 +282,7 @@ def test_the_queue_says_that_the_lane_only_watches_and_offers_to_open_it(ben: Cl
     assert "See what it would have done Open the lane…" in page
     head = "Would be fast lane 10, estimated, lane shut"
     assert head in page
-    assert "would have let through 20 of 20 in 30 days: 9 stayed clean, 1 needed work, 10 not settled" in page
+    assert "would have let through 20 of 20 in 30 days: 9 stayed clean, 1 turned out bad, 10 not settled" in page
     told = text(reader, "/")
     assert head in told
     assert "Open the lane…" not in told
@@ -333,7 +333,7 @@ def test_without_a_settled_history_the_page_says_what_is_missing(
         page = text(other.maintainer(EVA, "eva.example"))
     assert "The fast lane is shut Shut" in page
     assert "No pull request by people with a record has settled yet, so there is no estimate." in page
-    assert "Nothing to open yet." in page
+    assert "Nothing to open yet. 0 of 30 settled pull requests are here; the rest " in page
     assert "Open the lane" not in page
 
 
