@@ -69,7 +69,7 @@ on("click", (event) => {
   // The second click of a double click does not meet what the first put there.
   if (detail > 1 && target.closest(".row button, .pull button, .offer button")) event.preventDefault();
   if (target.closest("#theme")) kept.theme = root.dataset.theme = themes[root.dataset.theme];
-  const said = target.closest(".say > summary")?.nextElementSibling.querySelector("textarea");
+  const said = target.closest(".say > summary")?.nextElementSibling.querySelector("textarea, button");
   if (said) setTimeout(() => said.focus()); // once it is open
   if (target.id === "help") byId("keys").showModal();
   if (target.id === "keys-on") kept.keys = root.dataset.keys = target.checked ? "on" : "off";
@@ -95,13 +95,14 @@ const keyed = (key) => {
 on("keydown", (event) => {
   const { key, target } = event;
   const types = target.matches("input:not([type=checkbox]), textarea, select");
+  if (key === "Enter" && (event.ctrlKey || event.metaKey) && !event.repeat && target.matches(".say textarea")) target.form.querySelector("button").click();
   if (byId("keys").open || document.querySelector(":popover-open") && key === "Escape" || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   if (key === "Escape" && target.type === "search" && target.value) {
     target.value = "";
     target.form.requestSubmit();
     return;
   }
-  const say = target.closest(".say");
+  const say = every(".say[open]")[0];
   if (key === "Escape" && say) say.open = false;
   if (key === "Escape" && (closeMenu() || types || say)) return (types || say) && (target.blur(), focusRow(current()));
   if (types || root.dataset.keys === "off" || (event.repeat && !"jk".includes(key))) return; // held, `a` approves one
@@ -109,17 +110,22 @@ on("keydown", (event) => {
   before = key;
   if (!wanted) return key === "Escape" && focusRow(current());
   event.preventDefault();
+  if (wanted.dataset.why) return warn(wanted.dataset.why);
   const moves = "jk".includes(key);
   if (moves || key === "/" || key in steps) wanted.focus();
   if (moves ? byId("open") && wanted.checkVisibility() : key !== "/" && !(key in steps && byId("open"))) wanted.click();
 });
 
+const warn = (words) => {
+  byId("problem").hidden = !words;
+  byId("problem").textContent = words;
+};
+
 // A failed update says so; the focus is where it can be tried again. What the page sends by itself tells nothing.
 on("htmx:sendError htmx:timeout htmx:responseError htmx:afterOnLoad", ({ detail: { elt, successful, xhr, requestConfig } }) => {
   if (!requestConfig.triggeringEvent) return;
-  const problem = byId("problem");
-  problem.hidden = successful;
-  problem.textContent = problem.dataset[xhr.status] ?? problem.dataset.failed;
+  const { dataset } = byId("problem");
+  warn(successful ? "" : dataset[xhr.status] ?? dataset.failed);
   if (!successful && elt.matches(".row form")) focusRow(rowOf(elt));
 });
 
