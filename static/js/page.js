@@ -89,8 +89,10 @@ const keyed = (key) => {
   const row = current();
   if (key === "j" || key === "k") return beside(row, key === "j" ? 1 : -1)?.querySelector(".row-link");
   if (key in steps && byId("open")) return stepped(key);
-  const found = every(`[data-key~="${CSS.escape(key)}"]`).filter((one) => key[1] || one.checkVisibility());
-  return found.find((one) => row?.contains(one)) ?? found.find((one) => !rowOf(one));
+  const found = every(`[data-key~="${CSS.escape(key)}"]`).filter((one) => key.length === 2 || one.checkVisibility());
+  const wanted = found.find((one) => row?.contains(one)) ?? found.find((one) => !rowOf(one));
+  const pull = wanted?.closest(".pull");
+  return row && pull && pull.dataset.row !== row.id ? row.querySelector(".row-link") : wanted; // never act on another
 };
 on("keydown", (event) => {
   const { key, target } = event;
