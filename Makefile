@@ -27,7 +27,7 @@ help: ## list the targets
 setup: ## make the virtual environment with the packages that serve; `make test` adds those of the tests
 	$(call into,base,--own); echo "$$root/venv is ready." >&2
 
-demo: ## a simulated network on http://127.0.0.1:8000; CHECK=1 prints its story and ends
+demo: ## a simulated network on http://127.0.0.1:8000 or BIND=host:port; CHECK=1 prints its story and ends
 	$(call into,base,--own); export DATA_ROOT="$$root"; exec "$$python" manage.py demo $(if $(CHECK),--check)
 
 run: ## worker and web on the drive at DATA_ROOT, until Ctrl-C

@@ -48,7 +48,8 @@ order by name, repo_key
 """
 # What Git or a person answered already is not asked about; nobody marks what they sent themselves.
 UNMARKED = """
-select p.pull_uri from pull_requests p join repositories r using (repository_id)
+select p.pull_uri, coalesce(p.merged_at, p.state_at) as landed_at
+from pull_requests p join repositories r using (repository_id)
 semi join watched_repositories w on w.repository_id = p.repository_id
 join contributors c on c.contributor_id = p.author_id
 anti join hidden_people h on h.contributor_id = p.author_id
@@ -57,7 +58,7 @@ where p.state = 'merged' and p.merge_proof = 'verified' and c.did <> $viewer
   and ($everywhere or list_contains($keys, r.repo_key))
   and not exists (from maintainer_actions m where m.pull_uri = p.pull_uri and m.kind = 'outcome')
   and not exists (from pull_followups f where f.pull_uri = p.pull_uri)
-order by coalesce(p.merged_at, p.state_at), p.pull_uri limit $most
+order by landed_at, p.pull_uri limit $most
 """
 ROW_STATES = f"""
 select c.pull_uri, c.record_cid, c.round, c.patch_id, {KEY} as lane,
@@ -160,14 +161,14 @@ def _settled_rows(rows: Rows, found: Collection[Mapping[str, Any]]) -> tuple[Set
 
 def unmarked_merges(
     rows: Rows, viewer: str, keys: Collection[str], after: datetime, before: datetime, most: int
-) -> tuple[str, ...]:
-    """Return what was merged in that span, somebody else sent and nobody judged since, the oldest first.
+) -> dict[str, datetime]:
+    """Return when each was merged that was merged in that span, somebody else sent and nobody judged since.
 
-    `keys` are those of the repositories, "" among them for all.
+    The oldest comes first. `keys` are those of the repositories, "" among them for all.
     """
     told = {"viewer": viewer, "everywhere": "" in keys, "keys": sorted(keys)}
     found = rows.rows(UNMARKED, told | {"after": after, "before": before, "most": most})
-    return tuple(row["pull_uri"] for row in found)
+    return {row["pull_uri"]: row["landed_at"] for row in found}
 
 
 def row_states(rows: Rows, uris: Collection[str]) -> dict[str, RowState]:

@@ -20,12 +20,19 @@ const beside = (row, step) => {
 };
 on("focusin", ({ target }) => (last = rowOf(target)?.id ?? last));
 
-// One row is open at a time: the one that the pane shows, or will.
+// The open row is the one that the pane shows, or will.
 const choose = (row) => {
   for (const one of every(".row-link[aria-current]")) one.removeAttribute("aria-current");
   row?.querySelector(".row-link").setAttribute("aria-current", "true");
 };
-on("htmx:beforeRequest", ({ detail: { elt } }) => elt.matches(".row-link") && choose(rowOf(elt)));
+// Nothing swaps a form that was sent: its answer would not find its row.
+on("htmx:beforeRequest", (event) => {
+  const { elt } = event.detail;
+  if (elt.matches(".pull form:not(.looking)")) htmx.trigger("#open", "htmx:abort");
+  if (!elt.matches(".row-link")) return;
+  if (every(".pull form.htmx-request:not(.looking)")[0]) event.preventDefault();
+  else choose(rowOf(elt));
+});
 on("htmx:afterSwap", ({ detail: { target } }) => {
   if (target?.id !== "open") return;
   const row = byId(every(".pull", target)[0]?.dataset.row);
@@ -35,7 +42,6 @@ on("htmx:afterSwap", ({ detail: { target } }) => {
   if (!row?.checkVisibility()) scrollTo(0, 0);
 });
 
-// An offer to undo goes when it is too late.
 const ready = () => {
   for (const one of every("[data-script]")) one.hidden = false;
   byId("theme").lastElementChild.textContent = root.dataset.theme;
@@ -54,7 +60,6 @@ const ready = () => {
 on("htmx:historyRestore htmx:afterSettle", ready);
 ready();
 
-// The menu closes on Esc and keeps the focus, and on a click beside it.
 const closeMenu = (clicked) => {
   const menu = every(".menu[open]")[0];
   if (!menu || menu.contains(clicked)) return;
@@ -69,14 +74,14 @@ on("click", (event) => {
   // The second click of a double click does not meet what the first put there.
   if (detail > 1 && target.closest(".row button, .pull button, .offer button")) event.preventDefault();
   if (target.closest("#theme")) kept.theme = root.dataset.theme = themes[root.dataset.theme];
-  const said = target.closest(".say > summary")?.nextElementSibling.querySelector("textarea");
+  const said = target.closest(".say > summary")?.nextElementSibling.querySelector("textarea, button");
   if (said) setTimeout(() => said.focus()); // once it is open
   if (target.id === "help") byId("keys").showModal();
   if (target.id === "keys-on") kept.keys = root.dataset.keys = target.checked ? "on" : "off";
   ready();
 });
 
-// A key clicks the real button that names it: in the row in hand, else outside of all rows.
+// A key clicks the button that names it: in the row in hand, else outside of all rows.
 let before;
 const steps = { n: [".finding", 1], p: [".finding", -1], "]": [".kept > summary", 1], "[": [".kept > summary", -1] };
 const stepped = (key) => {
@@ -89,19 +94,22 @@ const keyed = (key) => {
   const row = current();
   if (key === "j" || key === "k") return beside(row, key === "j" ? 1 : -1)?.querySelector(".row-link");
   if (key in steps && byId("open")) return stepped(key);
-  const found = every(`[data-key~="${CSS.escape(key)}"]`).filter((one) => key[1] || one.checkVisibility());
-  return found.find((one) => row?.contains(one)) ?? found.find((one) => !rowOf(one));
+  const found = every(`[data-key~="${CSS.escape(key)}"]`).filter((one) => key.length === 2 || one.checkVisibility());
+  const wanted = found.find((one) => row?.contains(one)) ?? found.find((one) => !rowOf(one));
+  const pull = wanted?.closest(".pull");
+  return row && pull && pull.dataset.row !== row.id ? row.querySelector(".row-link") : wanted; // never act on another
 };
 on("keydown", (event) => {
   const { key, target } = event;
   const types = target.matches("input:not([type=checkbox]), textarea, select");
-  if (byId("keys").open || document.querySelector(":popover-open") && key === "Escape" || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  if (key === "Enter" && (event.ctrlKey || event.metaKey) && !event.repeat && target.matches(".say textarea")) target.form.querySelector("button").click();
+  if (byId("keys").open || every(":popover-open")[0] && key === "Escape" || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   if (key === "Escape" && target.type === "search" && target.value) {
     target.value = "";
     target.form.requestSubmit();
     return;
   }
-  const say = target.closest(".say");
+  const say = every(".say[open]")[0];
   if (key === "Escape" && say) say.open = false;
   if (key === "Escape" && (closeMenu() || types || say)) return (types || say) && (target.blur(), focusRow(current()));
   if (types || root.dataset.keys === "off" || (event.repeat && !"jk".includes(key))) return; // held, `a` approves one
@@ -109,17 +117,19 @@ on("keydown", (event) => {
   before = key;
   if (!wanted) return key === "Escape" && focusRow(current());
   event.preventDefault();
+  if (wanted.dataset.why) return warn(wanted.dataset.why);
   const moves = "jk".includes(key);
   if (moves || key === "/" || key in steps) wanted.focus();
   if (moves ? byId("open") && wanted.checkVisibility() : key !== "/" && !(key in steps && byId("open"))) wanted.click();
 });
 
-// A failed update says so; the focus is where it can be tried again. What the page sends by itself tells nothing.
+const warn = (words) => Object.assign(byId("problem"), { hidden: !words, textContent: words });
+
+// A failed update says so. What the page sends by itself tells nothing.
 on("htmx:sendError htmx:timeout htmx:responseError htmx:afterOnLoad", ({ detail: { elt, successful, xhr, requestConfig } }) => {
   if (!requestConfig.triggeringEvent) return;
-  const problem = byId("problem");
-  problem.hidden = successful;
-  problem.textContent = problem.dataset[xhr.status] ?? problem.dataset.failed;
+  const { dataset } = byId("problem");
+  warn(successful ? "" : dataset[xhr.status] ?? dataset.failed);
   if (!successful && elt.matches(".row form")) focusRow(rowOf(elt));
 });
 

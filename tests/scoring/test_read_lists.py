@@ -1,7 +1,7 @@
 """The lists behind the queue: settled pull requests are found by title, author and file, and stay bounded."""
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import get_args
 
@@ -114,7 +114,7 @@ def test_what_a_hidden_account_sent_is_not_listed(lantern: Result) -> None:
     assert uris(lantern, text=ANA) == []
 
 
-def asked(result: Result, viewer: str = SEED, keys: tuple[str, ...] = (REPO,), days: int = 20) -> tuple[str, ...]:
+def asked(result: Result, viewer: str = SEED, keys: tuple[str, ...] = (REPO,), days: int = 20) -> dict[str, datetime]:
     """What the weekly question would name so many days after the merge."""
     before = MERGED_AT + timedelta(days=days - 14)
     with result.reading() as rows:
@@ -122,19 +122,19 @@ def asked(result: Result, viewer: str = SEED, keys: tuple[str, ...] = (REPO,), d
 
 
 def test_the_question_names_merges_of_ones_own_repositories_once_they_are_old_enough(lantern: Result) -> None:
-    assert asked(lantern) == (FIRST,)
-    assert asked(lantern, keys=("",)) == (FIRST,)
-    assert asked(lantern, keys=("did:plc:elsewhere",)) == ()
-    assert asked(lantern, viewer=MARA) == (), "nobody marks their own"
-    assert asked(lantern, days=13) == ()
-    assert asked(lantern, days=60) == ()
+    assert asked(lantern) == {FIRST: MERGED_AT}
+    assert asked(lantern, keys=("",)) == {FIRST: MERGED_AT}
+    assert asked(lantern, keys=("did:plc:elsewhere",)) == {}
+    assert asked(lantern, viewer=MARA) == {}, "nobody marks their own"
+    assert asked(lantern, days=13) == {}
+    assert asked(lantern, days=60) == {}
 
 
 def test_the_question_leaves_out_what_git_or_a_person_answered(lantern: Result) -> None:
     evidence = {"pull_uri": FIRST, "kind": "reverted", "happened_at": MERGED_AT, "known_from": MERGED_AT}
     with lantern.store.write() as txn:
         txn.append("pull_followups", [evidence | {"evidence": "abc", "carried_by": None}])
-    assert asked(lantern) == ()
+    assert asked(lantern) == {}
 
 
 def test_the_state_of_a_row_tells_its_round_its_group_and_how_many_comments_there_are(lantern: Result) -> None:

@@ -313,9 +313,9 @@ class DrawnWorld:
         stand = self.lanes(snapshot, uris)
         return {uri: read.RowState(one.seen, stand[uri], 0) for uri, one in self.subjects(snapshot, uris).items()}
 
-    def unmarked_merges(self, snapshot: object, *asked: object) -> tuple[str, ...]:
+    def unmarked_merges(self, snapshot: object, *asked: object) -> dict[str, datetime]:
         """Nothing was merged two weeks ago."""
-        return ()
+        return {}
 
     def settled(self, snapshot: object, query: read.SettledQuery) -> read.Settled:
         """One of mara's for each hostile text, all of them closed."""

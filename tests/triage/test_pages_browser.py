@@ -196,7 +196,7 @@ def test_on_a_phone_list_and_change_are_two_views_and_back_leads_to_the_row(open
     expect(page.locator("#results")).to_be_hidden()
     page.locator("#open .back").click()
     expect(link).to_be_visible()
-    expect(page.locator("#open .pull")).to_have_count(0)
+    expect(page.locator("#open .pull")).to_be_hidden()
 
 
 def test_a_clicked_row_stays_where_it_is_when_another_one_was_open(open_page: Open) -> None:

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from ingest.store.snapshots import Snapshot
 from tests.sources import PROJECT
-from tests.triage.drawn_rows import drawn_rows
+from tests.triage.drawn_rows import ANA, drawn_rows, pull_request
 from tests.triage.pages_world import DrawnSnapshot
 from triage.access.permissions import Role, Roles
 from triage.forms.filters import QueueFilters
 from triage.models import Person
 from triage.presenters import row_actions, row_lines
 from triage.presenters.pills import Pill
-from triage.presenters.row_actions import RowActs, row_acts
+from triage.presenters.row_actions import RowActs, approvable_words, row_acts
 from triage.presenters.row_lines import RowLine, draw_line, row_line
 from triage.presenters.rows import RowView, row_view
 from triage.services.actions import Standing
@@ -82,6 +82,19 @@ def test_nobody_is_shown_what_another_may_do_or_has_done() -> None:
     assert 'type="checkbox"' not in reader
     assert "Approved by you" in draw_line(row_line(view(), acts(done="Approved by you")))
     assert "Approved" not in draw_line(row_line(view(), acts()))
+
+
+def test_the_head_of_the_fast_lane_counts_what_can_be_approved_and_says_what_keeps_the_rest() -> None:
+    fast = [pull_request(number, ANA, f"Fix {number}", 5, 0) for number in range(6)]
+    told = {row.uri: acts() for row in fast}
+    assert approvable_words(fast, told) == ""
+    told[fast[0].uri] = acts(done="Approved by you", is_approved=True)
+    told[fast[1].uri] = acts(is_own=True)
+    shut = [*fast[:3], *(replace(row, shadow=True) for row in fast[3:])]
+    assert (
+        approvable_words(shut, told) == "1 can be approved: the lane is shut for 3, 1 approved already, 1 sent by you"
+    )
+    assert approvable_words(shut, {row.uri: acts(may=False) for row in fast}) == "", "who may not act is told nothing"
 
 
 def test_the_template_of_a_line_is_given_the_line_and_names_nothing_else() -> None:

@@ -3,7 +3,7 @@
 The lines that a model's flags are about: its answer names places, and the line is read from the patch.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from django.conf import settings
@@ -19,7 +19,6 @@ from scoring.review.schema import DETERMINISTIC
 from scoring.types import QUOTE_LENGTH, Finding
 from triage.diff_page.facts import comparison_words, rest_words
 from triage.diff_page.rows import FileView, How, file_views, line_anchor, lines_of, masks, place_notes, with_ids
-from triage.presenters.drafts import DraftLinks
 from triage.presenters.review import (
     NoteGroup,
     NoteView,
@@ -71,7 +70,7 @@ def change_page(
     sealed: bool,
     only: int = 0,
     dismissals: Dismissals | None = None,
-    drafts: DraftLinks | None = None,
+    acts: Callable[[NoteView], str] | None = None,
 ) -> DiffPage:
     """A whole round; nothing of its review where it is `sealed`, no secret that its scanner found where `masked`.
 
@@ -81,7 +80,7 @@ def change_page(
     only = only if only <= len(change.files) else 0
     notes = _notes(change, None if sealed else review, dismissals or Dismissals())
     placed, loose = place_notes(change.files, notes)
-    how = How(masks(change, review) if masked else {}, drafts=drafts or DraftLinks())
+    how = How(masks(change, review) if masked else {}, acts=acts)
     if only:
         placed, loose = {only: placed.get(only, {})}, ()
         notes = tuple(note for told in placed[only].values() for note in told)

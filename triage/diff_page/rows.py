@@ -6,7 +6,7 @@ goes through `shown`, which escapes it and spells out what nobody can see.
 What was found in a change, laid on the lines that it is about. Pure.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 
@@ -18,7 +18,6 @@ from scoring.queries.read import ContentReview
 from scoring.types import short_path
 from triage.diff_page.facts import file_facts
 from triage.diff_page.highlight import Allowance, Spans, colour, language
-from triage.presenters.drafts import DraftLinks
 from triage.presenters.review import NoteView, named_path, place_anchor
 
 Placed = Mapping[int, Mapping[str, Sequence[NoteView]]]  # number of the file, from 1 -> id of the place -> notes
@@ -126,12 +125,12 @@ class FileView:
 class How:
     """How lines are shown: `masks` maps a text to what stands in its place; `inner`: this is a diff of two diffs.
 
-    `drafts` are links under findings.
+    `acts` draws what a person can do about one finding.
     """
 
     masks: Mapping[str, str] = field(default_factory=dict)
     inner: bool = False
-    drafts: DraftLinks = field(default_factory=DraftLinks)
+    acts: Callable[[NoteView], str] | None = None
 
 
 def shown(text: str) -> str:
@@ -260,7 +259,7 @@ def _code(spans: Spans) -> str:
 def _note_row(anchor: str, notes: Sequence[NoteView], how: How) -> str:
     told = "".join(
         f'<div class="finding {note.tone}" title="{escape(note.source)}"><strong>{note.severity.capitalize()}: '
-        f"{escape(note.kind)}.</strong> {escape(note.text)}{_dismissed(note)}{how.drafts.rendered(note)}</div>"
+        f"{escape(note.kind)}.</strong> {escape(note.text)}{how.acts(note) if how.acts else _dismissed(note)}</div>"
         for note in notes
     )
     return f'<tr id="{anchor}" class="told"><td colspan="4">{told}</td></tr>'

@@ -217,7 +217,7 @@ def _page(values: Mapping[str, str], notes: list[str]) -> int:
     text = values.get("page", "") or "1"
     if text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= PAGE_LIMIT:
         return int(text)
-    notes.append("That page does not exist. Here is the first one.")
+    notes.append(f"There is no page “{_visible_line(text)[:40]}”. Here is the first one.")
     return 1
 
 

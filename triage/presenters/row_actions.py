@@ -1,7 +1,7 @@
 """What a row offers to whoever looks at it: its buttons, what people did to it, and how it stood when it was shown."""
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from hashlib import blake2s
@@ -45,14 +45,21 @@ class RowActs:
     is_approved: bool
     is_reviewed: bool
     is_decided: bool  # somebody approved or refused this round
+    is_asked: bool  # somebody asked the author to change this round
     undo_key: str
     undo_left_ms: int  # for how long from now
     looked_at: str  # "ana is looking"
     changed: str  # "changed after ana approved it", "new since ben asked for changes", or why an approval is void
+    refused: str = ""  # why a maintainer cannot approve it now
     is_own: bool = False  # the viewer sent it
     snoozed: str = ""  # "Snoozed until 24 Nov 2026 by ana"
     snooze_key: str = ""
     notes: tuple[actions.Action, ...] = ()  # what maintainers noted, the oldest first
+
+    @property
+    def is_undecided(self) -> bool:
+        """Return whether a verdict is still to come, which is when a button is the main one."""
+        return not self.is_decided
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +80,19 @@ def refused_approval(row: QueueRow) -> str:
     if row.shadow:
         return "Nothing changed. Watching: the lane is shut in this repository, so nothing is approved here."
     return "Nothing changed. This is a random audit: answer its question first." if row.is_sealed else ""
+
+
+def approvable_words(rows: Iterable[QueueRow], acts: Mapping[str, RowActs]) -> str:
+    """Say how many of these rows their viewer can approve, and what keeps the others; "" where nothing does."""
+    mine = [(row, acts[row.uri]) for row in rows if acts[row.uri].can_act]
+    kept = {
+        "the lane is shut for {}": sum(row.shadow for row, _ in mine),
+        "{} approved already": sum(act.is_approved for row, act in mine if not row.shadow),
+        "{} in hand": sum(bool(act.done) and not act.is_approved for row, act in mine if not row.shadow),
+        "{} sent by you": sum(act.is_own for row, act in mine if not (row.shadow or act.done)),
+    }
+    why = ", ".join(words.format(count) for words, count in kept.items() if count)
+    return f"{len(mine) - sum(kept.values())} can be approved: {why}" if why else ""
 
 
 def merge_commands(row: QueueRow, act: RowActs, viewer: object) -> tuple[str, ...]:
@@ -137,16 +157,21 @@ def row_acts(
         "close": "To be closed, says",
     }
     lease = stand.lease
+    refused = actions.OWN_WORK if is_own else refused_approval(row)
+    if stand.approval:
+        refused = f"Nothing changed. {words['approve']} {_name(stand.approval.person, viewer)} already."
     return RowActs(
         seen=seen_in(row),
         mark=blake2s(repr((seen_in(row), row.title, row_pill(row), row.sentence)).encode(), digest_size=6).hexdigest(),
         version=stand.version,
         can_act=may,
         can_approve=may and not refused_approval(row) and not is_own,
+        refused=refused if may else "",
         done=f"{words[done.kind]} {_name(done.person, viewer)}" if done else "",
         is_approved=stand.approval is not None,
         is_reviewed=stand.review is not None,
         is_decided=done is not None and done.kind in actions.ENDINGS,
+        is_asked=done is not None and done.kind == Action.Kind.REQUEST_CHANGES,
         undo_key=done.key if done and done.person == viewer and now <= done.effective_at else "",
         undo_left_ms=_left_ms(done.effective_at, now) if done else 0,
         looked_at=f"{_name(lease.person, None)} is looking" if lease and lease.person != viewer else "",

@@ -61,6 +61,7 @@ def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
     row = item.row
     done, looked_at, changed = (act.done, act.looked_at, act.changed) if act else ("", "", "")
     decided = item.decided_exact if act and act.can_act else item.decided
+    on_author = bool(act and act.is_asked) or (row.on_author and not done)
     is_cause, told = bool(changed) and item.decided == CHANGED, f"{changed[:1].upper()}{changed[1:]}"
     return RowLine(
         item.anchor,
@@ -78,13 +79,13 @@ def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
         row.comments,
         _labels(row.labels),
         len(act.notes) if act else 0,
-        "Waiting on author" if row.on_author else "",
-        done,
+        "Waiting on author" if on_author else "",
+        "" if on_author else done,
         bool(act and act.is_decided and act.undo_left_ms),
         looked_at,
-        "" if is_cause else CHANGED_BRIEF if changed.startswith("changed after") else told,
+        "" if is_cause or (act and act.is_decided) else CHANGED_BRIEF if changed.startswith("changed after") else told,
         item.pill,
-        _pick(item, act),
+        pick_of(item, act),
     )
 
 
@@ -108,7 +109,7 @@ def _draw(line: RowLine) -> SafeString:
 _kept_line = lru_cache(maxsize=KEPT)(_draw)
 
 
-def _pick(item: RowView, act: RowActs | None) -> str:
+def pick_of(item: RowView, act: RowActs | None) -> str:
     """Return what the checkbox of a row sends, which those that can be approved together have."""
     if act is None or not act.can_approve or act.done or item.pill.kind != "fast" or item.row.own:
         return ""

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, get_args
 
 from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef, Q
@@ -20,7 +20,7 @@ from ingest.store.snapshots import Snapshot
 from scoring.explain.decided import CLAUSES, joined
 from scoring.formatting import visible, visible_name
 from scoring.queries import read
-from scoring.queries.read import Closure, Queue, QueueGroup, QueueRow, closed_because
+from scoring.queries.read import Closure, GroupKey, Queue, QueueGroup, QueueRow, closed_because
 from scoring.types import Lane, Reason
 from triage.access.permissions import Role, Roles, role_of
 from triage.access.requests import Request
@@ -153,7 +153,8 @@ def lowered(found: Queue, closures: Sequence[Closure]) -> Queue:
     counts = dict(found.counts)
     counts[Lane.FAST_LANE] = max(counts.get(Lane.FAST_LANE, 0) - len(moved), 0)
     counts[Lane.NORMAL_QUEUE] = counts.get(Lane.NORMAL_QUEUE, 0) + len(moved)
-    return replace(found, groups=tuple(groups.values()), counts=counts)
+    ordered = tuple(groups[key] for key in get_args(GroupKey) if key in groups)
+    return replace(found, groups=ordered, counts=counts)
 
 
 def closure_words(closure: Closure, known: Mapping[str, str]) -> str:

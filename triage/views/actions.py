@@ -33,6 +33,7 @@ from triage.presenters import queue as as_shown
 from triage.presenters import row_actions, rows
 from triage.presenters.pills import row_pill
 from triage.presenters.review import review_notes
+from triage.presenters.row_lines import pick_of
 from triage.services import actions, snoozing
 from triage.services import actions as bulk
 from triage.services.actions import ActionProblem, Conflict, Wanted
@@ -282,8 +283,13 @@ def to_sign_in(request: Request, back: str) -> HttpResponse:
 
 @acting_page
 def bulk_approve(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """Ask first; with `confirmed` approve all of them or, where one is not what it was, none (409)."""
+    """Ask first; with `confirmed` approve all of them or, where one is not what it was, none (409).
+
+    Where none is selected, offer all that can be approved.
+    """
     wanted = [read_choice(value) for value in request.POST.getlist("pull")]
+    if not wanted and not request.POST.get("confirmed"):
+        return render(request, "bulk_none.html", _approvable(request, snapshot))
     found = {row.uri: row for row in as_shown.pulls(snapshot, [one.uri for one in wanted])}
     person = _person(request, list(found.values()))
     try:
@@ -296,6 +302,17 @@ def bulk_approve(request: Request, snapshot: Snapshot) -> HttpResponse:
     except Conflict as conflict:
         return answer_conflict(request, snapshot, conflict, timezone.now())
     return answer_rows(request, snapshot, list(found), timezone.now(), row_actions.done_words(made, snapshot))
+
+
+def _approvable(request: Request, snapshot: Snapshot) -> dict[str, object]:
+    """Return what could be selected in the view that the form came from, up to the most that are approved together."""
+    query = replace(row_actions.query_of(filters_of(request), require(request, "", Role.VIEWER), snapshot), page=1)
+    found = as_shown.queue(snapshot, replace(query, bucket="fast_lane", size=bulk.AT_MOST))
+    fast = [row for group in found.groups for row in group.rows]
+    acts = row_actions.acts_of(request.user, viewing(request), snapshot, fast, timezone.now())
+    views = [rows.row_view(row, present(snapshot), QueueFilters()) for row in fast]
+    picks = [pick_of(view, acts[view.row.uri]) for view in views]
+    return {"choices": [one for one in picks if one], "next": safe_next(request)}
 
 
 def _person(request: Request, found: Sequence[QueueRow]) -> Person:

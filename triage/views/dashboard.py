@@ -25,14 +25,17 @@ from triage.presenters.lists import count_lists
 from triage.services.lane_closures import banners
 from triage.views.queue import reading
 
+WEEKS, SHORT_WEEKS = 12, 4  # over which the backlog is shown
+
 
 @reading
 @unless_held
 def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """How the score is doing; `?repository=` narrows what is open and how long people wait."""
+    """How the score is doing; `?repository=` narrows what is open and how long people wait, `?weeks=` the backlog."""
     repositories = {one.key: one.name for one in read.watched_repositories(snapshot)}
     wanted = read_list(request.GET).repository
     repository = wanted if wanted in repositories else ""
+    period = SHORT_WEEKS if request.GET.get("weeks") == str(SHORT_WEEKS) else WEEKS
     board, now = told_dashboard(request, snapshot), present(snapshot)
     exact, fares = sees_thresholds(viewing(request)), read.fares(snapshot)
     shown = {
@@ -45,16 +48,20 @@ def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
         "repositories": sorted(repositories.items(), key=lambda one: (one[1], one[0])),
         "repository": repository,
         "is_unknown": wanted != repository,
-        **_moving(snapshot, board, now, repository),
+        "periods": [(weeks, weeks == period) for weeks in (SHORT_WEEKS, WEEKS)],
+        **_moving(snapshot, board, now, repository, period),
         **_lanes(board, read.actable(snapshot)),
         **_learned(exact, sum(one.decided for one in fares), read.lane_results(snapshot), training_need(snapshot)),
     }
     return render(request, "dashboard.html", shown)
 
 
-def _moving(snapshot: Snapshot, board: read.Dashboard, now: datetime, repository: str) -> dict[str, object]:
+def _moving(
+    snapshot: Snapshot, board: read.Dashboard, now: datetime, repository: str, period: int
+) -> dict[str, object]:
     """Return whether the backlog shrinks, and how long people wait."""
-    weeks, found = read.weeks(snapshot, now, repository), read.answers(snapshot, now, repository)
+    weeks = read.weeks(snapshot, now, repository)[-period - 1 :]  # and the end of the one before
+    found = read.answers(snapshot, now, repository)
     total = sum(week.open for week in weeks[-1:]) if repository else sum(board.lanes.values())
     return {
         "backlog": backlog.backlog(weeks),

@@ -3,9 +3,12 @@
 What people did with one pull request, in order, and how it changed since one of them approved it.
 """
 
+from collections.abc import Callable
+
 from django.conf import settings
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
 
@@ -21,8 +24,9 @@ from triage.forms.diff import DiffQuery, read_diff
 from triage.models import Person
 from triage.presenters import queue as as_shown
 from triage.presenters import row_actions
-from triage.presenters.drafts import DraftLinks, draft_links, read_draft
+from triage.presenters.drafts import draft_links, read_draft
 from triage.presenters.names import ForgePlace, forge_place
+from triage.presenters.review import NoteGroup, NoteView
 from triage.presenters.row_actions import RowActs
 from triage.services import actions
 from triage.services.reading_times import note_opened
@@ -38,31 +42,36 @@ def diff(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
     return render(request, "_fragments/diff.html" if wants_fragment(request) else "diff.html", shown)
 
 
-def shown_change(request: Request, snapshot: Snapshot, uri: str, pane: str = "") -> dict[str, object]:
+def shown_change(
+    request: Request, snapshot: Snapshot, uri: str, pane: str = "", offered: bool = False
+) -> dict[str, object]:
     """Return what a page shows of a change: the round that the address names, or the newest one.
 
     `pane` is the address of the inbox with this pull request open, "" elsewhere: findings link to its forms.
-    A maintainer who has their reading measured begins to read here.
+    A maintainer who has their reading measured begins to read here, unless nobody asked for it (`offered`).
     """
     subject, rounds = _subject(snapshot, uri), read.rounds(snapshot, uri)
     query = read_diff(request.GET, rounds)
     act = _acts(request, snapshot, subject, query)
     may = act is not None and act.can_act and not act.is_own
     links = draft_links(pane or reverse("pull", args=[uri]), bool(pane), act.is_approved) if act and may else None
-    page = _page(request, snapshot, subject, query, links)
+    shared = {"act": act, "item": {"row": subject}, "drafts": links, "next": pane or request.get_full_path()}
+
+    def acts(note: NoteView) -> str:
+        group = {"group": NoteGroup((note,)), "filters": pane}
+        return render_to_string("_fragments/dismiss.html", shared | group, request)
+
+    page = _page(request, snapshot, subject, query, acts if may else None)
     draft, problem = read_draft(request.GET, page.findings) if may else (None, "")
-    if isinstance(request.user, Person) and _may_judge(request, subject) and not any(page.missing):
+    is_read = not offered and not any(page.missing)
+    if is_read and isinstance(request.user, Person) and _may_judge(request, subject):
         note_opened(request.user, uri, timezone.now())
-    return {
-        "drafts": links,
+    return shared | {
         "draft": draft,
         "told": problem,
         "subject": subject,
         "query": query,
         "page": page,
-        "act": act,
-        "item": {"row": subject},
-        "next": request.get_full_path(),
         "rounds": _choices(query, rounds),
         "others": _others(query, rounds),
         "state": state_words(query.found) if query.found else "",
@@ -110,7 +119,11 @@ def _may_take(request: Request) -> bool:
 
 
 def _page(
-    request: Request, snapshot: Snapshot, subject: Subject, query: DiffQuery, drafts: DraftLinks | None
+    request: Request,
+    snapshot: Snapshot,
+    subject: Subject,
+    query: DiffQuery,
+    acts: Callable[[NoteView], str] | None,
 ) -> DiffPage:
     """What is shown: lines, or why there are none."""
     chosen = [query.found] if query.since is None else [query.since, query.found]
@@ -124,7 +137,7 @@ def _page(
     if query.since is None:
         words = {} if masked else row_actions.dismissal_words(subject.uri)
         dismissals = Dismissals(chosen[0].patch_id if chosen[0] else None, words)
-        return change_page(told[0], reviews[0], masked, _is_sealed(snapshot, subject), query.file, dismissals, drafts)
+        return change_page(told[0], reviews[0], masked, _is_sealed(snapshot, subject), query.file, dismissals, acts)
     before, after = told
     return comparison_page(before, after, query.same_patch, reviews, masked, query.file)
 

@@ -38,34 +38,43 @@ PANE = "open"  # the id of the pane that a row opens in
 @reading
 @unless_held
 def queue(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """Show open pull requests of watched repositories by lane; `?open=` shows one beside them."""
+    """Show open pull requests of watched repositories by lane; beside them what `?open=` names, else the first one."""
     filters = read_queue(request.GET)
     address, fragment = reverse("queue") + filters.search(), wants_fragment(request)
     shown: dict[str, object] = {"filters": filters, "next": address, "fragment": fragment}
-    is_pane = fragment and request.htmx.target == PANE
-    if filters.opened and (is_pane or not fragment):
-        shown |= pane(request, snapshot, filters.opened, filters)
-    if is_pane:
+    if fragment and request.htmx.target == PANE:
+        shown |= pane(request, snapshot, filters.opened, filters) if filters.opened else {}
         return at_address(render(request, "_fragments/pane.html", shown), True, address)
-    shown |= _lists(request, snapshot, filters) | ({} if fragment else _beside(request, snapshot))
-    response = render(request, "_fragments/queue_update.html" if fragment else "queue.html", shown)
-    return at_address(response, fragment, address)
+    shown |= _lists(request, snapshot, filters)
+    if fragment:
+        return at_address(render(request, "_fragments/queue_update.html", shown), True, address)
+    shown |= _beside(request, snapshot)
+    if opened := filters.opened or str(shown["first"]):
+        beside = replace(filters, opened=opened)
+        shown |= pane(request, snapshot, opened, beside, not filters.opened) | {"filters": beside, "next": address}
+    return render(request, "queue.html", shown)
 
 
 def _lists(request: Request, snapshot: Snapshot, filters: QueueFilters) -> dict[str, object]:
     """Return the groups of rows with what stands above and below them."""
     query, now, roles = row_actions.query_of(filters, request.user, snapshot), timezone.now(), viewing(request)
     found = as_shown.queue(snapshot, query)
-    listed = (row for group in found.groups for row in group.rows)
+    listed = [row for group in found.groups for row in group.rows]
     _, model = read_serving(settings.MODEL_DIR, LABEL)
     lane: ShownLane | None = model.lane if model else None
+    fast = [row for group in found.groups if group.key == "fast_lane" for row in group.rows]
     counted = row_actions.less_in_flight(found, query, snapshot, now)
+    acts = row_actions.acts_of(request.user, roles, snapshot, listed, now)
+    groups = rows.group_views(counted, filters, present(snapshot))
     return {
         "found": found,
-        "groups": rows.group_views(counted, filters, present(snapshot)),
+        "groups": groups,
+        "is_beyond": filters.page > max((group.pages for group in groups), default=1),
         "tiles": rows.tiles(counted),
         "closures": banners(request, snapshot),
-        "acts": row_actions.acts_of(request.user, roles, snapshot, listed, now),
+        "acts": acts,
+        "approvable": row_actions.approvable_words(fast, acts),
+        "first": next((row.uri for row in listed if not acts[row.uri].is_decided), ""),
         "approved": _approved(snapshot, filters, query),
         "saved": lists.saved_filters(request.user, filters),
         "lane_head": lane_heads.lane_head(snapshot, roles, filters.repository, present(snapshot)),
@@ -89,19 +98,25 @@ def _beside(request: Request, snapshot: Snapshot) -> dict[str, object]:
     return {"lists": lists.count_lists(request, snapshot), "asked": asked, "days": settings.LABEL_WINDOW_DAYS}
 
 
-def pane(request: Request, snapshot: Snapshot, uri: str, filters: QueueFilters) -> dict[str, object]:
-    """Return what the pane shows of one pull request; `item` is None where none such is open here."""
+def pane(
+    request: Request, snapshot: Snapshot, uri: str, filters: QueueFilters, offered: bool = False
+) -> dict[str, object]:
+    """Return what the pane shows of one pull request; `item` is None where none such is open here.
+
+    `offered`: nobody asked for it, so only wide screens show it, nobody else is told of it and no reading is measured.
+    """
     row = as_shown.pull(snapshot, uri)
     if row is None:
         return {"item": None}
     address = reverse("queue") + filters.search() if filters.opened else ""
-    change = shown_change(request, snapshot, uri, address)
+    change = shown_change(request, snapshot, uri, address, offered)
     act = row_actions.acts_of(request.user, viewing(request), snapshot, [row], timezone.now())[uri]
     return change | {
         "item": rows.row_view(row, present(snapshot), filters, expanded(request, snapshot, row)),
         "act": act,
         "merge_commands": row_actions.merge_commands(row, act, request.user),
         "board": told_dashboard(request, snapshot),
+        "offered": offered,
         "next": address or reverse("pull", args=[uri]),
     }
 

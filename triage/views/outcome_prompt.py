@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import islice
 
 from django.conf import settings
 from django.db import transaction
@@ -20,9 +21,9 @@ from triage.services.actions import ActionProblem
 EVERY = timedelta(days=7)
 BACK = timedelta(days=28)  # for how long after it turned old enough a merge is asked about
 LOOKED_AT = 200
-MOST = 10  # pull requests in one question; the oldest come first, so the others are asked about next week
+MOST = 5  # pull requests in one question; the oldest come first, so the others are asked about next week
 GONE = "Nothing changed: somebody answered for one of these before you. Load the page again."
-_due = PerSnapshot[tuple[str, ...]]()
+_due = PerSnapshot[dict[str, datetime]]()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class AskedMerge:
     """A merged pull request that the question names, with what its form sends."""
 
     subject: Subject
+    merged_at: datetime
     choice: str
 
 
@@ -42,11 +44,13 @@ def question_for(
     """
     if person.outcomes_asked_at is not None and now < person.outcomes_asked_at + EVERY:
         return ()
-    uris = _uris_due(person, roles, snapshot, stream)
-    subjects = read.subjects(snapshot, uris) if uris else {}
+    due = _merges_due(person, roles, snapshot, stream)
+    subjects = read.subjects(snapshot, due) if due else {}
     made = actions.versions(subjects)
     return tuple(
-        AskedMerge(subjects[uri], written_choice(uri, subjects[uri].seen, made[uri])) for uri in uris if uri in subjects
+        AskedMerge(subjects[uri], merged_at, written_choice(uri, subjects[uri].seen, made[uri]))
+        for uri, merged_at in due.items()
+        if uri in subjects
     )
 
 
@@ -59,7 +63,7 @@ def mark_fine(
     """
     wanted = [replace(read_choice(one), kind=Action.Kind.OUTCOME, outcome=Action.Outcome.CLEAN) for one in chosen]
     uris = {one.uri for one in wanted}
-    if not uris or len(uris) != len(wanted) or not uris <= set(_uris_due(person, roles, snapshot, stream)):
+    if not uris or len(uris) != len(wanted) or not uris <= _merges_due(person, roles, snapshot, stream).keys():
         raise ActionProblem(GONE)
     with transaction.atomic():
         actions.act(person, read.decided_subjects(snapshot, uris), wanted, now)
@@ -71,15 +75,15 @@ def ask_next_week(person: Person, now: datetime) -> None:
     Person.objects.filter(pk=person.pk).update(outcomes_asked_at=now)
 
 
-def _uris_due(person: Person, roles: Roles, snapshot: Snapshot, stream: datetime) -> list[str]:
-    """What the question is about: merges that turned old enough lately and whose outcome nobody marked."""
+def _merges_due(person: Person, roles: Roles, snapshot: Snapshot, stream: datetime) -> dict[str, datetime]:
+    """Return when each was merged that turned old enough lately and whose outcome nobody marked."""
     keys = roles.keys(Role.MAINTAINER)
     if not keys:
-        return []
+        return {}
     before = stream - timedelta(days=settings.LABEL_WINDOW_DAYS)
     span = (before - BACK, before)
     asked = (person.did, keys, before.date())
     found = _due.get(snapshot, asked, lambda: read.unmarked_merges(snapshot, str(person.did), keys, *span, LOOKED_AT))
-    marks = Action.objects.filter(kind=Action.Kind.OUTCOME, undone_at=None, pull_uri__in=found)
+    marks = Action.objects.filter(kind=Action.Kind.OUTCOME, undone_at=None, pull_uri__in=list(found))
     marked = set(marks.values_list("pull_uri", flat=True))  # the worker may not know of them yet
-    return [uri for uri in found if uri not in marked][:MOST]
+    return dict(islice((one for one in found.items() if one[0] not in marked), MOST))

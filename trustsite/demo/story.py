@@ -37,7 +37,7 @@ def tell(rows: Rows, world: World, judged_before: read.QueueRow) -> tuple[list[s
         "",
         *_month(rows, world),
         "",
-        *_people(rows, world),
+        *_people(rows, world, seen),
         "",
         *_lanes(rows, seen),
         "",
@@ -80,13 +80,14 @@ def _month(rows: Rows, world: World) -> Iterator[str]:
         )
 
 
-def _people(rows: Rows, world: World) -> Iterator[str]:
-    """One line each for the parts of the story."""
+def _people(rows: Rows, world: World, seen: "_Seen") -> Iterator[str]:
+    """Tell one line for each part of the story, with the reasons of the person's newest open pull request."""
     for name in ("mara", "sami", "alba", "ruben", "blitz", "mallory", "narcis", "castor", "grudge", "selma"):
         found = read.score(rows, world.cast[name])
         if found is not None:
-            chance = _chance(found.verdict.estimate)
-            yield f"{found.person.name}: {LANE_WORDS[found.decision]}, {chance}. {found.explanation}."
+            chance, newest = _chance(found.verdict.estimate), seen.newest.get(found.person.did)
+            why = newest.sentence if newest else found.explanation
+            yield f"{found.person.name}: {LANE_WORDS[found.decision]}, {chance}. {why}."
 
 
 def _chance(estimate: Estimate) -> str:
@@ -100,12 +101,13 @@ class _Seen:
     """Open pull requests of others than the maintainers, looked up once.
 
     `fast`: in the fast lane; `sturdy`: those of them whose trust path no single account can end; `caught`: those that a
-    human is asked to look at because of what the reviewer found in the change.
+    human is asked to look at because of what the reviewer found in the change. `newest` is the last of each author.
     """
 
     fast: list[read.QueueRow]
     sturdy: list[read.QueueRow]
     caught: list[read.QueueRow]
+    newest: dict[str, read.QueueRow]
 
 
 def _look(rows: Rows) -> _Seen:
@@ -119,6 +121,7 @@ def _look(rows: Rows) -> _Seen:
         fast,
         [row for row in fast if row.path and not hanging[row.author.did, row.repository_key]],
         [row for row in human if row.verdict.reasons and row.verdict.reasons[0].code in CONTENT],
+        {row.author.did: row for row in sorted(others, key=lambda row: row.opened_at)},
     )
 
 

@@ -1,5 +1,6 @@
 """Approving several at once: only in the fast lane, with the figures first, all or none, one undo for all."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -45,6 +46,21 @@ def test_the_lane_offers_boxes_and_one_button_that_belongs_to_them(site: ActingS
     assert page.count('class="pick"') == 3
     assert page.count('form="bulk"') == 3
     assert choices(site, OFFERED)[0] in page
+
+
+def test_with_no_box_ticked_the_page_says_how_to_select_and_offers_all_that_can_be_approved(
+    site: ActingSite, ana: Client
+) -> None:
+    site.maintainer("did:plc:" + "3" * 24, "ben.example").post("/act", site.form(uri=THIRD))
+    page = ana.post("/act/bulk", {"next": "/"}).content.decode()
+    assert "Select rows first" in page
+    assert "Select all 2 that can be approved" in page
+    offered = re.findall('name="pull" value="([^"]+)"', page)
+    assert sorted(offered) == sorted(choices(site, OFFERED, SECOND))
+    assert "Approve 2 pull requests" in ana.post("/act/bulk", {"pull": offered}).content.decode()
+    narrowed = ana.post("/act/bulk", {"next": "/?q=nothing-like-it"}).content.decode()
+    assert "Nothing in this view can be approved together." in narrowed
+    assert Action.objects.filter(person__did=ANA).count() == 0
 
 
 def test_the_figures_are_shown_before_anything_is_done(site: ActingSite, ana: Client) -> None:

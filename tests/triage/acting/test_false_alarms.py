@@ -24,7 +24,7 @@ HIGH = Finding("addressed", "override", "security", Severity.HIGH, "It speaks to
 OTHER = Finding("dependencies", "lock_host", "security", Severity.MED, "Fetched from b.", "uv.lock", 3, "url = 'b'")
 BECAUSE = "It quotes an attack in a test."
 DIGESTS = re.compile(r'name="findings" value="([0-9a-f ]+)"')
-DRAFT = re.compile(r'<a href="([^"]*say=(comment|request_changes)&amp;about=([0-9a-f]{16}))"')
+DRAFT = re.compile(r'<a href="([^"]*say=(comment|request_changes)&amp;about=([0-9a-f]{16})[^"]*)"')
 
 
 def found(site: ActingSite, *findings: Finding) -> None:
@@ -42,8 +42,8 @@ def reviewed(site: ActingSite) -> None:
 
 
 def digests(client: Client, path: str = f"/diff/{OFFERED}") -> list[str]:
-    """What the forms of a page name, in the order of the findings."""
-    return DIGESTS.findall(client.get(path).content.decode())
+    """What the forms of a page name, above the change and at its lines, each once in the order of the findings."""
+    return list(dict.fromkeys(DIGESTS.findall(client.get(path).content.decode())))
 
 
 def dismiss(site: ActingSite, client: Client, finding: str, note: str = BECAUSE, version: int = 0) -> int:
@@ -158,7 +158,7 @@ def test_the_words_are_text_whatever_they_are(site: ActingSite, ana: Client, ben
     assert "\u202e" not in page
 
 
-def test_equal_findings_of_one_file_are_one_group_with_one_form(site: ActingSite, ana: Client) -> None:
+def test_equal_findings_of_one_file_are_one_group_whose_form_names_all(site: ActingSite, ana: Client) -> None:
     alike = [
         Finding("addressed", "override", "security", Severity.HIGH, "It speaks.", "a.py", line, f"# {line}")
         for line in range(1, 29)
@@ -166,8 +166,10 @@ def test_equal_findings_of_one_file_are_one_group_with_one_form(site: ActingSite
     found(site, *alike)
     page = ana.get(f"/pull/{OFFERED}").content.decode()
     assert "a.py, 28 places" in page
-    (all_of_them,) = digests(ana)
+    all_of_them, *each = digests(ana)
     assert len(all_of_them.split()) == 28
+    assert each, "one at its line can be named alone"
+    assert set(each) <= set(all_of_them.split())
     answer = ana.post("/act", site.form("dismiss_finding", findings=all_of_them, note=BECAUSE), headers=HTMX)
     assert answer.status_code == 200
     assert false_alarms() == {"addressed": 28}

@@ -54,6 +54,14 @@ def test_a_note_is_not_a_verdict(site: ActingSite, ana: Client) -> None:
     assert measured() == [None]
 
 
+def test_what_the_inbox_opens_by_itself_is_not_read_yet(site: ActingSite, ana: Client) -> None:
+    switch(ana)
+    assert 'id="pull-title"' in ana.get("/").content.decode(), "the pane shows it"
+    assert measured() == []
+    ana.get(f"/?open={OFFERED}")
+    assert measured() == [None]
+
+
 def test_a_change_that_stood_open_for_longer_than_anybody_reads_is_not_counted(site: ActingSite, ana: Client) -> None:
     switch(ana)
     read_and_decide(site, ana, reading_times.MOST.total_seconds() + 1)

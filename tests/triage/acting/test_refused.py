@@ -104,17 +104,17 @@ def test_a_refusal_ends_with_its_round_and_the_row_says_what_came_after(
     site: ActingSite, ana: Client, ben: Client
 ) -> None:
     ben.post("/act", site.form("request_changes", note="Split it."))
-    assert "Changes requested by ben.example." in ana.get("/").content.decode()
+    assert "Waiting on author." in ana.get("/").content.decode()
     a_new_round(site.result)
     site.work()
     page = ana.get("/").content.decode()
-    assert "Changes requested by" not in page
+    assert "Waiting on author" not in page
     assert "is-done" not in page
     assert "New since ben.example asked for changes." in page
     assert "New since you asked for changes." in ben.get("/?mine=1").content.decode()
     ana.post("/act", site.form("pull_for_review", version=1))
     ben.post("/act", site.form("request_changes", version=2, note="Split it more."))
-    assert "Changes requested by ben.example." in ana.get("/").content.decode()
+    assert "Waiting on author." in ana.get("/").content.decode()
 
 
 def test_who_has_it_in_hand_keeps_it_through_rounds_and_refusals(site: ActingSite, ana: Client, ben: Client) -> None:

@@ -161,8 +161,9 @@ def test_keys_lead_through_rows_filters_and_pages_and_are_silent_while_somebody_
 def test_keys_are_listed_held_ones_act_once_and_all_can_be_switched_off_for_good(enter: Enter) -> None:
     page = enter()
     page.locator(".row-link").nth(1).focus()
-    press_keys(page, "o")
-    expect(page.get_by_role("button", name="Approve round 1")).to_be_visible()
+    press_keys(page, "a")  # opens it: the pane shows another, which nobody means
+    expect(page.locator("#pull-title")).to_have_text(titles(page).nth(1).inner_text())
+    expect(page.locator(".row", has_text="Approved by you.")).to_have_count(0)
     for _ in range(5):
         page.keyboard.down("a")
     page.keyboard.up("a")
@@ -184,6 +185,55 @@ def test_keys_are_listed_held_ones_act_once_and_all_can_be_switched_off_for_good
     press_keys(page, "Escape 4")
     expect(page).to_have_url("/?bucket=fast_lane")
     assert Action.objects.count() == 1
+
+
+def test_from_the_open_page_to_a_refusal_that_covers_no_code_and_is_sent_without_a_mouse(enter: Enter) -> None:
+    page = enter()
+    flagged = page.locator("#pull-title").inner_text()
+    press_keys(page, "r")
+    field, actions = page.locator("#say-request_changes"), page.locator(".actions")
+    expect(field).to_be_focused()
+    body, bar, form = (one.bounding_box() for one in (page.locator(".pull-body"), actions, field))
+    assert body
+    assert bar
+    assert form
+    assert body["y"] + body["height"] <= bar["y"] + 1, "the code ends where the action bar begins"
+    assert form["y"] >= bar["y"], "and the form stands in the bar"
+    page.keyboard.type("Split it, jk?")
+    expect(field).to_have_value("Split it, jk?")
+    page.keyboard.press("Control+Enter")
+    row = row_of(page, flagged)
+    expect(row).to_contain_text("Waiting on author.")
+    expect(page.locator("#pull-title")).not_to_have_text(flagged)
+    row.locator(".row-link").click()
+    expect(page.locator("#pull-title")).to_have_text(flagged)
+    expect(page.locator(".pull-head")).to_contain_text("Changes requested by you.")
+    expect(actions.locator(".primary").filter(visible=True)).to_have_count(0)
+    assert [one.note for one in Action.objects.all()] == ["Split it, jk?"]
+
+
+def test_a_key_without_its_button_says_why_and_escape_closes_what_a_key_opened(enter: Enter) -> None:
+    page = enter(path="/?bucket=fast_lane")
+    title = page.locator("#pull-title").inner_text()
+    press_keys(page, "z")
+    expect(page.get_by_role("button", name="Tomorrow")).to_be_focused()
+    press_keys(page, "Escape")
+    expect(page.locator(".say[open]")).to_have_count(0)
+    expect(page).to_have_url("/?bucket=fast_lane")
+    press_keys(page, "a")
+    row = row_of(page, title)
+    expect(row).to_contain_text("Approved by you.")
+    row.locator(".row-link").click()
+    expect(page.locator("#pull-title")).to_have_text(title)
+    for key in "aAx":
+        press_keys(page, key)
+        expect(page.get_by_role("alert")).to_have_text("Nothing changed. Approved by you already.")
+    press_keys(page, "j")
+    expect(page.get_by_role("alert")).to_be_hidden()
+    press_keys(page, "b")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Nothing is selected")
+    page.get_by_role("button", name=re.compile(r"^Select all \d+ that can be approved$")).click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text(f"Approve {CHORES - 1} pull requests")
 
 
 def test_a_link_signs_in_and_the_address_of_a_view_restores_it(

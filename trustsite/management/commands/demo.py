@@ -36,7 +36,10 @@ BAR = "{desc} {percentage:3.0f}%|{bar}| {n:.0f}/{total:.0f} s{postfix}"
 class Command(BaseCommand):
     """Plays the simulated network in two stages: judged and approved, then attacked by a swapped patch."""
 
-    help = "Run the real worker on a simulated network, print a summary, then serve the pages."
+    help = (
+        "Run the real worker on a simulated network, print a summary, then serve the pages "
+        "on http://127.0.0.1:8000, or where BIND=host:port says."
+    )
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
