@@ -15,7 +15,7 @@ from scoring.certificates.certificate import ToldNeed
 from scoring.models.serving import LABEL
 from scoring.queries import read
 from scoring.queries.read import TrainingNeed
-from scoring.redteam.render import ShownReport, ShownSection, keep_report
+from scoring.redteam.render import ShownAttack, keep_report
 from scoring.training.summary import (
     ShownBacktest,
     ShownBudget,
@@ -33,6 +33,7 @@ from scoring.training.summary import (
 )
 from tests.scoring.certified_cases import MODEL
 from tests.scoring.learning.test_shown import SCOPE, backtest, shown
+from tests.scoring.test_redteam_last_run import RUN
 from tests.triage.drawn_rows import HOSTILE, MARA, NOW
 from tests.triage.explained import unexplained
 from tests.triage.pages_world import DrawnWorld, draw, sign_in
@@ -76,8 +77,7 @@ def test_every_figure_of_every_page_has_its_meaning_in_words_beside_it(
     world = DrawnWorld(results=(read.LaneMonth("2026-02", 9, 1, 0.02, 0.44),))
     draw(monkeypatch, world)
     serve(folder, LANE, msgspec.structs.replace(SCOPE, self_lift=0.01))
-    section = ShownSection("Bombing", "", ("", "s lost"), (("anybody", "0.1"),))
-    keep_report(folder, ShownReport("sunstead-redteam/1", NOW, (), (), (), (section,)))
+    keep_report(folder, RUN)
     keep_backtest(folder, whole_backtest())
     counted = {}
     for path in ("/dashboard", f"/c/{MARA.did}", "/leaderboard", *REPORTS):
@@ -103,32 +103,27 @@ def test_who_has_no_role_is_refused(client: Client, monkeypatch: pytest.MonkeyPa
 
 def test_what_was_never_played_says_which_command_plays_it(client: Client, folder: Path) -> None:
     assert "manage.py redteam" in text(client, "/redteam")
-    assert "Known after the first run." in text(client, "/redteam")
+    assert "0 of 1 run." in text(client, "/redteam")
     page = text(client, "/backtest")
     assert "manage.py backtest" in page
     assert "194 days" in page
     assert '<svg class="chart' not in page
 
 
-def test_the_red_teams_page_says_what_got_through_and_what_is_never_played(client: Client, folder: Path) -> None:
-    section = ShownSection(HOSTILE[0], "a note", ("", "fast lane"), (("anybody bought", "7"), (HOSTILE[1], "0")))
-    said = (("47 people.",), ("One compromised regular.",), ("Whoever buys 20 vouches brings 7 fakes.",))
-    keep_report(folder, ShownReport("sunstead-redteam/1", NOW, *said, (section,)))
+def test_the_attack_page_says_in_one_table_what_each_attack_cost_reached_and_what_stops_it(
+    client: Client, folder: Path
+) -> None:
+    odd = ShownAttack(HOSTILE[0], HOSTILE[1], "12 accounts trusted, 0 in the fast lane", "Two paths")
+    keep_report(folder, msgspec.structs.replace(RUN, attacks=(*RUN.attacks, odd), lane_open=False))
     serve(folder, LANE)
     page = text(client, "/redteam")
-    assert "Run <time" in page
-    assert "Whoever buys 20 vouches brings 7 fakes." in page
+    assert "1 of 2 simulated attacks reached the fast lane: a trusted account is stolen. It is shut; they met" in page
+    assert page.count("<td><strong>") == 1, "what gets through stands out"
+    assert "on 7,440 people, 51,160 vouches, 2 seeds; 15 trusted (0.50 or more)." in page
     assert "A seed that is bought or hacked" in page
-    assert '<td class="number">7</td>' in page
-    assert "the next change of a contributor" in page
-    assert "<script>alert" not in page
-    assert "<img" not in page
-
-
-def test_a_report_whose_rows_do_not_fit_its_heads_is_not_shown(client: Client, folder: Path) -> None:
-    section = ShownSection("Bombing", "", ("", "s lost"), (("anybody",),))
-    keep_report(folder, ShownReport("sunstead-redteam/1", NOW, (), (), (), (section,)))
-    assert "Not run yet" in text(client, "/redteam")
+    assert "At most by 0.0 %. A model above 2 % is not used." in page
+    assert "the next pull request of a contributor" in page
+    assert not any(mark in page for mark in ("<script>alert", "<img", "s &gt;=", "s >="))
 
 
 def whole_backtest() -> ShownBacktest:

@@ -94,10 +94,8 @@ HELP: Mapping[str, str] = {
     "What each budget really gave": "The lane opened month by month with the knowledge of that time, and the result "
     "beside the budget. Past projects promise nothing for yours.",
     # The attack simulations.
-    "Most lift": "The largest rise of a score that a person reached alone, for example by splitting work. These people "
-    "did nothing wrong.",
-    "Attack tables": "The accounts and vouches an attacker needs on today's graph. A high number falls when a seed "
-    "vouches for a careless person.",
+    "Largest rise": "The most by which one person raised the chance alone, for example by splitting work, tried on the "
+    "newest five years. These people did nothing wrong. No pull request gets more than its author has.",
     # A lane that only watches, bulk approval, an incident.
     "Would be fast lane": "Rounds that met every condition while the lane was shut. Open ones have no result yet.",
     "Merged as sent": "People merged exactly that round. The lane agreed with them; the pull request may still need a "
@@ -151,8 +149,7 @@ PLACES: Mapping[str, Sequence[str]] = {
     "order": ("AUC",),
     "models": MODELS,
     "budgets": BUDGETS,
-    "lift": ("Most lift",),
-    "attacks": ("Attack tables",),
+    "lift": ("Largest rise",),
     "shadow": SHADOW,
     "bulk": ("Stays clean", "May need a fix"),
     "incident": ("Stays clean", "95 % interval", "Content risk"),

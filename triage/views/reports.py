@@ -1,4 +1,4 @@
-"""Report pages for maintainers: vouches worth making, what the red team found, what the backtest found.
+"""Report pages for maintainers: vouches worth making, attack simulations, the backtest.
 
 What a command has not written yet is said to be missing, with the command that writes it; nothing is computed here.
 """
@@ -12,10 +12,11 @@ from django.shortcuts import render
 
 from ingest.store.snapshots import Snapshot
 from scoring.config.policy import policy_from_settings
-from scoring.formatting import bad_percent
+from scoring.formatting import bad_percent, percent_in_full
 from scoring.models.serving import LABEL
 from scoring.queries import read
-from scoring.redteam.render import NOT_PLAYED, read_report
+from scoring.redteam.render import HEADS, NOT_PLAYED, answer, ground_words, read_report
+from scoring.thresholds import MOST_LIFT
 from scoring.training.summary import ShownLabel, ShownModel, ShownTest, read_backtest, read_serving
 from triage.access.permissions import Role, SignInNeeded, sees_thresholds
 from triage.access.requests import Request
@@ -70,19 +71,23 @@ def redteam(request: Request, snapshot: Snapshot) -> HttpResponse:
     """What was attacked, what came of it, and what is known not to hold."""
     name, model = read_serving(settings.MODEL_DIR, LABEL)
     report = read_report(settings.LOG_DIR)
-    lifts = _lifts(model) if model else ()
-    no_lifts = missing.no_lifts(name, training_need(snapshot))
-    return render(
-        request, "redteam.html", {"report": report, "not_played": NOT_PLAYED, "lifts": lifts, "no_lifts": no_lifts}
-    )
+    shown: dict[str, object] = {"report": report, "heads": HEADS, "not_played": NOT_PLAYED}
+    if report:
+        shown |= {"answer": answer(report), "ground": ground_words(report)}
+    if model and (lifts := _lifts(model)):
+        largest = max(lift for _, lift in lifts)
+        shown["lifts"] = [(words, bad_percent(lift)) for words, lift in lifts]
+        limit = f"A model above {percent_in_full(MOST_LIFT)} is not used."
+        shown["lifts_said"] = f"At most by {bad_percent(largest)}. {limit}"
+    else:
+        shown["no_lifts"] = missing.no_lifts(name, training_need(snapshot))
+    return render(request, "redteam.html", shown)
 
 
-def _lifts(model: ShownModel) -> tuple[tuple[str, str, str], ...]:
-    """What a person could lift P by alone under each scope of the model that serves."""
-    scopes = (("the next change of a contributor", model.person), ("one pull request", model.change))
-    return tuple(
-        (words, scope.model, bad_percent(scope.self_lift)) for words, scope in scopes if scope.self_lift is not None
-    )
+def _lifts(model: ShownModel) -> tuple[tuple[str, float], ...]:
+    """The most by which one person raised each chance alone, under the model that serves."""
+    scopes = (("the next pull request of a contributor", model.person), ("one pull request", model.change))
+    return tuple((words, scope.self_lift) for words, scope in scopes if scope.self_lift is not None)
 
 
 @for_any_maintainer
