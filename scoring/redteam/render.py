@@ -26,6 +26,7 @@ NOT_PLAYED = (
 )
 HEADS = ("Attack", "What it cost", "What it reached", "What stops it")
 STILL = "Not the graph. What remains: the review of each change, the random audit and the budget."
+FARMED = f"with {RECORDS[-1]} clean merges each"
 SLACK = 1e-6  # of a ratio of two sums
 FORM = "sunstead-redteam/2"
 FILE = "redteam.json"
@@ -128,7 +129,7 @@ def _region(one: Mapping[str, Any], rules: str) -> ShownAttack:
     vouches = things(play["bought"], "bought vouch", "bought vouches")
     return ShownAttack(
         f"Fakes behind {vouches} {whose}",
-        f"{things(play['fakes'], 'account')}, {vouches}",
+        f"{things(play['fakes'], 'account')} {FARMED}, {vouches}",
         _reached(one["trusted"], fast),
         STILL if fast else rules,
         fast,
@@ -136,12 +137,11 @@ def _region(one: Mapping[str, Any], rules: str) -> ShownAttack:
 
 
 def _reached(trusted: int, fast: int) -> str:
-    merges = f"with {RECORDS[-1]} clean merges each"
-    return f"{things(trusted, 'account')} trusted, {fast:,} in the fast lane {merges}"
+    return f"{things(trusted, 'account')} trusted, {fast:,} in the fast lane"
 
 
 def _stolen(stolen: Mapping[str, Any], rules: str) -> ShownAttack:
-    name, cost = "A trusted account is stolen", f"1 account, the worst of {stolen['tried']:,} tried"
+    name, cost = "A trusted account is stolen", f"1 account, the worst of {stolen['tried']:,}; fakes {FARMED}"
     if not stolen["tried"]:
         return ShownAttack(name, "1 account", "Nothing: nobody but the seeds is trusted.", "There is nobody to steal.")
     fast = stolen["fast"][-1]
@@ -175,7 +175,7 @@ def _farming(found: Mapping[str, Any] | None) -> ShownAttack:
     name = "Small merges in place of vouches"
     if found is None:
         return ShownAttack(name, "Any number of merges", "Nothing", "Merges do not count as vouches here.")
-    reached = f"A trust of {trust_figure(found['by_seed'])} each, limit {trust_bound(HALF)}"
+    reached = f"A trust of {trust_figure(found['by_seed'])} each, below {trust_bound(HALF)}"
     return ShownAttack(
         name,
         f"{things(found['fakes'], 'account')}, {found['merges']} small merges each by one seed",

@@ -369,9 +369,11 @@ def _came(study: Study, which: Mask) -> Floats:
 
 
 def _besides(study: Study, material: Material, plan: Plan) -> dict[str, Any]:
-    """Of the test of each scope: the reliability curve and CORP; what was decided and said aloud; what trees weigh."""
+    """Of the test of each scope: the reliability curve and CORP; what was decided and said aloud; what trees weigh.
+    Under "judged" the figures of every judged quarter, as a page shows them."""
     trees = study.scored["change", "lightgbm"].newest
     found: dict[str, Any] = {"weighed": weighed(trees, _features(study.label, material), study.tested, plan.seed)}
+    found["judged"] = _judged(study, plan)
     for scope in SCOPES:
         told, came = study.served(scope).told[study.tested], _came(study, study.tested)
         found[scope] = {
@@ -382,6 +384,30 @@ def _besides(study: Study, material: Material, plan: Plan) -> dict[str, Any]:
             "auc": {name: _quarterly(study, study.scored[scope, name].told) for name in NAMES},
         }
     return found
+
+
+def _judged(study: Study, plan: Plan) -> dict[str, Any]:
+    """How the chance that rows show, the lower of the two, did on all that was judged: by whom each was sent.
+
+    Each was scored by a model of before its quarter; `reliability` is of people who may not push.
+    """
+    cases, told = study.past.cases, np.minimum(study.served("person").told, study.served("change").told)
+    everybody = study.judged & ~np.isnan(told)
+    outside = everybody & ~cases.push_holder
+    opened = cases.opened_at[everybody].astype("datetime64[D]")
+    return {
+        "since": opened[0].item() if len(opened) else None,
+        "until": opened[-1].item() if len(opened) else None,
+        "groups": {
+            name: {
+                "n": int(which.sum()),
+                "bad": int((study.came[which] == 0).sum()),
+                "auc": number(auc(told[which], _came(study, which))) if which.any() else None,
+            }
+            for name, which in (("outside", outside), ("newcomers", outside & study.newcomers), ("all", everybody))
+        },
+        "reliability": reliability(told[outside], _came(study, outside), plan.draws, plan.seed),
+    }
 
 
 def _quarterly(study: Study, told: Floats) -> list[tuple[str, float]]:

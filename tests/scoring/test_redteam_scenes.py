@@ -197,8 +197,8 @@ def test_each_attack_is_one_row_with_its_cost_what_it_reached_and_what_stops_it(
     assert lines[1].startswith("600 people, 1,500 vouches, 4 seeds; ")
     rows = {one.name: one for one in shown.attacks}
     one = rows["Fakes behind 1 bought vouch of anybody trusted"]
-    assert one.cost.endswith(" accounts, 1 bought vouch")
-    assert one.reached.endswith(", 0 in the fast lane with 20 clean merges each")
+    assert one.cost.endswith(" accounts with 20 clean merges each, 1 bought vouch")
+    assert one.reached.endswith(", 0 in the fast lane")
     assert one.stops == "The fast lane asks for a trust of 0.50 over two separate paths."
     assert rows["Somebody changes their own vouches"].reached == "No more trust than before"
     text = "\n".join(lines)
@@ -216,7 +216,7 @@ def test_what_reaches_the_lane_is_said_first_and_a_shut_lane_hides_nothing(repor
         "It is shut; they met one that is open from 60 %."
     )
     row = next(one for one in through.attacks if one.in_lane)
-    assert row.reached == "80 accounts trusted, 1,000 in the fast lane with 20 clean merges each"
+    assert row.reached == "80 accounts trusted, 1,000 in the fast lane"
     assert row.stops.startswith("Not the graph.")
     nobody = shown_report(report | {"stolen": stolen | {"tried": 0}}, OPENED, True, NOW)
     assert nobody.attacks[3].stops == "There is nobody to steal."
