@@ -41,7 +41,7 @@ from scoring.training.metrics import (
 from scoring.training.promotion import Candidate, Decision, decide
 from scoring.training.queue_orders import Arrivals, order_figures
 from scoring.training.report import weighed
-from scoring.training.rolling_origin import Clock, Past, Scored, blend, calibrate_quarters, score_quarters
+from scoring.training.rolling_origin import Clock, Past, Scored, blend, calibrate_quarters, first_judged, score_quarters
 
 
 class Yearly:
@@ -72,7 +72,6 @@ def trees_of(model: Estimator) -> int | None:
 SCOPES = ("change", "person")
 FITTED = ("logistic", "lightgbm")  # in each scope; the blend is the mean of what they said
 TEST_SHARE = 0.25
-YEARS = 5
 Mask = NDArray[np.bool_]
 Tell = Callable[[str], None]
 
@@ -161,15 +160,14 @@ def _clock(plan: Plan, material: Material) -> Clock:
     last = opened[-1]
     if plan.quarters is not None:
         return Clock.of((last.astype("datetime64[M]") - 3 * (plan.quarters - 1)).astype("datetime64[us]"), last)
-    return Clock.of((last.astype("datetime64[Y]") - YEARS).astype("datetime64[us]"), last)
+    return Clock.of(first_judged(material.cases, last), last)
 
 
 def _study(material: Material, label: LabelName, clock: Clock) -> Study:
     cases = material.cases
     past = Past(cases, label, material.lane)
     came = past.came()
-    ripe = settled(cases) & (came >= 0)
-    judged = ripe & (cases.opened_at >= clock.judged_from)
+    judged = past.judged(clock.judged_from)
     known = cases.opened_at[outcomes(cases, "label_merge").clean >= 0]  # one beginning for every label
     start = known[int(len(known) * (1 - TEST_SHARE))] if len(known) else clock.judged_from
     first = np.zeros(len(cases), dtype=bool)
