@@ -87,8 +87,8 @@ HELP: Mapping[str, str] = {
     # The backtest.
     "Pairs in the right order": "Of 100 pairs of a clean and a bad pull request, in how many the clean one scored "
     "higher: 100 is perfect, 50 is chance.",
-    "First tenth, first third": "All of these pull requests in one queue: the share of the bad ones that stands at its "
-    "beginning. Waits are played with the verdicts a day that were really given.",
+    "First tenth, first third": "All of these pull requests in one list: the share of the bad ones at its beginning. "
+    "Waits are played with the verdicts a day that were really given.",
     "Budget": "The lane as it would have opened month by month with the knowledge of that time. Estimated: the best "
     "guess. Certified: tested first, so it opens later. Past projects promise nothing for yours.",
     # The attack simulations.
