@@ -23,8 +23,9 @@ FORBIDDEN = """
     The same again|at most about|Nothing was seen|separate way leads|still being watched|which nobody confirms
     across a bound|Ways that share nobody|Drawn for the audit|Keys of one letter|Judged with data up to
     Not enough evidence|threshold set by hand|shadow mode|\\(addressed\\)|\\(dangerous\\)|Denounced by a seed
-    \\(replaced\\)|\\(newest\\)|Read the change|False approvals|Dead letters?|Ingest lag|Account events of strangers
-    closed unmerged|Who: structural|What: content|Approve the selected|shown only\\b(?! once)|being scored at all
+    \\(replaced\\)|\\(newest\\)|(?-i:Read the change)|False approvals|Dead letters?|Ingest lag
+    Account events of strangers|closed unmerged|Who: structural|What: content|Approve the selected
+    shown only\\b(?! once)|being scored at all
 """
 _FORBIDDEN = re.compile("|".join(line.strip() for line in FORBIDDEN.strip().splitlines()), re.IGNORECASE)
 TEMPLATES = sorted((Path(settings.BASE_DIR) / "templates").rglob("*.html"))
