@@ -32,8 +32,9 @@ group by repository_id, contributor_id;
 -- name: outcomes
 -- What became of each pull request, and from when that is known: in the word of the last push-holder who is not its
 -- author, or because the patch landed on the target branch (`landings.proven`) while its author might not push there.
--- Nothing that the author does counts, neither closing nor reopening nor deleting the record (DESIGN.md §1.9). A landing
--- stands against `closed`, which then only tidies up, and not against a later `open` of a push-holder.
+-- Nothing that the author does counts, neither closing nor reopening nor deleting the record: what a person moves alone
+-- opens no lane (docs/threat-model.md, rule 9). A landing stands against `closed`, which then only tidies up, and not
+-- against a later `open` of a push-holder.
 -- A merge is clean when its lines stayed quiet for the window; before that it waits. The window begins when the word or
 -- the landing was seen, whichever came first: the time that a record claims could end it at once. Of a back-written word
 -- nobody knows when the merge was: its window too begins when it was seen, later than the truth and never before it.
@@ -90,7 +91,7 @@ from standing s left join mined using (pull_uri);
 -- name: counting
 -- Repositories that count: those of a site seed, or of an owner for whom a site seed vouches in a record of their own and
 -- whom the site's seeds reach with s >= .5. Without the seed's own vouch, somebody whom two seeds trust could give a
--- puppet of theirs s = .67 and have it merge whatever they like (DESIGN.md §1.9).
+-- puppet of theirs s = .67 and have it merge whatever they like (docs/threat-model.md, rules 3 and 9).
 create or replace temp table counting as
 select repository_id from repositories r
 where exists (from seeds s where s.repository_id = 0 and s.contributor_id = r.owner_id)

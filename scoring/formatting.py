@@ -123,6 +123,6 @@ def count_of(value: Param) -> int:
     return int(number_of(value))
 
 
-def things(count: int, thing: str) -> str:
-    """'1 pull request', '2 pull requests'."""
-    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
+def things(count: int, thing: str, many: str = "") -> str:
+    """'1 pull request', '2,000 pull requests'; `many` is the plural where an s does not make it."""
+    return f"{count:,} {thing if count == 1 else many or f'{thing}s'}"

@@ -25,6 +25,7 @@ def items_needed(budget: float, delta: float) -> int:
     return max(1, math.ceil(math.log(delta) / math.log1p(-budget) - 1e-9))
 
 
+MOST_LIFT = 0.02  # by which somebody may raise a chance alone under a model that serves
 LARGE = 1000  # changed lines from which nobody vouches for a change without reading it
 
 

@@ -94,7 +94,7 @@ PURE_IN = {
     "scoring/models": "base boosted calibration contributions counterfactual ensembles linear registry storage",
     "scoring/packages": "compare entry files fragments licences lock_files manifests npm python typosquats versions",
     "scoring/queries": "queue_order types",
-    "scoring/redteam": "attack attacks baselines fitting measures ratings",
+    "scoring/redteam": "attack attacks fitting measures",
     "scoring/review": """
         answers cost_gate deterministic locations payload pricing prompt prose_mask reviewer schema store
     """,

@@ -15,6 +15,7 @@ from django.db import connection
 from django.http import HttpRequest
 from django.utils import timezone
 
+from ingest.store.snapshot_cache import PerSnapshot
 from ingest.store.snapshots import Snapshot
 from ingest.worker.status import Status, read_status
 from scoring.explain.sentences import plain_notice
@@ -104,10 +105,17 @@ def present(snapshot: Snapshot) -> datetime:
     return datetime.now(UTC).replace(tzinfo=None)
 
 
+_needs = PerSnapshot[read.TrainingNeed](1)
+
+
 def training_need(snapshot: Snapshot) -> read.TrainingNeed:
     """Return how much a model could learn from, and when the worker trains next: never on a recording."""
-    days = 0 if settings.STREAM_CLOCK else settings.TRAIN_DAYS
-    return read.training_need(snapshot, present(snapshot), settings.MODEL_DIR, days)
+    days, window = 0 if settings.STREAM_CLOCK else settings.TRAIN_DAYS, settings.LABEL_WINDOW_DAYS
+
+    def count() -> read.TrainingNeed:
+        return read.training_need(snapshot, present(snapshot), settings.MODEL_DIR, days, window)
+
+    return _needs.get(snapshot, "", count)
 
 
 def worker_status() -> Status | None:

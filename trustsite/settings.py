@@ -185,7 +185,6 @@ SNAPSHOT_DIR = ROOT / "snapshots"
 QUEUE_PATH = ROOT / "queue.sqlite3"
 MARK_PATH = ROOT / drive.MARKER if PLACE.mode == "drive" else None  # what tells the drive from a mount point
 STATUS_PATH = ROOT / "status.json"
-REDTEAM_PATH = ROOT / "redteam.json"  # what the red team found last
 SECRET_KEY = SimpleLazyObject(partial(drive.key, ROOT, "django"))
 AUDIT_KEY = SimpleLazyObject(partial(drive.key, ROOT, "audit"))  # of the audit draw, and of the marks around data
 

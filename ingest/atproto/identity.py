@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -172,6 +172,25 @@ def resolve_handle(fetcher: Fetcher, handle: str) -> str:
     if is_did(did):
         return did
     raise next((trouble for trouble in troubles if trouble.retry), FetchProblem(f"{handle} does not name a DID"))
+
+
+def why_offline(fetcher: Fetcher, plc_url: str) -> str:
+    """Say that this machine reaches nobody, where not even the directory of all accounts has an address; else ""."""
+    try:
+        if fetcher.stand_in is None:
+            fetcher.addresses(urlsplit(plc_url).hostname or "")
+    except FetchProblem as problem:
+        return f"No server can be reached from here ({problem})"
+    return ""
+
+
+def why_unresolved(fetcher: Fetcher, plc_url: str, handle: str, problem: FetchProblem) -> str:
+    """Say why a handle led to no DID, and what to do: only a network that answers can say that it is misspelt."""
+    if offline := why_offline(fetcher, plc_url):
+        return f"{offline}, so {handle} was not looked up. Connect this machine to the network, or give the DID."
+    if problem.retry:
+        return f"{handle} could not be looked up: {problem}. Try again in a minute, or give the account's DID."
+    return f"{handle} leads to no account: {problem}. Check the spelling, or give the account's DID."
 
 
 def _by_texts(fetcher: Fetcher, handle: str) -> set[str]:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ingest.atproto.identity import resolve_handle
+from ingest.atproto.identity import resolve_handle, why_unresolved
 from ingest.atproto.syntax import is_did
 from ingest.backfill.account import Account, Entry, Sources, read_page, usable
 from ingest.backfill.commit import log_accounts
@@ -49,15 +49,17 @@ def make_known(
 
 def _fetch_owner(store: Store, sources: Sources, name: str, tell: Callable[[str], None]) -> str:
     """Log every repository record of the owner; the name with the owner's DID, as a handle is not proven here yet."""
+    tell(f"{name[:200]} is not known here yet: its owner is asked for.")
     try:
-        tell(f"{name[:200]} is not known here yet: its owner is asked for.")
-        account = Account(_owner(sources.fetcher, name))
+        account = Account(_owner(sources, name))
+    except OwnerProblem as problem:
+        raise watched.UnknownRepository(f"{name[:200]} was not added. {problem}") from problem
+    try:
         with repository_records(store, sources, account, tell):
             pass
     except FetchProblem as problem:
-        raise watched.UnknownRepository(
-            f"{name[:200]} could not be looked up: {problem}. Check the name, then try again."
-        ) from problem
+        why = _why_not(account, account.did, problem)
+        raise watched.UnknownRepository(f"{name[:200]} was not added. {why}") from problem
     return name if AT_URI.fullmatch(name) else f"{account.did}/{name.partition('/')[2]}"
 
 
@@ -86,14 +88,14 @@ def repository_records(
         staging.close()
 
 
-def _owner(fetcher: Fetcher, name: str) -> str:
-    """The DID that owns what is named so."""
+def _owner(sources: Sources, name: str) -> str:
+    """The DID that owns what is named so. Raises OwnerProblem where its handle leads to none."""
     if parts := AT_URI.fullmatch(name):
         return parts[1]
     if is_did(name):
         raise watched.UnknownRepository(f"No record of {name[:200]} has arrived yet: {HOW_TO_NAME}.")
     owner = name.partition("/")[0]
-    return owner if is_did(owner) else resolve_handle(fetcher, owner.lower())
+    return _did(sources, owner.lower())
 
 
 PAGES, SECONDS = 20, 60.0  # of the list: 2,000 repositories are more than anybody ticks
@@ -160,7 +162,7 @@ def find_owned(store: Store, sources: Sources, who: str, tell: Tell) -> Owner:
     Their records are logged. `tell` is called with a sentence at each step. At most LISTED are told, and the knots of
     KNOTS_ASKED of them are asked who may push.
     """
-    account = Account(_did(sources.fetcher, who), page_limit=PAGES, seconds_limit=SECONDS)
+    account = Account(_did(sources, who), page_limit=PAGES, seconds_limit=SECONDS)
     try:
         with repository_records(store, sources, account, tell) as listed:
             said = _said(account.did, listed)
@@ -178,24 +180,20 @@ def find_owned(store: Store, sources: Sources, who: str, tell: Tell) -> Owner:
     return Owner(account.did, host, owned, "; ".join(filter(None, notes)), _handles(store, owned))
 
 
-def _did(fetcher: Fetcher, who: str) -> str:
+def _did(sources: Sources, who: str) -> str:
     if is_did(who):
         return who
     try:
-        return resolve_handle(fetcher, who)
+        return resolve_handle(sources.fetcher, who)
     except FetchProblem as problem:
-        if problem.retry:
-            why = f"{who} could not be looked up: {problem}. Check the network. Try again in a minute."
-        else:
-            why = f"{who} leads to no account: {problem}. Check the spelling, or give the account's DID."
-        raise OwnerProblem(why) from problem
+        raise OwnerProblem(why_unresolved(sources.fetcher, sources.plc_url, who, problem)) from problem
 
 
 def _why_not(account: Account, who: str, problem: FetchProblem) -> str:
     if account.identity is None:
         if problem.absent:
             return f"{who} is not an account: the directory does not know {account.did}. Check the spelling."
-        return f"{who} could not be looked up in the directory: {problem}. Try again in a minute."
+        return f"{who} could not be looked up in the directory: {problem}. Check the network, then try again."
     host = _host(account)
     return f"The data server {host} of {who} did not list its repositories: {problem}. Nothing was changed; try later."
 

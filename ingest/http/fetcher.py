@@ -70,9 +70,7 @@ def texts_of(name: str, resolver: dns.resolver.Resolver | None = None) -> list[s
     except (dns.resolver.NXDOMAIN, dns.resolver.YXDOMAIN):
         return []
     except (dns.exception.DNSException, OSError, ValueError) as error:
-        raise FetchProblem(
-            f"TXT of {quoted(name)} could not be looked up ({type(error).__name__})", retry=True
-        ) from None
+        raise FetchProblem(f"DNS gave no answer for the TXT record of {quoted(name)}", retry=True) from error
     records = [b"".join(record.strings) for record in list(answer.rrset or ())[:TEXTS]]
     return [record.decode("utf-8", "replace")[:TEXT_LIMIT] for record in records]
 

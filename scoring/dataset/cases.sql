@@ -5,7 +5,8 @@
 --
 -- Own ones are dated by when they were first seen: the time that a record claims is its author's choice. What an author
 -- who may push there merged alone is left out: it is neither merged nor refused. That others call something merged is
--- as if nobody had said so: left out as well, it would take refusals and long waits off a record (DESIGN.md §1.3, 1.9).
+-- as if nobody had said so: left out as well, it would take refusals and long waits off a record (docs/threat-model.md,
+-- rules 3 and 9).
 -- Likewise a round that comes after the quiet days makes nothing of that open again, unless it is merged after all.
 -- A person's mark stands for what was mined. One that takes trouble back is honoured from the beginning: what was
 -- mistaken was never so.

@@ -413,6 +413,42 @@ def plain_sentence(reason: Reason) -> str:
     return ANY_OTHER if reason.params.keys() & THRESHOLD_PARAMS else sentence(reason)
 
 
+def _say_own_attestation(words: str) -> Callable[[Params], str]:
+    return lambda params: (
+        f"This repository is in the sensitive tier, so you need an attestation of your jurisdiction: {words}."
+    )
+
+
+# What a sentence says to its author where the plain one speaks of them to somebody else.
+OWN_SENTENCES: Mapping[str, Callable[[Params], str]] = {
+    "denounced_by_seed": lambda params: "Somebody whom the maintainers trust warns about you.",
+    "no_trust_path": lambda params: "Nobody whom the maintainers trust vouches for you yet.",
+    "is_seed": lambda params: "You are a seed here.",
+    "trust_reaches": lambda params: (
+        f"Trust from the seeds reaches you ({trust_figure(number_of(params['structural_trust']))})."
+    ),
+    "trust_path": lambda params: f"You: {_path_words(params)}.",
+    "trusted_denouncers": lambda params: f"{_capital(_say_denounced(params)).removesuffix('about them')}about you.",
+    "never_seen_before": lambda params: "You were never seen here before this pull request.",
+    "back_from_silence": lambda params: "You are back after a long time away.",
+    "objection_open": lambda params: (
+        f"{'A maintainer objects in your name' if params.get('by') == 'maintainer' else 'You object'} to this "
+        "judgement, so a person decides."
+    ),
+    **{code: _say_own_attestation(words) for code, words in ATTESTATION_WORDS.items()},
+    "lane_closed": lambda params: "The fast lane is closed for this pull request. Only a person opens it again.",
+    "enrichment_pending": lambda params: (
+        "Look-up under way: your identity." if params["what"] == "identity" else SENTENCES["enrichment_pending"](params)
+    ),
+}
+
+
+def own_sentence(reason: Reason) -> str:
+    """The reason as one sentence to the author of the change; it names no threshold."""
+    write = OWN_SENTENCES.get(reason.code)
+    return write(reason.params) if write else plain_sentence(reason)
+
+
 def plain_notice(is_open: bool, notice: str) -> str:
     """What every page says of a fast lane that is shut or not certified, without a figure; "" where nothing is said."""
     if not notice:

@@ -14,7 +14,7 @@ from ingest.erasure.export import export, export_tables
 from ingest.records.registry import VOUCH
 from ingest.store.long_texts import LongTexts
 from ingest.store.transaction import Rows
-from scoring.explain.sentences import plain_sentence
+from scoring.explain.sentences import own_sentence
 from scoring.pipeline.decisions import read_reasons
 from scoring.queries.approvals import Subject, subjects
 
@@ -130,7 +130,7 @@ def _is_theirs(row: Row, did: str) -> bool:
 def _shown(row: Row) -> dict[str, Any]:
     told = {name: value for name, value in row.items() if name not in WITHHELD_COLUMNS}
     if isinstance(told.get("reasons"), str):
-        told["reasons"] = [plain_sentence(reason) for reason in read_reasons(told["reasons"])]
+        told["reasons"] = [own_sentence(reason) for reason in read_reasons(told["reasons"])]
     return told
 
 

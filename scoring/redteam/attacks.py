@@ -19,7 +19,6 @@ import numpy as np
 
 from scoring.config.policy import Parameters
 from scoring.redteam.attack import Attack, Generator, Ground, Pairs, Region, Shape, attack, choose_vouchers, with_pairs
-from scoring.redteam.baselines import Score
 from scoring.redteam.measures import HALF, reached
 from scoring.trust.denounces import Denounced, judge_denounces
 from scoring.trust.first_passage import evidence_weights, first_passage
@@ -312,6 +311,7 @@ def quote(ground: Ground, fakes: int, base: float, each: float, parameters: Para
     return rows
 
 
+Score = Callable[[Edges, Integers, int], Floats]  # of everybody by edges, seeds and size; larger is better
 FRESH = 1_000  # accounts that cost nothing
 CLIQUE = 12  # fakes in the clique: more would only dilute each other
 Rewiring = Callable[[int, Integers, Integers], Pairs]  # own id, ids of fresh accounts, people who vouch for me

@@ -1,7 +1,7 @@
 """The attacker who knows the parameters: a clique of fakes that is just as large as the trust behind it lasts. Pure.
 
-The attack table has regions of fixed sizes. Whoever can compute what we compute sizes the region so that each fake ends
-just above s = .5: behind a stolen account, or behind vouches bought from the most trusted.
+Regions of the grid have fixed sizes. Whoever can compute what we compute sizes the region so that each fake ends just
+above s = .5 behind a stolen account.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scoring.config.policy import Parameters, Policy
-from scoring.redteam.attack import Attack, Generator, Ground, Pairs, choose_vouchers, with_pairs
+from scoring.redteam.attack import Attack, Ground, Pairs, with_pairs
 from scoring.redteam.measures import HALF, RECORDS, half_mass, lanes_of, standing_on_two
 from scoring.trust.first_passage import first_passage
 from scoring.trust.graph import Edges, Floats, Integers
@@ -42,17 +42,6 @@ class Stolen:
     brought: Brought
 
 
-@dataclass(frozen=True, slots=True)
-class Fitted:
-    """The best clique behind `bought` vouches from the `top` share; `above` and `on_two` for each bought vouch."""
-
-    top: float
-    bought: int
-    above: float
-    on_two: float
-    fast: tuple[int, ...]
-
-
 def steal(ground: Ground, regular: int, policy: Policy) -> Stolen:
     """The most fakes that one account can bring to s = .5 and into the lane; it drops its other vouches.
 
@@ -65,28 +54,12 @@ def steal(ground: Ground, regular: int, policy: Policy) -> Stolen:
     turned = Ground(edges, ground.seeds, ground.size)
 
     def enters(fakes: Integers) -> Pairs:
-        return _each_to_each(np.array([regular]), fakes)
+        return each_to_each(np.array([regular]), fakes)
 
-    limit = _most(found.mass[[regular]], policy.parameters)
-    plays = [*_cliques(turned, enters, limit, policy), _played(turned, enters(_fakes(turned, CROWD)), CROWD, policy)]
-    return Stolen(regular, float(found.trust[regular]), _best(plays))
-
-
-def fit(ground: Ground, bought: int, top: float, policy: Policy, draw: Generator) -> Fitted:
-    """The best clique behind `bought` vouches from the `top` share: all on one hub, or each on another fake."""
-    mass = first_passage(ground.edges, ground.seeds, ground.size, policy.parameters).mass
-    vouchers = choose_vouchers(mass, ground.seeds, bought, top, draw)
-
-    def on_hub(fakes: Integers) -> Pairs:
-        return _each_to_each(vouchers, fakes[:1])
-
-    def spread(fakes: Integers) -> Pairs:
-        return np.column_stack([vouchers, fakes[np.arange(len(vouchers)) % len(fakes)]])
-
-    limit = _most(mass[vouchers] * policy.parameters.transfer, policy.parameters)
-    found = _best([play for entering in (on_hub, spread) for play in _cliques(ground, entering, limit, policy)])
-    count = max(len(vouchers), 1)
-    return Fitted(top, bought, found.above / count, found.on_two / count, found.fast)
+    limit = most_passing(found.mass[[regular]], policy.parameters)
+    crowd = _played(turned, enters(_fakes(turned, CROWD)), CROWD, policy)
+    plays = [*play_cliques(turned, enters, limit, policy), crowd]
+    return Stolen(regular, float(found.trust[regular]), at_their_most(plays))
 
 
 def regulars(ground: Ground, parameters: Parameters, most: int) -> Integers:
@@ -98,18 +71,18 @@ def regulars(ground: Ground, parameters: Parameters, most: int) -> Integers:
     return ranked[np.unique(places)]
 
 
-def _most(entering: Floats, parameters: Parameters) -> int:
+def most_passing(entering: Floats, parameters: Parameters) -> int:
     """How many fakes the theorem lets pass at most behind what enters."""
     mark = half_mass(parameters)
     return int((parameters.hops - 1) * entering.sum() / mark) if mark else 0
 
 
-def _cliques(ground: Ground, entering: Entering, limit: int, policy: Policy) -> list[Brought]:
+def play_cliques(ground: Ground, entering: Entering, limit: int, policy: Policy) -> list[Brought]:
     """Cliques of 1 to `limit` fakes behind the entering vouches."""
     sizes = np.unique(np.geomspace(1, max(limit, 12), RUNGS).round().astype(np.int64)).tolist()
     regions = [(size, _fakes(ground, size)) for size in sizes]
     return [
-        _played(ground, np.concatenate([entering(fakes), _each_to_each(fakes, fakes)]), size, policy)
+        _played(ground, np.concatenate([entering(fakes), each_to_each(fakes, fakes)]), size, policy)
         for size, fakes in regions
     ]
 
@@ -130,12 +103,12 @@ def _played(ground: Ground, pairs: Pairs, size: int, policy: Policy) -> Brought:
     return Brought(int(above.sum()), int((above & safe).sum()), fast)
 
 
-def _best(plays: Sequence[Brought]) -> Brought:
+def at_their_most(plays: Sequence[Brought]) -> Brought:
     """Each count at its most."""
     fast = tuple(max(counts) for counts in zip(*(play.fast for play in plays), strict=True))
     return Brought(max(play.above for play in plays), max(play.on_two for play in plays), fast)
 
 
-def _each_to_each(vouchers: Integers, subjects: Integers) -> Pairs:
+def each_to_each(vouchers: Integers, subjects: Integers) -> Pairs:
     """Everybody of the one for everybody of the other; a self-vouch among them is nothing."""
     return np.column_stack([np.repeat(vouchers, len(subjects)), np.tile(subjects, len(vouchers))]).astype(np.int64)

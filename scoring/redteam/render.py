@@ -1,243 +1,21 @@
-"""The red team's report as titled tables, for a page and as aligned lines for a terminal. Pure.
+"""The attack simulations in words: one row an attack, for a terminal and for the page that shows the newest run. Pure.
 
-What the red team found last, in one small file beside the store: the dashboard reads it, nobody's name is in it.
-
-What of the red team's attacks got through, and what it does not play at all, in sentences. Pure.
-
-The red team's newest report as its page shows it: a file that the command writes, with tables and nobody's name.
+The command keeps the rows in a file that names nobody; a page reads it as something that anybody may have written.
 """
 
-import os
-import secrets
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from ingest.files import sync
-from scoring.redteam.baselines import OURS
+from scoring.certificates.certificate import Moment, Unit
+from scoring.config.policy import Policy
+from scoring.formatting import percent_in_full, things, trust_bound, trust_figure
 from scoring.redteam.measures import HALF, RECORDS
-from scoring.training.summary import keep_shown, read_shown
+from scoring.training.summary import Size, keep_shown, read_shown
 
-Row = Sequence[str]
-SCORES_NOTE = """\
-fakes/vouch: most fakes at s >= .5 for each bought vouch (a rival's mark lets as many honest people pass);
-two ways: the same behind one bought vouch, without those whose trust one account can end."""
-
-FARMING_NOTE = "Other weights are played beside the one that is set: TRUST_MERGE_WEIGHT, where 0 has no merge count so."
-QUOTING_NOTE = "Other weights are played beside those that are set: TRUST_VOUCH_WEIGHT and TRUST_EVIDENCE_WEIGHT."
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """One attack: its table, heads in the first row and names in the first column, and how to read it."""
-
-    title: str
-    rows: Sequence[Row]
-    note: str = ""
-
-
-def sections(report: dict[str, Any]) -> tuple[Section, ...]:
-    """The tables of a report by `scoring.redteam.report`."""
-    return (
-        Section("Regions of fakes, side by side", _scores(report), SCORES_NOTE),
-        Section("Where the gate sends the fakes of the worst attack", _lanes(report)),
-        Section("Denounce bombing", _bombing(report)),
-        Section("Merge farming: 1 to 20 trivial merges that count as one vouch", _farming(report), FARMING_NOTE),
-        Section(
-            "Trivial merges used as evidence by the most trusted person who is not a seed",
-            _quoting(report),
-            QUOTING_NOTE,
-        ),
-        Section("Cliques fitted to the budget", _fitted(report)),
-    )
-
-
-def told(report: dict[str, Any]) -> list[str]:
-    """The lines of a report by `scoring.redteam.report`."""
-    lines = list(ground_words(report))
-    for section in sections(report):
-        lines += ["", section.title, *aligned(section.rows), *section.note.splitlines()]
-    return [*lines, "", *stolen_words(report["stolen"])]
-
-
-def aligned(rows: Sequence[Row]) -> list[str]:
-    """The rows as lines with columns of one width: the first column to the left, figures to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        )
-        for row in rows
-    ]
-
-
-def ground_words(report: dict[str, Any]) -> list[str]:
-    """On which graph it was played, and how much."""
-    graph, scale = report["graph"], report["scale"]
-    fakes, bought = (" / ".join(f"{n:,}" for n in scale[name]) for name in ("fakes", "bought"))
-    return [
-        f"{graph['people']:,} people, {graph['vouches']:,} vouches, {graph['seeds']:,} seeds; "
-        f"{graph['reached']:,} reached, {graph['trusted']:,} at s >= .5.",
-        f"The {scale['name']} grid: 9 shapes x {fakes} fakes x {bought} bought vouches x {_counted(scale['draws'])}, "
-        f"bought from anybody trusted and from the most trusted 5 %; {scale['people']} people rewire in 10 ways.",
-    ]
-
-
-def _scores(report: dict[str, Any]) -> list[Row]:
-    head = ("", "self-lift", "AUC", "worst", "fakes/vouch", "two ways", "share caught", "growth")
-    rows: list[Row] = [head]
-    for pool, words in (("random", "anybody"), ("most_trusted", "top 5 %")):
-        for name, found in report["scores"].items():
-            one = found[pool]
-            two = "-" if one["on_two_behind_one"] is None else f"{one['on_two_behind_one']:.2f}"
-            growth = "-" if one["growth"] is None else f"{one['growth']:.3f}"
-            figures = (f"{one['auc']:.3f}", f"{one['auc_worst']:.3f}", f"{one['above_worst']:,.2f}", two)
-            lift = f"{found['self_lift']:,.3f}"
-            rows.append((f"{name}, {words} bought", lift, *figures, f"{one['share_worst']:.2%}", growth))
-    return rows
-
-
-def _lanes(report: dict[str, Any]) -> list[Row]:
-    rows: list[Row] = [("", "fast lane", "normal queue", "a human", "fast behind one vouch")]
-    for pool, words in (("random", "anybody"), ("most_trusted", "top 5 %")):
-        for one in report["scores"][OURS][pool]["lanes"]:
-            counts = (f"{one[name]:,}" for name in ("fast", "normal", "human", "fast_behind_one"))
-            rows.append((f"{words} bought, {one['record']} clean merges each", *counts))
-    return rows
-
-
-def _bombing(report: dict[str, Any]) -> list[Row]:
-    rows: list[Row] = [("", "s lost", "mass lost", "honest below .5", "if any denounce zeroes")]
-    for one in report["bombing"]:
-        plan = one["plan"]
-        pool = "anybody" if plan["top"] == 1 else "top 5 %"
-        name = f"{plan['fakes']:,} fakes, {one['bought']} vouches ({pool}), {one['denounced']} denounced"
-        moved = (f"{one['moved']:,} of {one['trusted']:,}", f"{one['moved_plainly']:,}")
-        rows.append((name, f"{one['trust_lost']:.2%}", f"{one['mass_lost']:.2%}", *moved))
-    return rows
-
-
-def _farming(report: dict[str, Any]) -> list[Row]:
-    merges = sorted({row["merges"] for row in report["farming"]})
-    rows: list[Row] = [("weight of a merge, at most", *(f"{n} merged" for n in merges))]
-    for each, cap in dict.fromkeys((row["each"], row["cap"]) for row in report["farming"]):
-        found = [row for row in report["farming"] if (row["each"], row["cap"]) == (each, cap)]
-        rows.append((f"{each:.2f}, {cap:.2f}: s behind a seed", *(f"{row['by_seed']:.2f}" for row in found)))
-        rows.append((f"{each:.2f}, {cap:.2f}: behind one trusted", *(f"{row['by_trusted']:.2f}" for row in found)))
-    return rows
-
-
-def _quoting(report: dict[str, Any]) -> list[Row]:
-    merges = sorted({row["merges"] for row in report["quoting"]})
-    rows: list[Row] = [("weight without evidence, by each merge", *(f"{n} merged" for n in merges))]
-    for base, each in dict.fromkeys((row["base"], row["each"]) for row in report["quoting"]):
-        found = [row for row in report["quoting"] if (row["base"], row["each"]) == (base, each)]
-        rows.append((f"{base:.2f}, {each:.3f}: s", *(f"{row['by_trusted']:.2f}" for row in found)))
-        rows.append((f"{base:.2f}, {each:.3f}: gain", *(f"{row['gain']:.2f}" for row in found)))
-    return rows
-
-
-def _fitted(report: dict[str, Any]) -> list[Row]:
-    rows: list[Row] = [("", "fakes/vouch", "two ways", f"in the fast lane with {RECORDS[-1]} clean merges")]
-    for one in report["fitted"]:
-        pool = "anybody" if one["top"] == 1 else "top 5 %"
-        figures = (f"{one['above']:.2f}", f"{one['on_two']:.2f}", f"{one['fast'][-1]:,}")
-        rows.append((f"{one['bought']} vouches ({pool})", *figures))
-    return rows
-
-
-def stolen_words(stolen: dict[str, Any]) -> list[str]:
-    """What one stolen account would bring."""
-    lane = (
-        f"Into the fast lane: {stolen['in_lane']:,} fakes without a record, "
-        f"{stolen['in_lane_with_record']:,} with {stolen['record']} clean merges each."
-    )
-    return [
-        f"The worst of {stolen['tried']:,} compromised regulars would bring {stolen['above']:,} fakes to "
-        f"s >= .5 (median {stolen['above_median']:,.0f}), {stolen['on_two']:,} of them over two paths.",
-        lane if stolen["lane_open"] else "The fast lane is shut, so nobody gets there.",
-    ]
-
-
-def _counted(draws: int) -> str:
-    return "1 draw" if draws == 1 else f"{draws} draws"
-
-
-FILE_BYTES = 4096
-LATEST = 253_402_300_799  # the last second of the year 9999
-Count = Annotated[int, msgspec.Meta(ge=0, le=10**12)]
-
-
-class LastRun(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures of one run on the present graph, at `at` (unix seconds).
-
-    `above` of the fakes of the worst of `tried` stolen accounts reach s >= .5, `on_two` of them by two ways; `in_lane`
-    get the fast lane without a record, `in_lane_with_record` with `record` clean merges each. With that record
-    `in_lane_by_bought` get it behind up to `bought` bought vouches, in the worst attack; 0 where an older version ran.
-    """
-
-    at: Annotated[float, msgspec.Meta(ge=0, le=LATEST)]
-    scale: Annotated[str, msgspec.Meta(max_length=20)]
-    people: Count
-    vouches: Count
-    tried: Count
-    above: Count
-    on_two: Count
-    in_lane: Count
-    record: Count
-    in_lane_with_record: Count
-    lane_open: bool
-    bought: Count = 0
-    in_lane_by_bought: Count = 0
-
-
-_decoder = msgspec.json.Decoder(LastRun)
-
-
-def last_run_of(report: dict[str, Any], at: float) -> LastRun:
-    """What of a report by `scoring.redteam.report` is kept."""
-    stolen = {name: report["stolen"][name] for name in LastRun.__struct_fields__ if name in report["stolen"]}
-    graph, pools = report["graph"], [report["scores"][OURS][pool]["lanes"] for pool in ("random", "most_trusted")]
-    fast = [*(lanes[-1]["fast"] for lanes in pools), *(one["fast"][-1] for one in report["fitted"])]
-    return LastRun(
-        at=at,
-        scale=report["scale"]["name"],
-        people=graph["people"],
-        vouches=graph["vouches"],
-        bought=max(report["scale"]["bought"]),
-        in_lane_by_bought=max(fast),
-        **stolen,
-    )
-
-
-def keep(path: Path, run: LastRun) -> None:
-    """Put the run in the place of the one before, whole or not at all. Raises OSError."""
-    aside = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
-    try:
-        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(run))
-        sync(aside)
-        aside.rename(path)
-        sync(path.parent)
-    finally:
-        aside.unlink(missing_ok=True)
-
-
-def read_last_run(path: Path) -> LastRun | None:
-    """The run that was kept; None where there is none, or none that can be read."""
-    try:
-        with path.open("rb") as file:
-            return _decoder.decode(file.read(FILE_BYTES))
-    except (OSError, msgspec.MsgspecError, ValueError, RecursionError):
-        return None
-
-
-SLACK = 1e-6  # of a ratio of two sums
 NOT_PLAYED = (
     "A seed that is bought or hacked. A seed's word counts fully, so it can open any door. "
     "Choose few, and look at the list in the repository's settings.",
@@ -246,71 +24,175 @@ NOT_PLAYED = (
     "Somebody with push access who merges fakes on purpose: each of these counts as a verified merge.",
     "The content of a change: this is about vouches. The scanners have tests of their own.",
 )
-
-
-def got_through(report: dict[str, Any]) -> tuple[str, ...]:
-    """What did not hold in a report by `scoring.redteam.report`, the nearest to the lane first; () for nothing."""
-    return tuple(_got_through(report))
-
-
-def _got_through(report: dict[str, Any]) -> Iterator[str]:
-    merges, stolen = RECORDS[-1], report["stolen"]
-    fast = max((one["fast"][-1] for one in report["fitted"]), default=0)
-    if fast:
-        yield (
-            f"With up to {max(report['scale']['bought']):,} bought vouches and {merges} farmed clean merges for each "
-            f"fake, {fast:,} of them reach the fast lane."
-        )
-    if stolen["lane_open"] and stolen["in_lane_with_record"]:
-        yield (
-            f"One stolen account brings {stolen['in_lane_with_record']:,} fakes with {merges} clean merges each into "
-            "the fast lane."
-        )
-    if stolen["above"]:
-        yield f"One stolen account brings {stolen['above']:,} fakes to s >= {HALF:g}, though not into the lane by that."
-    moved = max((one["moved"] for one in report["bombing"]), default=0)
-    if moved:
-        yield f"Fakes who denounce together push {moved:,} honest people below s = {HALF:g}."
-    if (lift := report["scores"][OURS]["self_lift"]) > 1 + SLACK:
-        yield f"Somebody who rewires their own vouches raises their own score to {lift:.3f} times what it was."
-
-
-FORM = "sunstead-redteam/1"
+HEADS = ("Attack", "What it cost", "What it reached", "What stops it")
+STILL = "Not the graph. What remains: the review of each change, the random audit and the budget."
+FARMED = f"with {RECORDS[-1]} clean merges each"
+SLACK = 1e-6  # of a ratio of two sums
+FORM = "sunstead-redteam/2"
 FILE = "redteam.json"
-LARGEST = 256 * 1024  # bytes of a file that is read; the whole grid needs 10 KB
-Text = Annotated[str, msgspec.Meta(max_length=1000)]
-Line = Annotated[tuple[Text, ...], msgspec.Meta(max_length=20)]
-Moment = Annotated[datetime, msgspec.Meta(tz=False)]  # naive UTC
+LARGEST = 64 * 1024  # bytes of a file that is read; a run needs 3 KB
+Text = Annotated[str, msgspec.Meta(max_length=300)]
 
 
-class ShownSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One attack as a table: `heads` of the columns (the first is that of the names), and how to read it."""
+class ShownAttack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One attack in words; `in_lane` fakes reached the fast lane."""
 
-    title: Text
-    note: Text
-    heads: Line
-    rows: Annotated[tuple[Line, ...], msgspec.Meta(max_length=200)]
+    name: Text
+    cost: Text
+    reached: Text
+    stops: Text
+    in_lane: Size = 0
 
 
 class ShownReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One run at `at` (naive UTC): on what it was played, what of it got through, and every table."""
+    """One run at `at` (naive UTC). The gate took the fast lane as open from `t_high`, also where it was shut."""
 
-    form: Literal["sunstead-redteam/1"]
+    form: Literal["sunstead-redteam/2"]
     at: Moment
-    ground: Line
-    stolen: Line
-    through: Line
-    sections: Annotated[tuple[ShownSection, ...], msgspec.Meta(max_length=50)]
+    people: Size
+    vouches: Size
+    seeds: Size
+    trusted: Size
+    lane_open: bool
+    t_high: Unit
+    attacks: Annotated[tuple[ShownAttack, ...], msgspec.Meta(min_length=1, max_length=50)]
 
 
-def shown_report(report: dict[str, Any], at: datetime) -> ShownReport:
-    """A report by `scoring.redteam.report` as it is kept."""
-    tables = tuple(
-        ShownSection(one.title, one.note, tuple(one.rows[0]), tuple(tuple(row) for row in one.rows[1:]))
-        for one in sections(report)
+def shown_report(report: Mapping[str, Any], policy: Policy, lane_open: bool, at: datetime) -> ShownReport:
+    """A report by `scoring.redteam.report` as it is kept; `policy` is the one that it was played by."""
+    counts = [report["graph"][name] for name in ("people", "vouches", "seeds", "trusted")]
+    t_high = policy.thresholds.t_high or 1.0
+    return ShownReport(FORM, at.replace(microsecond=0), *counts, lane_open, t_high, tuple(_attacks(report, policy)))
+
+
+def answer(shown: ShownReport) -> str:
+    """Say in one or two sentences whether an attack reached the fast lane."""
+    through = [one.name.lower() for one in shown.attacks if one.in_lane]
+    count = len(shown.attacks)
+    if through:
+        said = f"{len(through)} of {count} simulated attacks reached the fast lane: {'; '.join(through)}."
+    else:
+        said = f"None of {count} simulated attacks reached the fast lane."
+    shut = f" It is shut; they met one that is open from {percent_in_full(shown.t_high)}."
+    return said if shown.lane_open else said + shut
+
+
+def ground_words(shown: ShownReport) -> str:
+    """Say on which graph it was played."""
+    return (
+        f"{things(shown.people, 'person', 'people')}, {things(shown.vouches, 'vouch', 'vouches')}, "
+        f"{things(shown.seeds, 'seed')}; {shown.trusted:,} trusted ({trust_bound(HALF)} or more)."
     )
-    said = (tuple(ground_words(report)), tuple(stolen_words(report["stolen"])), got_through(report))
-    return ShownReport(FORM, at.replace(microsecond=0), *said, tables)
+
+
+def told(shown: ShownReport) -> list[str]:
+    """The lines that the command prints."""
+    rows = [HEADS, *((one.name, one.cost, one.reached, one.stops) for one in shown.attacks)]
+    return [answer(shown), ground_words(shown), "", *aligned(rows)]
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The rows as lines with columns of one width."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _attacks(report: Mapping[str, Any], policy: Policy) -> Iterator[ShownAttack]:
+    rules = _lane_rules(policy)
+    for one in _told_regions(report["regions"]):
+        yield _region(one, rules)
+    yield _stolen(report["stolen"], rules)
+    yield _rewiring(report["rewiring"])
+    yield _bombing(max(report["bombing"], key=lambda one: (one["moved"], one["mass_lost"])), policy)
+    yield _farming(report["farming"])
+    yield _quoting(report["quoting"])
+
+
+def _told_regions(found: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """The fewest bought vouches and the most, from anybody; the most from the most trusted."""
+    bought = sorted({one["play"]["bought"] for one in found})
+    wanted = dict.fromkeys([(False, bought[0]), (False, bought[-1]), (True, bought[-1])])
+    for is_top, count in wanted:
+        yield from (one for one in found if (one["play"]["top"] < 1, one["play"]["bought"]) == (is_top, count))
+
+
+def _lane_rules(policy: Policy) -> str:
+    """What the fast lane asks for besides a record, as the settings have it."""
+    wanted = [f"a trust of {trust_bound(policy.thresholds.trust)}"] if policy.thresholds.trust > 0 else []
+    wanted += ["two separate paths"] if policy.thresholds.two_ways else []
+    return f"The fast lane asks for {' over '.join(wanted) or 'a record'}."
+
+
+def _region(one: Mapping[str, Any], rules: str) -> ShownAttack:
+    play, fast = one["play"], one["lanes"][-1]["fast"]
+    whose = "of the most trusted 5 %" if play["top"] < 1 else "of anybody trusted"
+    vouches = things(play["bought"], "bought vouch", "bought vouches")
+    return ShownAttack(
+        f"Fakes behind {vouches} {whose}",
+        f"{things(play['fakes'], 'account')} {FARMED}, {vouches}",
+        _reached(one["trusted"], fast),
+        STILL if fast else rules,
+        fast,
+    )
+
+
+def _reached(trusted: int, fast: int) -> str:
+    return f"{things(trusted, 'account')} trusted, {fast:,} in the fast lane"
+
+
+def _stolen(stolen: Mapping[str, Any], rules: str) -> ShownAttack:
+    name, cost = "A trusted account is stolen", f"1 account, the worst of {stolen['tried']:,}; fakes {FARMED}"
+    if not stolen["tried"]:
+        return ShownAttack(name, "1 account", "Nothing: nobody but the seeds is trusted.", "There is nobody to steal.")
+    fast = stolen["fast"][-1]
+    return ShownAttack(name, cost, _reached(stolen["trusted"], fast), STILL if fast else rules, fast)
+
+
+def _rewiring(found: Mapping[str, Any]) -> ShownAttack:
+    lift = found["lift"]
+    return ShownAttack(
+        "Somebody changes their own vouches",
+        f"1,000 fresh accounts; {things(found['people'], 'person', 'people')} tried {found['ways']} ways",
+        f"{lift:.2f} times the trust" if lift > 1 + SLACK else "No more trust than before",
+        "Trust comes only from seeds; nobody's own vouches raise it.",
+    )
+
+
+def _bombing(one: Mapping[str, Any], policy: Policy) -> ShownAttack:
+    plan = one["plan"]
+    return ShownAttack(
+        f"Fakes warn about the {things(one['denounced'], 'most trusted person', 'most trusted people')}",
+        f"{things(plan['fakes'], 'account')}, {things(one['bought'], 'bought vouch', 'bought vouches')}",
+        f"{one['moved']:,} of {things(one['trusted'], 'trusted person', 'trusted people')} fall below "
+        f"{trust_bound(HALF)}",
+        "A warning weighs what its author is trusted."
+        if policy.denounce_strength > 0
+        else "Warnings by others than seeds change no score here.",
+    )
+
+
+def _farming(found: Mapping[str, Any] | None) -> ShownAttack:
+    name = "Small merges in place of vouches"
+    if found is None:
+        return ShownAttack(name, "Any number of merges", "Nothing", "Merges do not count as vouches here.")
+    reached = f"A trust of {trust_figure(found['by_seed'])} each, below {trust_bound(HALF)}"
+    return ShownAttack(
+        name,
+        f"{things(found['fakes'], 'account')}, {found['merges']} small merges each by one seed",
+        f"{things(found['above'], 'account')} trusted" if found["above"] else reached,
+        f"All merges by one person weigh at most {found['cap']:g} of a vouch.",
+    )
+
+
+def _quoting(found: Mapping[str, Any]) -> ShownAttack:
+    before, after = trust_figure(found["without"]), trust_figure(found["by_trusted"])
+    change = f"A trust of {after} each" if before == after else f"A trust of {after} each, {before} without"
+    return ShownAttack(
+        "Small merges as evidence on a vouch",
+        f"{things(found['fakes'], 'account')}, {found['merges']} small merges each, a vouch by the most trusted person",
+        f"{change}; {found['above']:,} trusted",
+        "Evidence makes a vouch at most a full one.",
+    )
 
 
 def keep_report(folder: Path, shown: ShownReport) -> Path:
@@ -320,7 +202,4 @@ def keep_report(folder: Path, shown: ShownReport) -> Path:
 
 def read_report(folder: Path) -> ShownReport | None:
     """The newest run that was kept; None where there is none, or none that can be read."""
-    found = read_shown(folder / FILE, ShownReport, LARGEST)
-    if found is None or any(len(row) != len(one.heads) for one in found.sections for row in one.rows):
-        return None
-    return found
+    return read_shown(folder / FILE, ShownReport, LARGEST)

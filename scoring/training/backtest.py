@@ -41,7 +41,7 @@ from scoring.training.metrics import (
 from scoring.training.promotion import Candidate, Decision, decide
 from scoring.training.queue_orders import Arrivals, order_figures
 from scoring.training.report import weighed
-from scoring.training.rolling_origin import Clock, Past, Scored, blend, calibrate_quarters, score_quarters
+from scoring.training.rolling_origin import Clock, Past, Scored, blend, calibrate_quarters, first_judged, score_quarters
 
 
 class Yearly:
@@ -72,7 +72,6 @@ def trees_of(model: Estimator) -> int | None:
 SCOPES = ("change", "person")
 FITTED = ("logistic", "lightgbm")  # in each scope; the blend is the mean of what they said
 TEST_SHARE = 0.25
-YEARS = 5
 Mask = NDArray[np.bool_]
 Tell = Callable[[str], None]
 
@@ -161,15 +160,14 @@ def _clock(plan: Plan, material: Material) -> Clock:
     last = opened[-1]
     if plan.quarters is not None:
         return Clock.of((last.astype("datetime64[M]") - 3 * (plan.quarters - 1)).astype("datetime64[us]"), last)
-    return Clock.of((last.astype("datetime64[Y]") - YEARS).astype("datetime64[us]"), last)
+    return Clock.of(first_judged(material.cases, last), last)
 
 
 def _study(material: Material, label: LabelName, clock: Clock) -> Study:
     cases = material.cases
     past = Past(cases, label, material.lane)
     came = past.came()
-    ripe = settled(cases) & (came >= 0)
-    judged = ripe & (cases.opened_at >= clock.judged_from)
+    judged = past.judged(clock.judged_from)
     known = cases.opened_at[outcomes(cases, "label_merge").clean >= 0]  # one beginning for every label
     start = known[int(len(known) * (1 - TEST_SHARE))] if len(known) else clock.judged_from
     first = np.zeros(len(cases), dtype=bool)
@@ -369,9 +367,11 @@ def _came(study: Study, which: Mask) -> Floats:
 
 
 def _besides(study: Study, material: Material, plan: Plan) -> dict[str, Any]:
-    """Of the test of each scope: the reliability curve and CORP; what was decided and said aloud; what trees weigh."""
+    """Of the test of each scope: the reliability curve and CORP; what was decided and said aloud; what trees weigh.
+    Under "judged" the figures of every judged quarter, as a page shows them."""
     trees = study.scored["change", "lightgbm"].newest
     found: dict[str, Any] = {"weighed": weighed(trees, _features(study.label, material), study.tested, plan.seed)}
+    found["judged"] = _judged(study, plan)
     for scope in SCOPES:
         told, came = study.served(scope).told[study.tested], _came(study, study.tested)
         found[scope] = {
@@ -382,6 +382,30 @@ def _besides(study: Study, material: Material, plan: Plan) -> dict[str, Any]:
             "auc": {name: _quarterly(study, study.scored[scope, name].told) for name in NAMES},
         }
     return found
+
+
+def _judged(study: Study, plan: Plan) -> dict[str, Any]:
+    """How the chance that rows show, the lower of the two, did on all that was judged: by whom each was sent.
+
+    Each was scored by a model of before its quarter; `reliability` is of people who may not push.
+    """
+    cases, told = study.past.cases, np.minimum(study.served("person").told, study.served("change").told)
+    everybody = study.judged & ~np.isnan(told)
+    outside = everybody & ~cases.push_holder
+    opened = cases.opened_at[everybody].astype("datetime64[D]")
+    return {
+        "since": opened[0].item() if len(opened) else None,
+        "until": opened[-1].item() if len(opened) else None,
+        "groups": {
+            name: {
+                "n": int(which.sum()),
+                "bad": int((study.came[which] == 0).sum()),
+                "auc": number(auc(told[which], _came(study, which))) if which.any() else None,
+            }
+            for name, which in (("outside", outside), ("newcomers", outside & study.newcomers), ("all", everybody))
+        },
+        "reliability": reliability(told[outside], _came(study, outside), plan.draws, plan.seed),
+    }
 
 
 def _quarterly(study: Study, told: Floats) -> list[tuple[str, float]]:

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from scoring.formatting import bad_percent
 from scoring.models.base import Floats
+from scoring.thresholds import MOST_LIFT
 from scoring.training.metrics import auc, interval, log_losses, mean_of
 
 FEWEST_CASES, FEWEST_AUTHORS = 200, 30
 MOST_SPREAD = 0.01  # standard deviation of the AUC over seeds
-MOST_LIFT = 0.02
 
 
 @dataclass(frozen=True, slots=True)

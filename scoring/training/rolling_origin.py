@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from scoring.dataset.audit_weights import Waved
 from scoring.dataset.cases import Cases, LabelName
-from scoring.dataset.labels import Known, known_by, outcomes
+from scoring.dataset.labels import Known, known_by, outcomes, settled
 from scoring.models.base import Estimator, FitProblem, Floats
 from scoring.models.calibration import Behind, Calibrator, Name, Platt, choose
 from scoring.models.ensembles import mean_odds
@@ -22,6 +22,7 @@ from scoring.models.linear import ShrunkRate
 DAY = np.timedelta64(1, "D")
 LOOK_BACK = 365 * DAY
 WAIT = 30 * DAY
+YEARS = 5  # before the year of the newest settled case: what models are compared on
 FEWEST = 50  # cases of weight that a map is fitted to; with fewer the score stands as it is
 Make = Callable[[np.datetime64], Estimator]
 Tell = Callable[[str], None]
@@ -85,9 +86,20 @@ class Past:
             found[told.positions] = told.target
         return found
 
+    def judged(self, first: np.datetime64) -> NDArray[np.bool_]:
+        """Which cases models are compared on: settled, opened from `first` on, and it is known what became of them."""
+        return settled(self.cases) & (self.came() >= 0) & (self.cases.opened_at >= first)
+
     def window(self, moment: np.datetime64) -> Known:
         """Those of them that a map or threshold chosen at the moment rests on."""
         return within(self.cases, self.at(moment), moment - LOOK_BACK, moment - WAIT)
+
+
+def first_judged(cases: Cases, otherwise: np.datetime64) -> np.datetime64:
+    """The year YEARS before that of the newest settled case, or of `otherwise` where none is settled."""
+    ripe = cases.opened_at[settled(cases)]
+    last = ripe[-1] if len(ripe) else otherwise
+    return (last.astype("datetime64[Y]") - YEARS).astype("datetime64[us]")
 
 
 def within(cases: Cases, known: Known, start: np.datetime64, end: np.datetime64) -> Known:

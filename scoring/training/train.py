@@ -23,7 +23,7 @@ from scoring.models.base import Estimator, FitProblem, Floats
 from scoring.models.calibration import Behind, Calibrator
 from scoring.models.ensembles import without_alone_of
 from scoring.models.registry import NAMES, make_estimator
-from scoring.training.backtest import FITTED, SCOPES, YEARS, maker
+from scoring.training.backtest import FITTED, SCOPES, maker
 from scoring.training.metrics import auc, figures_of, gain_of, reliability
 from scoring.training.promotion import Candidate, Decision, decide
 from scoring.training.rolling_origin import (
@@ -33,6 +33,7 @@ from scoring.training.rolling_origin import (
     behind_at,
     blend,
     calibrate_quarters,
+    first_judged,
     fit_as_of,
     map_at,
     score_quarters,
@@ -134,10 +135,7 @@ def train(
     and `said` says why."""
     moment = np.datetime64(now, "us")
     past = Past(material.cases, label, material.lane)
-    ripe = material.cases.opened_at[settled(material.cases)]
-    last = ripe[-1] if len(ripe) else moment
-    first = (last.astype("datetime64[Y]") - YEARS).astype("datetime64[us]")
-    clock = Clock.of(first, moment)
+    clock = Clock.of(first_judged(material.cases, moment), moment)
     features = without_rare_checks(material.cases, {**material.cases.features, **settled_record(material.cases, label)})
     return {name: _train(Scope(name, material, past, features, clock, moment, draws, seed), tell) for name in SCOPES}
 
@@ -180,7 +178,7 @@ def _train(scope: Scope, tell: Tell) -> Trained:
 
 def _slice(scope: Scope, plain: Scored) -> Slice:
     cases, came = scope.past.cases, scope.past.came()
-    which = settled(cases) & (came >= 0) & (cases.opened_at >= scope.clock.judged_from) & ~np.isnan(plain.told)
+    which = scope.past.judged(scope.clock.judged_from) & ~np.isnan(plain.told)
     return Slice(which, came[which].astype(np.float64), cases.authors[which])
 
 

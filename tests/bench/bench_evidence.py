@@ -19,13 +19,14 @@ from ingest.store.transaction import Rows
 from scoring.config.policy import Parameters, Policy
 from scoring.redteam.attack import Ground, attack, choose_vouchers
 from scoring.redteam.attacks import SHAPES
-from scoring.redteam.measures import HALF, half_mass, measure, reached
+from scoring.redteam.measures import HALF, half_mass, reached
 from scoring.redteam.report import MOST_TRUSTED, RANDOM
 from scoring.trust.first_passage import first_passage
 from scoring.trust.graph import Edges
 from scoring.trust.table import verified_evidence
 from tests.bench.bench_merges import LAST, REPLAY, figures, fill, told, trust_when_asked
 from tests.pipeline import opened
+from tests.scoring.attack_table import measure
 from tests.scoring.graphs import advogato
 from trustsite.settings import DATA_ROOT
 

@@ -109,7 +109,7 @@ def watch_the_first_repository(box: Box, site: Browser) -> str:
     wait_for(lambda: site.told("/metrics", token)["repositories"], what="the repository")
     box.type(f"{PYTHON} add_maintainer {OWNER} --repo at://{OWNER}/sh.tangled.repo/lantern")
     wait_for(lambda: site.told("/metrics", token)["watched"], what="a watched repository")
-    assert "in shadow mode" in box.type(f"{PYTHON} shadow_report")
+    assert "watching: the lane is shut" in box.type(f"{PYTHON} shadow_report")
     assert site.told(f"/score/{OWNER}", token)["did"] == OWNER
     return token
 

@@ -1,5 +1,6 @@
 """What whoever maintains nothing is told: no threshold, whatever code a reason has."""
 
+import re
 from collections.abc import Iterator, Mapping
 
 import pytest
@@ -7,9 +8,11 @@ import pytest
 from scoring.explain.decided import CLAUSES
 from scoring.explain.sentences import (
     ANY_OTHER,
+    OWN_SENTENCES,
     PLAIN_SENTENCES,
     SENTENCES,
     THRESHOLD_PARAMS,
+    own_sentence,
     plain_notice,
     plain_sentence,
 )
@@ -31,6 +34,17 @@ class Watched(Mapping[str, Param]):
 
     def __len__(self) -> int:
         return len(self.asked)
+
+
+@pytest.mark.parametrize("code", SENTENCES)
+def test_what_an_author_is_told_speaks_to_them_and_names_no_threshold(code: str) -> None:
+    params = Watched()
+    write = OWN_SENTENCES.get(code, lambda params: PLAIN_SENTENCES.get(code) or SENTENCES[code](params))
+    words = write(params)
+    assert not params.asked & THRESHOLD_PARAMS
+    assert not re.search(r"\b(?:you trust|about them|for them|theirs?|(?:this|the) contributor)\b", words), words
+    told = own_sentence(Reason(code, dict.fromkeys(params.asked, 1)))
+    assert told == words
 
 
 @pytest.mark.parametrize("code", SENTENCES)

@@ -9,12 +9,24 @@ import pytest
 from scoring.config.policy import Parameters, Policy
 from scoring.redteam.attack import Attack, Ground, attack, choose_vouchers
 from scoring.redteam.attacks import SHAPES, largest_lift
-from scoring.redteam.baselines import OURS, SCORES, in_vouches, pagerank, textbook_eigentrust
-from scoring.redteam.measures import auc, matched_mark, reached, standing_on_two
-from scoring.redteam.report import FULL, MOST_TRUSTED, QUICK, RANDOM, Cell, Grid, growth, play, summarize
+from scoring.redteam.measures import reached, standing_on_two
+from scoring.redteam.report import BRIEF, MOST_TRUSTED, RANDOM, WHOLE, Grid
 from scoring.thresholds import Thresholds
 from scoring.trust.eigentrust import eigentrust
 from scoring.trust.first_passage import first_passage
+from tests.scoring.attack_table import (
+    OURS,
+    SCORES,
+    Row,
+    auc,
+    growth,
+    in_vouches,
+    matched_mark,
+    pagerank,
+    play,
+    summarize,
+    textbook_eigentrust,
+)
 from tests.scoring.graphs import advogato, edges_of, people, vouches_of, young_forge
 
 Count = Callable[[int, int], int]
@@ -152,57 +164,53 @@ def test_the_largest_lift_is_one_where_nobody_can_be_tried() -> None:
 
 def test_nobody_can_be_bought_where_no_vouch_leaves_a_seed() -> None:
     with pytest.raises(ValueError, match="no vouch leads from a seed"):
-        play(Ground(edges_of([(1, 2, 1.0)]), people(0), 3), QUICK, 1, OPENED)
+        play(Ground(edges_of([(1, 2, 1.0)]), people(0), 3), BRIEF.grid, 1, OPENED)
 
 
 @pytest.fixture(scope="module")
-def table(shared: Path, prove: bool) -> list[Cell]:
+def table(shared: Path, prove: bool) -> list[Row]:
     """The attack table on Advogato: the whole one under `make prove`, else two sizes behind 1 and 20 bought vouches."""
     scores = SCORES if prove else {}
-    return play(
-        Ground(*advogato(shared)), FULL if prove else Grid(fakes=(100, 1_000), bought=(1, 20)), 1, OPENED, scores
-    )
+    return play(Ground(*advogato(shared)), (WHOLE if prove else BRIEF).grid, 1, OPENED, scores)
 
 
-def test_fakes_behind_random_vouchers_rank_below_honest_people_on_advogato(table: list[Cell]) -> None:
+def test_fakes_behind_random_vouchers_rank_below_honest_people_on_advogato(table: list[Row]) -> None:
     found = summarize(table, OURS, RANDOM)
     assert found["auc"] >= 0.94
     assert found["auc_worst"] >= 0.84
 
 
-def test_fakes_behind_the_most_trusted_still_rank_below_most_honest_people(table: list[Cell]) -> None:
+def test_fakes_behind_the_most_trusted_still_rank_below_most_honest_people(table: list[Row]) -> None:
     assert summarize(table, OURS, MOST_TRUSTED)["auc"] >= 0.77
 
 
-def test_no_attack_brings_more_than_one_fake_above_half_for_each_bought_vouch(table: list[Cell]) -> None:
-    ours = [cell for cell in table if cell.score == OURS]
-    assert max(cell.outcome.above for cell in ours) <= 1.0
-    assert max(cell.outcome.above for cell in ours) > 0, "a table in which nobody ever passes tells nothing"
+def test_no_attack_brings_more_than_one_fake_above_half_for_each_bought_vouch(table: list[Row]) -> None:
+    ours = [row.cell.trusted / row.play.bought for row in table if row.cell]
+    assert max(ours) <= 1.0
+    assert max(ours) > 0, "a table in which nobody ever passes tells nothing"
 
 
-def test_behind_one_bought_vouch_nobody_passes_the_rule_of_the_dominator(table: list[Cell]) -> None:
-    alone = [cell for cell in table if cell.score == OURS and cell.bought == 1]
-    assert any(cell.outcome.above > 0 for cell in alone)
-    assert {cell.on_two for cell in alone} == {0.0}
+def test_behind_one_bought_vouch_nobody_passes_the_rule_of_the_dominator(table: list[Row]) -> None:
+    alone = [row.cell for row in table if row.cell and row.play.bought == 1]
+    assert any(cell.trusted > 0 for cell in alone)
+    assert {cell.on_two for cell in alone} == {0}
 
 
-def test_behind_one_bought_vouch_the_gate_lets_nobody_through_whatever_their_record(table: list[Cell]) -> None:
-    ours = [cell for cell in table if cell.score == OURS]
-    assert all(lanes.fast == 0 for cell in ours if cell.bought == 1 for lanes in cell.lanes)
+def test_behind_one_bought_vouch_the_gate_lets_nobody_through_whatever_their_record(table: list[Row]) -> None:
+    ours = [row.cell for row in table if row.cell]
+    assert all(lanes.fast == 0 for cell in ours if cell.play.bought == 1 for lanes in cell.lanes)
     for cell in ours:
         without, _, patient = cell.lanes
         assert without.fast == 0, "no record, no lane"
-        assert patient.fast == round(cell.on_two * cell.bought) if cell.on_two is not None else True
-        assert {lanes.fast + lanes.normal + lanes.human for lanes in cell.lanes} == {cell.fakes}
+        assert patient.fast == cell.on_two
+        assert {lanes.fast + lanes.normal + lanes.human for lanes in cell.lanes} == {cell.play.fakes}
 
 
-def test_a_larger_region_catches_no_more_trust(table: list[Cell]) -> None:
-    factor = growth([cell for cell in table if cell.score == OURS])
-    assert factor is not None
-    assert factor <= 1.05
+def test_a_larger_region_catches_no_more_trust(table: list[Row]) -> None:
+    assert growth([row for row in table if row.score == OURS]) <= 1.05
 
 
-def test_the_rivals_do_worse_in_the_same_table(table: list[Cell], prove: bool) -> None:
+def test_the_rivals_do_worse_in_the_same_table(table: list[Row], prove: bool) -> None:
     if not prove:
         table = play(FORGE, Grid(fakes=(20, 400), bought=(1, 5)), 1, OPENED)
     ours = summarize(table, OURS, RANDOM)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from scoring.config.policy import Parameters
-from scoring.redteam.measures import auc
-from scoring.redteam.ratings import negative, positive, trust_by_ratings, trusted_mean, zeroed
 from scoring.trust.eigentrust import eigentrust
+from tests.scoring.attack_table import auc
 from tests.scoring.graphs import edges_of, people
 from tests.scoring.market import Market, bitcoin_otc
+from tests.scoring.ratings import negative, positive, trust_by_ratings, trusted_mean, zeroed
 
 DEFAULTS = Parameters()
 

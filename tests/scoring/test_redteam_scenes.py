@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +15,22 @@ from hypothesis import strategies as st
 from scoring.config.policy import Parameters, Policy
 from scoring.redteam.attack import Ground
 from scoring.redteam.attacks import MERGES, Plan, bomb, farm, quote
-from scoring.redteam.baselines import OURS
-from scoring.redteam.fitting import fit, regulars, steal
+from scoring.redteam.fitting import regulars, steal
 from scoring.redteam.measures import RECORDS, Lanes, lanes_of
-from scoring.redteam.render import aligned, told
+from scoring.redteam.render import aligned, answer, shown_report, told
 from scoring.redteam.report import BRIEF, MOST_TRUSTED, RANDOM, Grid, attack_everything
 from scoring.thresholds import Thresholds
 from scoring.trust.first_passage import first_passage
 from scoring.trust.what_if import exposure_of
+from tests.scoring.attack_table import fit
 from tests.scoring.graphs import advogato, edges_of, people, young_forge
 
 Count = Callable[[int, int], int]
 DEFAULTS = Parameters()
+NOW = datetime(2026, 11, 20)
 OPENED = Policy(thresholds=Thresholds(t_high=0.6))
 FORGE = Ground(edges_of(young_forge()), people(0, 1, 2, 3), 600)
-TINY = replace(BRIEF, grid=Grid(fakes=(5, 20), bought=(1, 2)), people=2, stolen=2, bought=(2,))
+TINY = replace(BRIEF, grid=Grid(fakes=(5, 20), bought=(1, 2)), people=2, stolen=2)
 
 
 def tree(width: int) -> Ground:
@@ -158,50 +160,72 @@ def test_quoted_merges_lift_a_friendly_vouch_to_a_full_one_and_no_further() -> N
 @pytest.fixture(scope="module")
 def report() -> dict[str, Any]:
     """Everything that is played, on the young forge and in the smallest sizes."""
-    return attack_everything(FORGE, TINY, Policy(), 3, lambda words: None)
+    return attack_everything(FORGE, TINY, OPENED, 3, lambda words: None)
 
 
 def test_the_report_is_plain_json_that_names_nobody(report: dict[str, Any]) -> None:
     assert json.loads(json.dumps(report, allow_nan=False))["graph"]["people"] == 600
-    assert list(report["scores"]) == [OURS, "in-vouch count", "PageRank", "textbook EigenTrust"]
-    assert report["scores"][OURS]["self_lift"] == pytest.approx(1.0, abs=1e-9)
-    assert report["scores"][OURS]["random"]["on_two_behind_one"] == 0
-    assert report["scores"]["PageRank"]["random"]["on_two_behind_one"] is None
+    assert report["rewiring"]["lift"] == pytest.approx(1.0, abs=1e-9)
+    behind_one = [one for one in report["regions"] if one["play"]["bought"] == 1]
+    assert [(one["play"]["top"], one["on_two"]) for one in behind_one] == [(RANDOM, 0), (MOST_TRUSTED, 0)]
     assert "regular" not in report["stolen"]
 
 
 def test_equal_keys_give_equal_reports(report: dict[str, Any]) -> None:
     heard: list[str] = []
-    assert json.dumps(attack_everything(FORGE, TINY, Policy(), 3, heard.append)) == json.dumps(report)
+    assert json.dumps(attack_everything(FORGE, TINY, OPENED, 3, heard.append)) == json.dumps(report)
     assert heard[0] == "regions: clique"
 
 
 def test_the_report_plays_denounces_and_merges_as_they_are_served(report: dict[str, Any]) -> None:
-    served = Policy(denounce_strength=0.0, merge_weight=0.02, merge_cap=0.08)
+    served = replace(OPENED, denounce_strength=0.0, merge_weight=0.02, merge_cap=0.08)
     found = attack_everything(FORGE, TINY, served, 3, lambda words: None)
     assert all(one["mass_lost"] == 0 for one in found["bombing"])
     assert any(one["mass_lost"] > 0 for one in report["bombing"])
-    assert found["farming"][: len(report["farming"])] == report["farming"]
-    further = found["farming"][len(report["farming"]) :]
-    assert [row["weight"] for row in further] == pytest.approx([0.02, 0.04, 0.08, 0.08, 0.08])
-    again = replace(served, merge_weight=0.03, merge_cap=0.09)  # one of those that are always played
-    assert attack_everything(FORGE, TINY, again, 3, lambda words: None)["farming"] == report["farming"]
+    assert (found["farming"]["merges"], found["farming"]["weight"]) == (20, pytest.approx(0.08))
+    none = attack_everything(FORGE, TINY, replace(served, merge_weight=0.0), 3, lambda words: None)
+    assert none["farming"] is None
+    rows = {one.name: one for one in shown_report(none, served, True, NOW).attacks}
+    assert rows["Small merges in place of vouches"].stops == "Merges do not count as vouches here."
 
 
-def test_the_report_reads_as_aligned_lines(report: dict[str, Any]) -> None:
-    lines = told(report)
-    assert lines[0].startswith("600 people, 1,500 vouches, 4 seeds; ")
-    assert "5 / 20 fakes x 1 / 2 bought vouches x 1 draw" in lines[1]
-    assert lines[-1] == "The fast lane is shut, so nobody gets there."
-    assert sum(line.startswith(f"{OURS}, ") for line in lines) == 2
-    assert "anybody bought, 20 clean merges each" in "\n".join(lines)
-    opened = report["stolen"] | {"lane_open": True, "in_lane": 0, "in_lane_with_record": 1_000}
-    last = told(report | {"stolen": opened})[-1]
-    assert last.endswith("0 fakes without a record, 1,000 with 20 clean merges each.")
+def test_each_attack_is_one_row_with_its_cost_what_it_reached_and_what_stops_it(report: dict[str, Any]) -> None:
+    shown = shown_report(report, OPENED, True, NOW)
+    lines = told(shown)
+    assert lines[0] == answer(shown)
+    assert answer(shown).startswith("2 of 8 simulated attacks reached the fast lane: fakes behind 2 bought vouches of ")
+    assert lines[1].startswith("600 people, 1,500 vouches, 4 seeds; ")
+    rows = {one.name: one for one in shown.attacks}
+    one = rows["Fakes behind 1 bought vouch of anybody trusted"]
+    assert one.cost.endswith(" accounts with 20 clean merges each, 1 bought vouch")
+    assert one.reached.endswith(", 0 in the fast lane")
+    assert one.stops == "The fast lane asks for a trust of 0.50 over two separate paths."
+    assert rows["Somebody changes their own vouches"].reached == "No more trust than before"
+    text = "\n".join(lines)
+    assert all(part in text for row in shown.attacks for part in (row.name, row.cost, row.reached, row.stops))
+
+
+def test_what_reaches_the_lane_is_said_first_and_a_shut_lane_hides_nothing(report: dict[str, Any]) -> None:
+    stolen = report["stolen"] | {"tried": 10, "trusted": 80, "fast": [0, 3, 1_000]}
+    none = [one for one in report["regions"] if one["play"]["bought"] == 1]
+    kept = report | {"regions": none}
+    assert answer(shown_report(kept, OPENED, True, NOW)) == "None of 7 simulated attacks reached the fast lane."
+    through = shown_report(kept | {"stolen": stolen}, OPENED, False, NOW)
+    assert answer(through) == (
+        "1 of 7 simulated attacks reached the fast lane: a trusted account is stolen. "
+        "It is shut; they met one that is open from 60 %."
+    )
+    row = next(one for one in through.attacks if one.in_lane)
+    assert row.reached == "80 accounts trusted, 1,000 in the fast lane"
+    assert row.stops.startswith("Not the graph.")
+    nobody = shown_report(report | {"stolen": stolen | {"tried": 0}}, OPENED, True, NOW)
+    assert nobody.attacks[3].stops == "There is nobody to steal."
+    lifted = report["rewiring"] | {"lift": 1.25}
+    assert shown_report(report | {"rewiring": lifted}, OPENED, True, NOW).attacks[4].reached == "1.25 times the trust"
 
 
 def test_columns_have_one_width() -> None:
-    assert aligned([("", "a"), ("long", "12.5")]) == ["         a", "long  12.5"]
+    assert aligned([("", "a"), ("long", "12.5")]) == ["      a", "long  12.5"]
 
 
 def test_no_more_are_bought_and_denounced_than_there_are() -> None:

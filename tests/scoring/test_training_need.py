@@ -10,8 +10,12 @@ import pytest
 
 from ingest.history_import.pulls import import_past
 from ingest.store.database import Store
+from scoring.config.policy import Policy
+from scoring.dataset.dataset import read_material
+from scoring.models.serving import LABEL
 from scoring.queries.training_need import TrainingNeed, training_need
 from scoring.training.process import ENDED, MARK
+from scoring.training.train import train
 from tests.ingest.git.past import DAY, WATCHED, past, write
 from tests.ingest.stream.frames import SOURCE
 from tests.stores import fresh_store
@@ -29,7 +33,7 @@ def store_fixture(tmp_path: Path) -> Iterator[Store]:
 
 def need(store: Store, folder: Path, days: int = 7) -> TrainingNeed:
     with store.read() as rows:
-        return training_need(rows, NOW, folder, days)
+        return training_need(rows, NOW, folder, days, 14)
 
 
 def test_what_is_open_or_young_or_from_long_ago_is_not_counted(store: Store, tmp_path: Path) -> None:
@@ -45,6 +49,9 @@ def test_what_is_open_or_young_or_from_long_ago_is_not_counted(store: Store, tmp
     ]
     import_past(store, write(tmp_path / "old.parquet", rows), None, "old")
     assert (need(store, tmp_path).cases, need(store, tmp_path).authors) == (3, 2)
+    with store.read() as rows:
+        trained = train(read_material(rows, NOW, Policy()), LABEL, NOW, 2, 0)
+    assert {(one.decision.n, one.decision.authors) for one in trained.values()} == {(3, 2)}, "as training counts"
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from scoring.config.policy import Parameters
 from scoring.redteam.attack import Ground
 from scoring.redteam.attacks import self_lifts
-from scoring.redteam.baselines import first_passage_by
 from scoring.trust.eigentrust import eigentrust
 from scoring.trust.first_passage import find_transfers, first_passage
+from tests.scoring.attack_table import first_passage_by
 from tests.scoring.graphs import advogato, edges_of, graphs, parameters, people, region, young_forge
 
 Count = Callable[[int, int], int]

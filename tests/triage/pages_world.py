@@ -274,7 +274,7 @@ class DrawnWorld:
         waits = (NOW - timedelta(days=3), NOW - timedelta(days=16))
         return read.Fare(True, newcomers, *waits, 7, 2.5), read.Fare(False, regulars, *waits, 0, None)
 
-    def training_need(self, snapshot: object, now: datetime, folder: Path, days: int) -> read.TrainingNeed:
+    def training_need(self, snapshot: object, now: datetime, folder: Path, days: int, window: int) -> read.TrainingNeed:
         """Twelve settled; the worker is due in two days, or never trains."""
         return read.TrainingNeed(12, 3, days, NOW + timedelta(days=2))
 

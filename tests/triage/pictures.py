@@ -15,10 +15,11 @@ from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
 from scoring.queries.read import LaneMonth
-from scoring.redteam.render import ShownReport, ShownSection, keep_report
+from scoring.redteam.render import keep_report
 from scoring.training.summary import keep_backtest
+from tests.scoring.test_redteam_last_run import RUN
 from tests.triage.acting_site import ActingSite
-from tests.triage.drawn_rows import ANA, MARA, NOW, drawn_rows, pull_request
+from tests.triage.drawn_rows import ANA, MARA, drawn_rows, pull_request
 from tests.triage.every_page import BEN, lane_pages, signed_out_pages, something_of_everything
 from tests.triage.hostile import PULLS, hostile_site
 from tests.triage.lane_site import MORE
@@ -105,8 +106,7 @@ def test_reports_that_were_written(
     world.results = tuple(LaneMonth(f"2026-0{month}", 20 + month, month % 3, 0.01, 0.2, 0.05) for month in (1, 2, 3))
     serve(tmp_path, EVERY_LANE)
     keep_backtest(tmp_path, whole_backtest())
-    section = ShownSection("Bombing", "How much trust falls.", ("", "s lost"), (("anybody", "0.1"), ("a seed", "0.4")))
-    keep_report(tmp_path, ShownReport("sunstead-redteam/1", NOW, ("On 12 accounts.",), (), (), (section,)))
+    keep_report(tmp_path, RUN)
     sign_in(client, "maintainer")
     for path in ("dashboard", "backtest", "redteam", "vouches", ""):
         take(f"written-{path or 'queue'}", f"/{path}", cookie=client.cookies["sessionid"].value)

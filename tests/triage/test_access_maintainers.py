@@ -1,5 +1,6 @@
 """`manage.py add_maintainer`: accounts, what they maintain, the printed link, and refusals in one sentence."""
 
+from functools import partial
 from io import StringIO
 
 import pytest
@@ -8,6 +9,7 @@ from django.core.management.base import CommandError
 from django.test import Client
 from pytest_django import Settings
 
+from ingest.http.fetcher import Fetcher
 from tests.triage.site import Site
 from triage.models import Maintainer, Person, SignInMethod
 
@@ -40,6 +42,17 @@ def test_behind_a_proxy_the_link_is_one_of_the_public_name(settings: Settings, s
 def test_adding_someone_again_changes_nothing_but_makes_a_new_link(site: Site) -> None:
     assert add(ANA) != add(ANA)
     assert (Person.objects.count(), Maintainer.objects.count(), SignInMethod.objects.count()) == (1, 1, 2)
+
+
+def test_without_a_network_a_handle_is_not_called_misspelt(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(host: str) -> list[str]:
+        raise OSError("no network")
+
+    offline = partial(Fetcher, resolver=nobody, texts=lambda name: [])
+    monkeypatch.setattr("trustsite.management.commands.add_maintainer.Fetcher", offline)
+    with pytest.raises(CommandError, match=r"No server can be reached from here \(plc\.directory .* or give the DID\."):
+        add("ana.example.com")
+    assert not Person.objects.exists()
 
 
 @pytest.mark.parametrize(

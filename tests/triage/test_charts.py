@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as draw_from
 
 from scoring.queries.read import AnswerMonth, Answers, Fare, HistoryPoint, LaneMonth, Week
-from scoring.training.summary import ShownBin, ShownBudget, ShownLane, ShownMonth, ShownQuarter, ShownSeries
+from scoring.training.summary import ShownBin, ShownBudget, ShownLabel, ShownLane, ShownMonth
 from scoring.types import Lane
 from tests.triage.drawn_rows import HOSTILE, NOW
 from triage.charts import backlog, histogram, reports
@@ -19,6 +19,7 @@ from triage.presenters import contributor
 
 ANY = draw_from.floats(allow_nan=True, allow_infinity=True) | draw_from.sampled_from([0.0, 0.5, 1.0, 1e6, -1.0])
 COUNTS = draw_from.integers(0, 10**6)
+SHARES = draw_from.floats(0, 1)
 # What Unicode never assigns is no XML, and harmless in a page.
 LETTERS = draw_from.characters(exclude_categories=("Cs", "Cn"))
 TEXT = draw_from.text(LETTERS, max_size=30) | draw_from.sampled_from(HOSTILE)
@@ -26,18 +27,17 @@ BINS = draw_from.lists(draw_from.builds(ShownBin, COUNTS, ANY, ANY, ANY, ANY), m
 MONTHS = draw_from.lists(
     draw_from.builds(ShownMonth, draw_from.just("2026-03"), COUNTS.map(float), COUNTS.map(float), ANY, ANY), max_size=14
 )
-QUARTERS = draw_from.lists(
-    draw_from.builds(ShownQuarter, draw_from.sampled_from([f"20{year}-04" for year in range(20, 30)]), ANY), max_size=8
-)
-SERIES = draw_from.lists(draw_from.builds(ShownSeries, TEXT, QUARTERS.map(tuple)), max_size=5)
 BUDGETS = draw_from.lists(
     draw_from.builds(
         ShownBudget,
+        draw_from.sampled_from(["outside", "all"]),
         draw_from.sampled_from(["recipe", "certificate"]),
         draw_from.sampled_from([0.02, 0.05, 0.1]),
         *[COUNTS] * 4,
-        draw_from.none() | ANY,
-        draw_from.tuples(draw_from.none() | ANY, draw_from.none() | ANY),
+        draw_from.none() | SHARES,
+        draw_from.tuples(draw_from.none() | SHARES, draw_from.none() | SHARES),
+        COUNTS,
+        COUNTS,
     ),
     max_size=6,
 )
@@ -122,30 +122,13 @@ def test_what_the_lane_did_stands_beside_the_backtest_in_marks_and_table() -> No
     assert not alone.dots
 
 
-@given(SERIES)
-def test_the_order_over_time_of_any_models_is_whole(series: list[ShownSeries]) -> None:
-    plot = reports.order_over_time("one", series)
-    if plot:
-        inside_but_for_names(plot)
-        cells = [cell for row in plot.table.rows for cell in row[1:] if cell != "none"]
-        assert len(plot.dots) == len(cells)
-
-
-def inside_but_for_names(plot: Plot) -> None:
-    """Names of lines may be pushed below one another, as many as there are."""
-    drawn(plot)
-    for stroke in plot.strokes:
-        assert all(0 <= float(number) <= plot.width for pair in stroke.points.split() for number in pair.split(","))
-
-
 @given(BUDGETS)
-def test_budgets_of_any_lanes_are_whole(lanes: list[ShownBudget]) -> None:
-    plot = reports.budgets("one", lanes)
-    known = [one for one in lanes if is_drawn(one.rate, *one.rate_ci)]
-    assert (plot is None) == (not known)
-    if plot:
-        inside(plot)
-        assert len(plot.dots) == len(plot.table.rows) == len(known)
+def test_lanes_of_any_figures_are_rows_of_words(lanes: list[ShownBudget]) -> None:
+    label = ShownLabel("label_clean_fix", None, None, (), (), tuple(lanes), ())
+    table = reports.lanes_table(label)
+    assert len(table.rows) == sum(one.group == "outside" for one in lanes)
+    assert all(len(row) == len(table.columns) for row in table.rows)
+    assert not any(word in cell for row in table.rows for cell in row for word in ("none", "recipe", "None"))
 
 
 FARES = draw_from.tuples(*[draw_from.lists(COUNTS, min_size=3, max_size=3)] * 2)

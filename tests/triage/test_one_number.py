@@ -24,6 +24,7 @@ from tests.triage.every_page import lane_pages, something_of_everything
 from tests.triage.lane_site import lane_site
 from tests.triage.pages_world import DrawnWorld, draw, sign_in
 from tests.triage.site import Site
+from tests.triage.test_wording import clumsy
 from triage.api.pull_schemas import pull_out
 from triage.presenters.feed import _pull as entry_of
 from triage.presenters.pills import pill
@@ -128,7 +129,9 @@ def test_no_page_of_a_site_where_something_of_everything_happened_has_a_bare_cha
     site, admin = acted
     pages = lane_pages(site, admin)
     assert len(pages) > 25
-    assert {page: found for page in pages if (found := bare_chances(admin.get(page).content.decode()))} == {}
+    texts = {page: admin.get(page).content.decode() for page in pages}
+    assert {page: found for page, text in texts.items() if (found := bare_chances(text))} == {}
+    assert {page: found for page, text in texts.items() if (found := clumsy(read_text(text)))} == {}
 
 
 @pytest.mark.django_db
@@ -159,3 +162,4 @@ def test_no_page_of_a_simulated_network_has_a_bare_chance(settings: Settings, cl
     texts = {page: answer.content.decode() for page, answer in answers.items() if answer.status_code == 200}
     assert len(texts) > 10
     assert {page: found for page, text in texts.items() if (found := bare_chances(text))} == {}
+    assert {page: found for page, text in texts.items() if (found := clumsy(read_text(text)))} == {}

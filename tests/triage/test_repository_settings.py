@@ -224,9 +224,9 @@ def test_the_same_settings_again_are_no_change(client: Client) -> None:
 
 def test_shadow_mode_is_on_until_a_person_switches_it_off_and_that_is_logged(client: Client) -> None:
     signed_in(client, ANA, REPO)
-    assert "Shadow mode is on" in client.get(PLACE, {"repository": REPO}).content.decode()
+    assert "Watching: the lane is shut" in client.get(PLACE, {"repository": REPO}).content.decode()
     done = client.post(SWITCH, form(shadow="off"), follow=True)
-    assert "Shadow mode is off" in done.content.decode()
+    assert "The lane is not shut" in done.content.decode()
     assert "Shadow mode: on, now off." in done.content.decode()
     assert Change.objects.get().details["changes"] == {"shadow": [True, False]}
 

@@ -21,6 +21,7 @@ from scoring.types import Estimate
 from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, pull_uri
 from tests.pipeline import opened
 from tests.triage.small_site import CABIN, HER_REASON, OFFERED, REASON, frames_of_it, play
+from tests.triage.test_one_number import read_text
 from triage.access.links import DAYS, SIGNER, make_link
 from triage.access.tokens import secret_hash
 from triage.models import Change, ContributorLink, LeaderboardWish, Maintainer, Objection, OutboxEntry, Person
@@ -65,7 +66,7 @@ def test_the_link_opens_everything_stored_with_its_source_and_counts_what_others
     page = text(client.get(data_address(link(seed))))
     assert "Source: public records from the network's stream" in page
     assert "Source: computed here from public records" in page
-    assert 'Warnings by others</th><td class="number">2<' in page
+    assert 'Warnings about you by others</th><td class="number">2<' in page
     assert "Mend the lamp" in page
     assert "My own words." in page
     assert REASON not in page
@@ -89,6 +90,11 @@ def test_their_own_page_says_first_where_it_is_and_why_and_what_helps_and_last_w
     assert -1 not in places
     assert places == sorted(places)
     assert not re.search(r"threshold \d|\brank", page.partition("Everything stored")[0])
+    assert "Nobody whom the maintainers trust vouches for you yet." in page
+    read = read_text(page)
+    assert not re.search(r"[Yy]ou trust|for them|about them|theirs|[Tt]his contributor|this DID|[a-z]_[a-z]", read)
+    assert ">Pull requests: 1<" in page
+    assert ">Current decisions on your pull requests: 1<" in page
 
 
 @pytest.mark.parametrize("cases", [1, 4, 30])

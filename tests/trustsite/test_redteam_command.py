@@ -8,8 +8,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
-from scoring.redteam.baselines import OURS
-from scoring.redteam.render import read_last_run, read_report
+from scoring.redteam.render import read_report, told
 from tests.conftest import Manage
 from tests.triage.site import Site
 
@@ -33,8 +32,7 @@ def test_a_graph_in_files_needs_no_drive_and_gives_one_json_object(
     report = json.loads(done.stdout)
     assert report["graph"] == {"people": 20, "vouches": 24, "seeds": 1, "reached": 19, "trusted": 19}
     assert report["scale"]["name"] == "brief"
-    assert report["scores"][OURS]["self_lift"] == pytest.approx(1.0, abs=1e-9)
-    assert report["scores"]["in-vouch count"]["self_lift"] > 100
+    assert report["rewiring"]["lift"] == pytest.approx(1.0, abs=1e-9)
     assert "friend" not in done.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["edges.csv", "seeds.txt"]
 
@@ -42,24 +40,16 @@ def test_a_graph_in_files_needs_no_drive_and_gives_one_json_object(
 def test_the_present_graph_is_attacked_in_memory_and_the_run_is_kept_beside_the_store(
     site: Site, settings: Settings
 ) -> None:
-    settings.REDTEAM_PATH, settings.LOG_DIR = site.folder / "redteam.json", site.folder / "logs"
+    settings.LOG_DIR = site.folder / "logs"
     before = {path: path.read_bytes() for path in site.folder.rglob("*") if path.is_file()}
-    told = StringIO()
-    call_command("redteam", stdout=told)
-    assert "The worst of " in told.getvalue()
-    assert "The brief grid: 9 shapes x 100 / 1,000 fakes" in told.getvalue()
-    kept = read_last_run(settings.REDTEAM_PATH)
-    assert kept is not None
-    assert f"{kept.people:,} people, {kept.vouches:,} vouches" in told.getvalue()
-    after = {path: path.read_bytes() for path in site.folder.rglob("*") if path.is_file()}
-    assert {path for path in after if after[path] != before.get(path)} == {
-        settings.REDTEAM_PATH,
-        settings.LOG_DIR / "redteam.json",
-    }
+    printed = StringIO()
+    call_command("redteam", stdout=printed)
     shown = read_report(settings.LOG_DIR)
     assert shown is not None
-    assert all(words in told.getvalue() for words in (*shown.ground, *shown.stolen))
-    assert all(cell in told.getvalue() for one in shown.sections for row in one.rows for cell in row)
+    assert printed.getvalue().splitlines() == told(shown)
+    assert (shown.lane_open, shown.t_high) == (True, 0.6), "the lane that serves is met"
+    after = {path: path.read_bytes() for path in site.folder.rglob("*") if path.is_file()}
+    assert {path for path in after if after[path] != before.get(path)} == {settings.LOG_DIR / "redteam.json"}
     assert "did:" not in (settings.LOG_DIR / "redteam.json").read_text()
 
 
@@ -80,6 +70,13 @@ def test_what_cannot_be_attacked_is_said_in_one_sentence(
     with pytest.raises(CommandError, match=sentence) as raised:
         call_command("redteam", *arguments)
     assert raised.value.returncode == 2
+
+
+def test_where_the_lane_is_shut_the_attacks_meet_one_that_is_open(graph: tuple[Path, Path]) -> None:
+    printed = StringIO()
+    call_command("redteam", "--edges", str(graph[0]), "--seeds", str(graph[1]), stdout=printed)
+    assert "It is shut; they met one that is open from 90 %." in printed.getvalue().splitlines()[0]
+    assert "nobody gets there" not in printed.getvalue()
 
 
 def test_a_graph_whose_seeds_vouch_for_nobody_cannot_be_attacked(graph: tuple[Path, Path]) -> None:

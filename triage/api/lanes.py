@@ -34,7 +34,9 @@ class LaneOut(BaseModel):
         description="certified: a certificate holds. estimated: a maintainer opened it on past outcomes, or could, and "
         "nothing is certified. by_hand: the operator set the threshold. shut: nothing is let through."
     )
-    shadow: bool = Field(description="In shadow mode: state is what it would be, and nothing is let through.")
+    shadow: bool = Field(
+        description="The lane is shut and only watched: state is what it would be, and nothing is let through."
+    )
     threshold: Share | None = Field(
         description="Chance to stay clean from which it lets through; null: it is shut, or you do not maintain it."
     )
@@ -67,7 +69,7 @@ class LanesStateOut(BaseModel):
 def get_lanes(request: Request) -> LanesStateOut:
     """On what the fast lane of each watched repository with something open rests, or why it is shut.
 
-    A lane that a person shut is in shadow mode at once; one that a person opened opens with the next decisions. What
+    A lane that a person shut only watches at once; one that a person opened opens with the next decisions. What
     people closed by hand since is in `/queue` and on the page. A token for one repository gets its lane alone.
     """
     snapshot = published(request)

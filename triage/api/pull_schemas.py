@@ -53,7 +53,7 @@ class PullOut(Schema):
     patch_id: str | None = Field(description="Hash of the patch that was judged; null: not read.")
     change: ChangeOut
     decision: Lane = Field(description="Lane: fast_lane, normal_queue or needs_human.")
-    shadow: bool = Field(description="Its repository is in shadow mode: this is what the lane would be.")
+    shadow: bool = Field(description="The lane of its repository is shut and only watched: this is what it would be.")
     sealed: bool = Field(description="A random audit is due, so the rest of the decision is hidden.")
     calibrated_prob: Share | None = Field(description="Chance that it stays clean; null: no score yet.")
     low: Share = Field(description="Lower end of its 95 % interval.")

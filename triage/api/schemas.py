@@ -91,8 +91,8 @@ class ScoreOut(JudgedOut):
     as_of: datetime = Field(description="What was seen before this moment counted; RFC 3339, UTC.")
     model_version: str = Field(description="What computed calibrated_prob.")
     shadow: bool = Field(
-        description="The decision's repository is in shadow mode: decision says what the lane would be, and nobody "
-        "can act on it."
+        description="The lane of its repository is shut and only watched: decision says what it would be, and "
+        "nobody can act on it."
     )
     briefing: Annotated[str, Field(max_length=BRIEFING_LENGTH)] | None = Field(
         None, description="With briefing=1: one to three sentences to read aloud, without words that others wrote."
@@ -125,7 +125,7 @@ class TrustOut(BaseModel):
 
 
 class LanesOut(BaseModel):
-    """Open pull requests in watched repositories by lane, those of push-holders apart."""
+    """Open pull requests in watched repositories by lane, those by people with push access apart."""
 
     needs_human: Count = Field(description="Someone must look.")
     normal_queue: Count = Field(description="Reviewed in the usual order.")
@@ -168,7 +168,7 @@ class MetricsOut(BaseModel):
     )
     fast_lane_open: bool = Field(description="Whether there is a threshold from which the fast lane is open.")
     lane_notice: str = Field(description="Why the fast lane is shut or not certified.")
-    shadow: Count = Field(description="Watched repositories in shadow mode: their lanes are what they would be.")
+    shadow: Count = Field(description="Watched repositories whose lane is shut: their lanes are what they would be.")
     reviewed: Count = Field(description="Open pull requests whose content was read.")
     readings: Count = Field(description="Readings by a model in the thirty days up to the newest one.")
     reading_dollars: float = Field(ge=0, description="What these cost, in US dollars.")
@@ -183,7 +183,7 @@ class LeaderboardRowOut(JudgedOut):
     """One rank."""
 
     rank: int | None = Field(ge=1, description="From 1; equal figures share one, null without a figure.", examples=[1])
-    merged: Count = Field(description="Contributions merged.")
+    merged: Count = Field(description="Pull requests merged.")
     reverts: Count = Field(description="Merged pull requests that were reverted.")
     distance: int | None = Field(ge=0, description="Hops from the nearest seed; null where none reaches.")
     provisional: bool = Field(description="Fewer than five settled pull requests.")

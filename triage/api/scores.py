@@ -116,7 +116,7 @@ def get_scores(request: Request, asked: Annotated[ScoresIn, Body()]) -> HttpResp
     auth=RepositoryReader(),
 )
 def get_trust(request: Request, did: Did, repo: Repo = None) -> TrustOut:
-    """Up to three ways that share nobody, what they hang on, what each voucher brings, and who hangs on this person."""
+    """Up to three independent paths, what they hang on, what each voucher brings, and who hangs on this person."""
     person = read_did(did)
     check_reach_of(request, repo)
     snapshot = published(request)

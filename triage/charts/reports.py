@@ -1,4 +1,4 @@
-"""Charts of what was learned: reliability, order over time, what each budget gave. Pure.
+"""Charts and tables of what was learned: reliability, the orders of the inbox, what each budget gave. Pure.
 
 None stands for a chart that has nothing to show: pages then say what is missing.
 
@@ -6,24 +6,31 @@ False approvals over time: what the lane would have let through in the backtest,
 
 Both are drawn against the budget, told apart by the form of their marks, and stand in one table.
 
-What the red team found last, in sentences for the dashboard. Pure.
+What the attack simulations found last, in sentences for the dashboard. Pure.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
-from scoring.formatting import bad_interval, bad_percent, budget_percent, percent, percent_in_full, percent_interval
+from scoring.formatting import (
+    bad_interval,
+    bad_percent,
+    budget_percent,
+    percent,
+    percent_in_full,
+    percent_interval,
+    things,
+)
 from scoring.queries.lanes import LaneMonth, share_interval
-from scoring.redteam.render import LastRun
+from scoring.redteam.render import ShownReport, answer, ground_words
 from scoring.training.summary import (
     ShownBacktest,
     ShownBin,
     ShownBudget,
-    ShownFigures,
+    ShownGroup,
+    ShownLabel,
     ShownLane,
     ShownMonth,
-    ShownSeries,
     ShownShare,
 )
 from scoring.types import Lane
@@ -50,10 +57,22 @@ from triage.charts.plot import (
 SQUARE = Frame(left=44, right=348, top=12, bottom=288)
 BROAD = Frame(left=92, right=555, top=16, bottom=212)  # names of lines stand to the right of it
 TICKS = 7  # months named below an axis: at phone width a name takes a twelfth of it
-ENDS = 30  # units between the names of two lines: the letters of a phone are 25 high
-DASHES = ("", "9 4", "2 4", "12 4 2 4")
 FEWEST_BAD = 100  # bad ones from which orders are compared: with them a 95 % interval of a share is 20 points wide
-WAYS = {"recipe": "by the recipe", "certificate": "as certified"}
+WAYS = {"recipe": "estimated", "certificate": "certified"}
+GROUPS: Mapping[str, str] = {
+    "outside": "people without push access",
+    "newcomers": "newcomers among them, their first",
+    "all": "all, with push access too",
+}
+ORDERS: Mapping[str, str] = {
+    "need": "Most in need of a person (the inbox)",
+    "model": "By the chance alone",
+    "risk": "By the content risk alone",
+    "oldest": "Oldest first",
+    "random": "At random",
+    "best": "Best possible",
+}
+NOT_SHOWN = "\N{EN DASH}"
 
 
 def reliability(key: str, bins: Sequence[ShownBin], words: str = "") -> Plot | None:
@@ -95,7 +114,12 @@ def score_answer(bins: Sequence[ShownBin]) -> tuple[str, str]:
     outside = sum(not one.low <= one.came <= one.high for one in drawn)
     word = "Yes, so far." if not outside else "Not everywhere."
     groups = "the one group lies" if len(drawn) == 1 else f"all {len(drawn)} groups lie"
-    where = f"{groups} inside the band" if not outside else f"{outside} of {len(drawn)} groups lie outside the band"
+    cleaner = sum(one.came > one.high for one in drawn)
+    where = (
+        f"{outside} of {len(drawn)} groups lie outside the band, {cleaner} of them cleaner than said"
+        if outside
+        else f"{groups} inside the band"
+    )
     return word, f"Where it said {percent(largest.told)}, {percent(largest.came)} stayed clean; {where}."
 
 
@@ -116,67 +140,21 @@ def _reliability_table(drawn: Sequence[ShownBin]) -> Table:
     return Table(("Predicted", "Observed", "Band", "Pull requests"), rows)
 
 
-def order_over_time(key: str, series: Sequence[ShownSeries]) -> Plot | None:
-    """The AUC of every model, quarter by quarter, from one half (a coin) at the bottom to 1."""
-    found = {
-        one.model: {quarter.month: quarter.auc for quarter in one.quarters if is_drawn(quarter.auc)} for one in series
-    }
-    found = {model: values for model, values in found.items() if values}
-    names = sorted({month for values in found.values() for month in values})
-    if not names:
-        return None
-    frame = BROAD
-    xs = dict(zip(names, (frame.x(share) for share in places(len(names))), strict=True))
-    lines = {
-        model: [(xs[month], frame.y(2 * values[month] - 1)) for month in sorted(values)]
-        for model, values in found.items()
-    }
-    columns = ("Quarter from", *found)
-    rows = tuple((month_words(month), *(_auc(values.get(month)) for values in found.values())) for month in names)
-    return Plot(
-        key=key,
-        title="AUC of each quarter",
-        summary=f"{len(names)} quarters; 1 orders every pair right, 0.5 is chance",
-        height=250,
-        table=Table(columns, rows),
-        wide=True,
-        rules=frame.rules((0, 0.5, 1)),
-        strokes=tuple(
-            Stroke(line(spots), dash=dash) for spots, dash in zip(lines.values(), _dashes(len(lines)), strict=True)
-        ),
-        dots=tuple(Dot(x, y, 3.0) for spots in lines.values() for x, y in spots),
-        labels=(
-            *(Label(frame.left - 10, frame.y(at) + 5, f"{0.5 + at / 2:g}", "end") for at in (0, 0.5, 1)),
-            *(Label(xs[names[at]], 238, month_words(names[at])) for at in some_of(len(names), TICKS)),
-            *_ends([(lines[model][-1][1], model, values[max(values)]) for model, values in found.items()], frame),
-        ),
+def order_words(found: ShownBacktest | None, label: str) -> str:
+    """Say in one line how well the queue's order did in the newest backtest, or what would measure it."""
+    one = next((one for one in found.labels if one.label == label), None) if found else None
+    return (
+        order_sentence(one)
+        or "The order of the inbox is not measured yet. manage.py backtest measures it on past pull requests."
     )
 
 
-def _dashes(count: int) -> list[str]:
-    return [DASHES[index % len(DASHES)] for index in range(count)]
-
-
-def _ends(ends: Sequence[tuple[float, str, float]], frame: Frame) -> list[Label]:
-    """The name and last figure of each line beside its end, pushed apart where they would stand on one another."""
-    labels, last = [], -ENDS * 1.0
-    for y, model, value in sorted(ends):
-        last = max(y + 5, last + ENDS)
-        labels.append(Label(frame.right + 10, round(last, 1), f"{model[:8]} {value:.2f}", "start"))
-    return labels
-
-
-def _auc(value: float | None) -> str:
-    return "none" if value is None else f"{value:.3f}"
-
-
-def order_words(found: ShownBacktest | None, label: str) -> str:
-    """Say in one line how well the queue's order did in the newest backtest, or what would measure it."""
-    labels = found.labels if found else ()
-    orders = {order.name: order for one in labels if one.label == label for order in one.orders}
+def order_sentence(one: ShownLabel | None) -> str:
+    """Say how many of the bad ones the first third of the inbox held, beside other orders; "" where none was bad."""
+    orders = {order.name: order for order in one.orders if order.group == "outside"} if one else {}
     need, oldest, model = (orders.get(name) for name in ("need", "oldest", "model"))
     if not (need and oldest and model) or need.bad is None or need.wait is None or need.first_timer_longest is None:
-        return "The order of the inbox is not measured yet. manage.py backtest measures it on past pull requests."
+        return ""
     if need.bad < FEWEST_BAD:
         return (
             f"Orders of the inbox are compared from {FEWEST_BAD} past pull requests on that were refused, reverted or "
@@ -196,74 +174,99 @@ def _third(share: float, bad: int) -> str:
     return percent_interval(low, high)
 
 
-def figures_table(models: Sequence[ShownFigures]) -> Table:
-    """How each model did."""
-    columns = ("Model", "Pull requests", "AUC", "Brier score", "Log-loss", "ECE", "ECE if calibrated")
-    return Table(columns, tuple(_figures(one) for one in models))
+def groups_table(one: ShownLabel) -> Table:
+    """How many of each group went bad, and how well the score ordered them."""
+    rows = tuple(
+        (GROUPS[group.group], f"{group.n:,}", f"{group.bad:,}", _bad_share(group), pairs(group.auc))
+        for group in one.groups
+    )
+    return Table(("Sent by", "Pull requests", "Went bad", "Share", "Pairs in the right order"), rows)
 
 
-def _figures(one: ShownFigures) -> tuple[str, ...]:
-    low, high = one.ece_band
-    edges = "none" if low is None or high is None else f"{low:.3f} to {high:.3f}"
-    is_outside = one.ece is not None and high is not None and one.ece > high
-    error = f"{_auc(one.ece)}, too large" if is_outside else _auc(one.ece)
-    return one.name, f"{one.n:,}", *(_auc(value) for value in (one.auc, one.brier, one.log_loss)), error, edges
+def orders_table(one: ShownLabel) -> Table:
+    """The orders of the inbox, the served one first."""
+    everybody = {order.name: order.third for order in one.orders if order.group == "all"}
+    rows = tuple(
+        (
+            ORDERS[order.name],
+            percent_words(order.tenth),
+            percent_words(order.third),
+            percent_words(everybody[order.name]) if order.name in everybody else NOT_SHOWN,
+            _days(order.wait),
+            _days(order.first_timer_longest),
+        )
+        for name in ORDERS
+        for order in one.orders
+        if (order.group, order.name) == ("outside", name)
+    )
+    heads = ("First tenth", "First third", "First third, all", "Half wait up to", "Longest wait of a first-timer")
+    return Table(("Order", *heads), rows)
 
 
-def budgets(key: str, lanes: Sequence[ShownBudget]) -> Plot | None:
-    """What really came of lanes with a budget: the share of bad ones with its interval beside what was allowed."""
-    drawn = [one for one in lanes if is_drawn(one.rate, *one.rate_ci)]
-    if not drawn:
-        return None
-    highest = min(1.0, round_up(max(max(one.budget, one.rate_ci[1] or 0.0) for one in drawn)))
-    frame = Frame(BROAD.left, BROAD.right, BROAD.top, BROAD.bottom, highest)
-    xs = [frame.x((index + 0.5) / len(drawn)) for index in range(len(drawn))]
-    marks: list[Stroke] = []
-    for x, one in zip(xs, drawn, strict=True):
-        marks.append(Stroke(line([(x, frame.y(one.rate_ci[0] or 0.0)), (x, frame.y(one.rate_ci[1] or 0.0))])))
-        marks.append(Stroke(line([(x - 40, frame.y(one.budget)), (x + 40, frame.y(one.budget))]), "flag", "6 4"))
-    kept = sum((one.rate or 0.0) <= one.budget for one in drawn)
-    return Plot(
-        key=key,
-        title="What each budget really gave",
-        summary=f"{_kept(kept, len(drawn), len(lanes) - len(drawn))}; the interval counts authors as clusters",
-        height=274,
-        table=budget_table(drawn),
-        wide=True,
-        rules=frame.rules((0, highest / 2, highest)),
-        strokes=tuple(marks),
-        dots=tuple(
-            Dot(x, frame.y(one.rate or 0.0), 5.0, "flag" if (one.rate or 0.0) > one.budget else "plain")
-            for x, one in zip(xs, drawn, strict=True)
-        ),
-        labels=(
-            *(Label(frame.left - 10, frame.y(at) + 5, f"{100 * at:g} %", "end") for at in (0, highest / 2, highest)),
-            *(Label(x, 238, percent_in_full(one.budget)) for x, one in zip(xs, drawn, strict=True)),
-            *(Label(x, 264, one.way) for x, one in zip(xs, drawn, strict=True)),
-        ),
+def lanes_table(one: ShownLabel) -> Table:
+    """What a lane of each budget would have let through, and of all with those by people who may push."""
+    everybody = {(lane.budget, lane.way): lane for lane in one.budgets if lane.group == "all"}
+    rows = tuple(
+        _lane_row(lane, everybody.get((lane.budget, lane.way))) for lane in one.budgets if lane.group == "outside"
+    )
+    heads = ("Let through", "Of", "People", "Went bad", "Share", "95 % interval", "All: let through, bad")
+    return Table(("Budget", *heads), rows)
+
+
+def _lane_row(lane: ShownBudget, everybody: ShownBudget | None) -> tuple[str, ...]:
+    low, high = lane.rate_ci
+    edges = NOT_SHOWN if low is None or high is None else f"{bad_interval(low, high)} %"
+    share = NOT_SHOWN if lane.rate is None else bad_percent(lane.rate)
+    beside = f"{everybody.lane:,}, {everybody.bad:,}" if everybody else NOT_SHOWN
+    name = f"{percent_in_full(lane.budget)}, {WAYS[lane.way]}"
+    return name, *(f"{count:,}" for count in (lane.lane, lane.n, lane.authors, lane.bad)), share, edges, beside
+
+
+def lane_sentence(one: ShownLabel) -> tuple[str, str]:
+    """Answer what an estimated lane of the smallest budget would have let through: its counts, and what that means."""
+    lane = _smallest_estimated(one)
+    if lane is None or not lane.lane or lane.rate is None:
+        return "Nothing.", "No lane would ever have opened in this past."
+    kept = "within" if lane.rate <= lane.budget else "above"
+    bad = f"{lane.bad:,} of them went bad, {bad_percent(lane.rate)}"
+    return (
+        f"{lane.lane:,} of {lane.n:,}.",
+        f"{bad}. That is {kept} the budget of {percent_in_full(lane.budget)} of an estimated lane.",
     )
 
 
-def _kept(kept: int, drawn: int, never: int) -> str:
-    told = f"{kept} of {drawn} lanes kept the budget (dashed)"
-    return f"{told}, {never} never opened" if never else told
+def _smallest_estimated(one: ShownLabel) -> ShownBudget | None:
+    lanes = [lane for lane in one.budgets if (lane.group, lane.way) == ("outside", "recipe")]
+    return min(lanes, key=lambda lane: lane.budget, default=None)
 
 
-def budget_table(lanes: Sequence[ShownBudget]) -> Table:
-    """The lanes as rows."""
-    return Table(
-        ("Lane", "Let through", "Of", "People", "Bad", "Share", "95 % interval", "Newcomers, bad"),
-        tuple(_budget(one) for one in lanes),
+def newcomers_sentence(one: ShownLabel) -> tuple[str, str]:
+    """Answer how first pull requests of people fared: their share of bad ones, and what the lane did with them."""
+    groups = {group.group: group for group in one.groups}
+    first, outside = groups.get("newcomers"), groups.get("outside")
+    if not first or not outside or not first.n:
+        return "Too early to say.", ""
+    lane = _smallest_estimated(one)
+    through = (
+        f" The lane would have let {lane.newcomers:,} of them through, {lane.newcomers_bad:,} bad." if lane else ""
+    )
+    return (
+        f"{first.bad:,} of {things(first.n, 'first pull request')} went bad.",
+        f"That is {_bad_share(first)}; of everybody's {_bad_share(outside)}.{through}",
     )
 
 
-def _budget(one: ShownBudget) -> tuple[str, ...]:
-    low, high = one.rate_ci
-    edges = "none" if low is None or high is None else f"{bad_interval(low, high)} %"
-    share = "none" if one.rate is None else bad_percent(one.rate)
-    counts = (f"{one.lane:,}", f"{one.n:,}", f"{one.authors:,}", f"{one.bad:,}")
-    newcomers = "unknown" if one.newcomers is None else f"{one.newcomers:,}, {one.newcomers_bad:,}"
-    return f"{percent_in_full(one.budget)}, {WAYS[one.way]}", *counts, share, edges, newcomers
+def pairs(value: float | None) -> str:
+    """An AUC as pairs of a clean and a bad pull request of which the clean one scored higher."""
+    return NOT_SHOWN if value is None else f"{100 * value:.0f} of 100"
+
+
+def _bad_share(group: ShownGroup) -> str:
+    return bad_percent(group.bad / group.n) if group.n else NOT_SHOWN
+
+
+def _days(days: float | None) -> str:
+    return NOT_SHOWN if days is None else f"{days:.1f} days"
 
 
 def _axes(frame: Frame) -> tuple[Stroke, ...]:
@@ -430,38 +433,8 @@ NOT_YET = (
 )
 
 
-def attack_sentences(last: LastRun | None) -> tuple[str, ...]:
-    """The last run in up to three sentences with its date; where there is none, how to start one."""
-    if last is None:
+def attack_sentences(found: ShownReport | None) -> tuple[str, ...]:
+    """The last run in two sentences with its date; where there is none, how to start one."""
+    if found is None:
         return (NOT_YET,)
-    played = datetime.fromtimestamp(last.at, UTC)
-    date = f"{played.day} {played:%b %Y}"
-    if not last.tried:
-        return (f"On {date} nobody but seeds had a structural trust of 0.50: no regular's account was worth stealing.",)
-    graph = f"{_counted(last.people, 'person', 'people')}, {_counted(last.vouches, 'vouch', 'vouches')}"
-    return (_worst(last, date), _lane(last), f"Simulated on {graph}.")
-
-
-def _worst(last: LastRun, date: str) -> str:
-    fakes = _counted(last.above, "fake", "fakes")
-    return (
-        f"{date}: the worst of {last.tried:,} compromised regulars would have brought {fakes} to a structural trust "
-        f"of 0.50, {last.on_two:,} of them over two paths."
-    )
-
-
-def _lane(last: LastRun) -> str:
-    if not last.lane_open:
-        return "The fast lane was shut, so 0 fakes would have come into it."
-    told = (
-        f"It would have brought {_counted(last.in_lane_with_record, 'fake', 'fakes')} into the fast lane with "
-        f"{last.record} clean merges each, {last.in_lane:,} without a record"
-    )
-    if not last.bought:
-        return f"{told}."
-    vouches = _counted(last.bought, "bought vouch", "bought vouches")
-    return f"{told}; up to {vouches} would have brought {last.in_lane_by_bought:,} with that record."
-
-
-def _counted(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
+    return answer(found), f"Simulated on {found.at.day} {found.at:%b %Y} on {ground_words(found)}"

@@ -80,7 +80,7 @@ def operator_told(name: str, contact: str, staged: str) -> Operator:
 def sections(facts: Facts) -> tuple[Section, ...]:
     """The whole page."""
     return (
-        Section("what", "What this site does", _what()),
+        Section("what", "What this site does, and what it does not do", _what()),
         Section("method", "How it judges", _method(facts)),
         Section("never", "What is never used", _never()),
         Section("leaves", "What leaves this machine", _leaves(facts)),
@@ -90,8 +90,9 @@ def sections(facts: Facts) -> tuple[Section, ...]:
 
 def _what() -> tuple[str, ...]:
     return (
-        "It sorts incoming pull requests of watched Tangled repositories into three lanes: fast lane, needs review, "
-        "flagged. People decide. By itself it merges, closes, blocks and bans nothing.",
+        "It sorts incoming pull requests of watched Tangled repositories into three lanes: flagged, needs review, fast "
+        "lane. It says why, and in which order to read them.",
+        "It merges, closes, blocks and bans nothing: people decide. It does not judge whether a change is useful.",
         "It knows only public records of the network, what the repositories' own servers say, and what maintainers do "
         "here.",
     )

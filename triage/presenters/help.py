@@ -85,19 +85,15 @@ HELP: Mapping[str, str] = {
     "Reverts": "Merged pull requests that were reverted in time. A revert is often nobody's fault.",
     "Steps": "Vouches between a seed and this person on the shortest path. Fewer does not mean better work.",
     # The backtest.
-    "AUC": "How often a clean pull request scored above a bad one: 1 is always, 0.5 is chance. It says nothing about "
-    "thresholds, and quarters with few cases jump.",
-    "Brier score": "The mean squared error of the chance; 0 is perfect. Compare models on the same cases only.",
-    "Log-loss": "Like the Brier score, but confident errors cost far more. 0 is perfect.",
-    "ECE": "The mean distance between the chance and the result, over bins. Part of it is luck: only above the range "
-    "beside it is it too large.",
-    "What each budget really gave": "The lane opened month by month with the knowledge of that time, and the result "
-    "beside the budget. Past projects promise nothing for yours.",
+    "Pairs in the right order": "Of 100 pairs of a clean and a bad pull request, in how many the clean one scored "
+    "higher: 100 is perfect, 50 is chance.",
+    "First tenth, first third": "All of these pull requests in one list: the share of the bad ones at its beginning. "
+    "Waits are played with the verdicts a day that were really given.",
+    "Budget": "The lane as it would have opened month by month with the knowledge of that time. Estimated: the best "
+    "guess. Certified: tested first, so it opens later. Past projects promise nothing for yours.",
     # The attack simulations.
-    "Most lift": "The largest rise of a score that a person reached alone, for example by splitting work. These people "
-    "did nothing wrong.",
-    "Attack tables": "The accounts and vouches an attacker needs on today's graph. A high number falls when a seed "
-    "vouches for a careless person.",
+    "Largest rise": "The most by which one person raised the chance alone, for example by splitting work, tried on the "
+    "newest five years. These people did nothing wrong. No pull request gets more than its author has.",
     # A lane that only watches, bulk approval, an incident.
     "Would be fast lane": "Rounds that met every condition while the lane was shut. Open ones have no result yet.",
     "Merged as sent": "People merged exactly that round. The lane agreed with them; the pull request may still need a "
@@ -111,8 +107,7 @@ BACKLOG = ("Came in", "Decided")
 CALIBRATION = ("Reliability",)
 APPROVALS = ("Bad ones the lane let through", "Bad ones the lane let through, backtest", "95 % interval")
 FARES = ("First answer", "First-timers and regulars")
-MODELS = ("AUC", "Brier score", "Log-loss", "ECE")
-BUDGETS = ("What each budget really gave", "95 % interval")
+BUDGETS = ("Budget", "95 % interval")
 SHADOW = ("Would be fast lane", "Merged as sent")
 CHARTS = ("Scores of contributors", "Stays clean", "No score yet")
 STORED = (
@@ -148,11 +143,10 @@ PLACES: Mapping[str, Sequence[str]] = {
     "reliability": CALIBRATION,
     "approvals": APPROVALS,
     "fares": FARES,
-    "order": ("AUC",),
-    "models": MODELS,
+    "order": ("First tenth, first third",),
+    "pairs": ("Pairs in the right order",),
     "budgets": BUDGETS,
-    "lift": ("Most lift",),
-    "attacks": ("Attack tables",),
+    "lift": ("Largest rise",),
     "shadow": SHADOW,
     "bulk": ("Stays clean", "May need a fix"),
     "incident": ("Stays clean", "95 % interval", "Content risk"),

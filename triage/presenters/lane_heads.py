@@ -13,7 +13,7 @@ from triage.access.permissions import Roles, sees_thresholds
 from triage.presenters import lane as lane_words
 from triage.services.estimated_lanes import Since, decided_since
 
-KINDS = {"certified": "certified", "estimated": "estimated", "by_hand": "threshold set by hand"}
+KINDS = {"certified": "certified", "estimated": "estimated", "by_hand": "set by hand, not certified"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from scoring.explain.sentences import own_sentence
 from scoring.formatting import visible
 from scoring.queries.read import ContributorPage, QueueRow, Stored
 from scoring.types import Estimate, Lane
 from triage.presenters.contributor import FEW, RecordRow, record_view, record_words
-from triage.presenters.rows import Judgement, judgement
+from triage.presenters.pills import Pill, pill
+from triage.presenters.text import interval_sentence, missing_evidence
 
 ROWS_SHOWN = 50  # of one table on the page; the JSON has all
 ROW_SHOWN = 2_000  # characters
@@ -29,6 +31,68 @@ SOURCES: Mapping[str, str] = {
     "maintainers": "an admin of this site",
     "objections": "what you or a maintainer wrote on this site",
     "leaderboard_wishes": "what you or a maintainer wrote on this site",
+}
+TABLE_WORDS: Mapping[str, str] = {
+    "account_changes": "Changes of your account",
+    "approvals": "Approvals",
+    "archived_events": "Older public records",
+    "artifacts": "Files of releases",
+    "attestation_checks": "Checks of attestations",
+    "backfill_accounts": "Look-ups of your earlier records",
+    "ci_runs": "CI runs",
+    "comments": "Comments",
+    "contributors": "Your account",
+    "content_reviews": "Reviews of content",
+    "current_decisions": "Current decisions on your pull requests",
+    "current_scores": "Current scores",
+    "dead_letters": "Unreadable records",
+    "declarations": "What you declare about yourself",
+    "diff_vectors": "Fingerprints of your changes",
+    "events": "Public records",
+    "features": "What scores are computed from",
+    "fetches": "Look-ups",
+    "follows": "Follows",
+    "hops": "Steps of processing",
+    "imported_pulls": "Earlier pull requests elsewhere",
+    "issue_states": "States of issues",
+    "issues": "Issues",
+    "label_definitions": "Definitions of labels",
+    "label_operations": "Labels set or removed",
+    "labels": "Outcomes",
+    "landings": "Commits that landed",
+    "lane_closures": "Closed fast lanes",
+    "lane_openings": "Opened fast lanes",
+    "leaderboard_wishes": "Wishes about the leaderboard",
+    "maintainer_actions": "What maintainers did",
+    "maintainers": "Roles on this site",
+    "marks": "Outcomes that maintainers set",
+    "objections": "Objections",
+    "patches": "Patches",
+    "profiles": "Profiles",
+    "public_keys": "Public keys",
+    "pull_followups": "Reverts and fixes of merged changes",
+    "pull_pages": "Pages of pull requests on the forge",
+    "pull_requests": "Pull requests",
+    "pull_rounds": "Rounds of pull requests",
+    "push_holders": "Push access",
+    "reactions": "Reactions",
+    "repositories": "Repositories",
+    "repository_aliases": "Names of repositories",
+    "reviews": "Readings by a model",
+    "scores": "Scores until now",
+    "seed_choices": "Choices of seeds",
+    "seeds": "Where you are a seed",
+    "server_members": "Members of servers",
+    "servers": "Servers",
+    "shadow_rounds": "What a shut fast lane would have done",
+    "signals": "What other services say",
+    "stars": "Stars",
+    "statuses": "States of pull requests",
+    "strings": "Snippets",
+    "touched_files": "Files that your changes touch",
+    "trust": "Trust",
+    "vouches": "Vouches",
+    "watched_repositories": "Watched repositories",
 }
 USUAL_SOURCE = "kept here while processing the records above"
 
@@ -54,12 +118,15 @@ NEXT_STEPS: Mapping[Lane, str] = {
 
 @dataclass(frozen=True, slots=True)
 class OwnPull:
-    """An open pull request as its author reads of it; no `judgement` before an audit is answered."""
+    """An open pull request as its author reads of it; no `pill` and no reasons before an audit is answered."""
 
     row: QueueRow
     next_step: str
-    judgement: Judgement | None
-    helps: tuple[str, ...]
+    pill: Pill | None = None
+    reasons: tuple[str, ...] = ()
+    interval: str = ""
+    missing: tuple[str, ...] = ()
+    helps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +151,17 @@ class StoredView:
 def own_pull(row: QueueRow) -> OwnPull:
     """Where one stands, why, and what its author can do; without the thresholds, which are the maintainers'."""
     if row.is_sealed:
-        return OwnPull(row, SEALED, None, ())
+        return OwnPull(row, SEALED)
     lane = Lane.NORMAL_QUEUE if row.shadow and row.verdict.lane is Lane.FAST_LANE else row.verdict.lane
-    told = judgement(row.verdict, row.path, row.content_risk, None, row.shadow, exact=False)
-    return OwnPull(row, NEXT_STEPS[lane], told, tuple(_helps(row)))
+    return OwnPull(
+        row,
+        NEXT_STEPS[lane],
+        pill(row.verdict, row.shadow),
+        tuple(visible(own_sentence(reason)) for reason in row.verdict.reasons),
+        interval_sentence(row.verdict.estimate, "yours"),
+        missing_evidence(row.verdict, row.path, row.content_risk),
+        tuple(_helps(row)),
+    )
 
 
 def _helps(row: QueueRow) -> Iterator[str]:
@@ -112,8 +186,8 @@ def stored_view(found: Stored | None) -> StoredView:
     if found is None:
         return StoredView((), 0, 0)
     tables = (
-        TableView(name.replace("_", " "), source_of(name), len(rows), tuple(_line(row) for row in rows[:ROWS_SHOWN]))
-        for name, rows in sorted(found.tables.items())
+        TableView(table_words(name), source_of(name), len(rows), tuple(_line(row) for row in rows[:ROWS_SHOWN]))
+        for name, rows in sorted(found.tables.items(), key=lambda one: table_words(one[0]))
     )
     return StoredView(tuple(tables), found.denounces, found.mentions)
 
@@ -129,6 +203,11 @@ def document(did: str, found: Stored | None) -> dict[str, Any]:
         "denounces_by_others": found.denounces,
         "mentions_in_what_is_not_yours": found.mentions,
     }
+
+
+def table_words(table: str) -> str:
+    """What the rows of a table are, in words."""
+    return TABLE_WORDS.get(table) or table.replace("_", " ").capitalize()
 
 
 def source_of(table: str) -> str:

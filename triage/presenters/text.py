@@ -288,7 +288,7 @@ def spoken(score: ContributorScore) -> str:
 
 
 MEASURE_WORDS: dict[Measure, str] = {
-    "first_passage": "trust by first passage",
+    "first_passage": "trust that flows along vouches",
     "eigentrust": "trust by EigenTrust, the baseline, which people can raise by their own vouches",
 }
 
@@ -381,13 +381,13 @@ def brief_age(words: str) -> str:
     return f"{number} {'min' if unit[0] == 'm' else unit[0]}" if words[:1].isdigit() else words
 
 
-def interval_sentence(estimate: Estimate) -> str:
-    """P(clean) in words with its interval and what it rests on."""
+def interval_sentence(estimate: Estimate, whose: str = "theirs") -> str:
+    """P(clean) in words with its interval and what it rests on; `whose` is "yours" to the contributor."""
     if estimate.probability is None:
         return "No settled pull request yet, so there is no number. Unknown is not bad: a person looks, as usual."
     cases = f"{estimate.cases:,} settled pull request{'' if estimate.cases == 1 else 's'}"
     return (
-        f"About {percent(estimate.probability)} of changes like theirs stay clean "
+        f"About {percent(estimate.probability)} of changes like {whose} stay clean "
         f"(95 % interval {percent_interval(estimate.low, estimate.high)}, from {cases})."
     )
 

@@ -30,7 +30,7 @@ OPENED, ENDED = "lane.estimated", "lane.estimate_ended"
 MAY_OPEN = Role.MAINTAINER  # of that repository
 UNDO = timedelta(minutes=10)  # in which whoever opened a lane takes it back without a reason
 UNDONE = "opened by mistake: taken back at once"
-WATCHED = "shadow mode was switched on"
+WATCHED = "a maintainer shut the lane"
 # In words of its own: every page asks, and the ORM takes 1 ms to word what SQLite answers in .02 ms.
 SINCE = """
 select repo_key, false as is_open from triage_estimatedlane

@@ -96,7 +96,7 @@ def send_objection(request: Request, did: str) -> HttpResponse:
     except (LinkProblem, ObjectionProblem) as problem:
         return refused(request, problem.status, str(problem), text)
     said = f"Your objection is saved. A person answers it by {found.due_at:%d %b %Y}; until then a person decides."
-    return render(request, "said.html", {"title": "Kept", "sentence": said})
+    return render(request, "said.html", {"title": "Saved", "sentence": said})
 
 
 @require_POST
@@ -117,7 +117,8 @@ def send_wish(request: Request, did: str) -> HttpResponse:
         return refused(request, 422, "Say yes or no.")
     wish(person, out == "yes", speaker.source, speaker.person, timezone.now())
     said = "left out of the leaderboard" if out == "yes" else "listed on the leaderboard again"
-    return render(request, "said.html", {"title": "Kept", "sentence": f"This contributor is {said} within seconds."})
+    who = "This contributor is" if speaker.source == Objection.Source.MAINTAINER else "You are"
+    return render(request, "said.html", {"title": "Saved", "sentence": f"{who} {said} within seconds."})
 
 
 def _may_wish(request: Request, did: str) -> bool:
@@ -217,6 +218,7 @@ def _standing(snapshot: Snapshot, did: str) -> dict[str, Any]:
     found = {row.uri: row for row in as_shown.pulls(snapshot, uris)}
     page = read.contributor(snapshot, did)
     return {
+        "name": page.score.person.name if page and not page.score.person.name.startswith("did:") else "",
         "own_pulls": [rights.own_pull(found[uri]) for uri in uris if uri in found],
         "own_score": rights.own_score(page) if page else None,
         "hears_back": first_answer_days(snapshot),

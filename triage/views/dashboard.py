@@ -10,7 +10,7 @@ from ingest.store.snapshots import Snapshot
 from scoring.formatting import bad_interval, bad_percent, percent_in_full
 from scoring.models.serving import LABEL
 from scoring.queries import read
-from scoring.redteam.render import read_last_run
+from scoring.redteam.render import read_report
 from scoring.training.summary import ShownLane, read_backtest, read_serving
 from scoring.types import Lane
 from triage.access.permissions import sees_thresholds
@@ -43,7 +43,7 @@ def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
         "closures": banners(request, snapshot),
         "lists": count_lists(request, snapshot),
         "reread": read.reread(snapshot, settings.R_LOW, settings.R_HIGH),
-        "attacked": reports.attack_sentences(read_last_run(settings.REDTEAM_PATH)) if exact else (),
+        "attacked": reports.attack_sentences(read_report(settings.LOG_DIR)) if exact else (),
         "newcomers": histogram.newcomers(fares, now),
         "repositories": sorted(repositories.items(), key=lambda one: (one[1], one[0])),
         "repository": repository,

@@ -15,7 +15,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from scoring.explain.sentences import plain_sentence
+from scoring.explain.sentences import own_sentence
 from scoring.queries import read
 from triage.access.links import DAYS, make_link, may_revoke, revoke_link
 from triage.access.permissions import Role, Roles, SignInNeeded, handled_from, require
@@ -208,7 +208,7 @@ def _record_view(one: read.RecordObjection, now: datetime) -> ObjectionView:
 
 
 def _decision_answer(row: read.QueueRow, address: str, until: datetime) -> str:
-    reasons = [plain_sentence(reason) for reason in row.verdict.reasons]
+    reasons = [own_sentence(reason) for reason in row.verdict.reasons]
     return rights_words.decision_answer(row.title, lane_word(row.verdict), reasons, address, until)
 
 

@@ -1,4 +1,4 @@
-"""Report pages for maintainers: vouches worth making, what the red team found, what the backtest found.
+"""Report pages for maintainers: vouches worth making, attack simulations, the backtest.
 
 What a command has not written yet is said to be missing, with the command that writes it; nothing is computed here.
 """
@@ -12,11 +12,12 @@ from django.shortcuts import render
 
 from ingest.store.snapshots import Snapshot
 from scoring.config.policy import policy_from_settings
-from scoring.formatting import bad_percent
+from scoring.formatting import bad_percent, percent_in_full
 from scoring.models.serving import LABEL
 from scoring.queries import read
-from scoring.redteam.render import NOT_PLAYED, read_report
-from scoring.training.summary import ShownLabel, ShownModel, ShownTest, read_backtest, read_serving
+from scoring.redteam.render import HEADS, NOT_PLAYED, answer, ground_words, read_report
+from scoring.thresholds import MOST_LIFT
+from scoring.training.summary import ShownModel, read_backtest, read_serving
 from triage.access.permissions import Role, SignInNeeded, sees_thresholds
 from triage.access.requests import Request
 from triage.access.sign_in import viewer_did, viewing
@@ -27,13 +28,6 @@ from triage.presenters import text as missing
 from triage.views.incidents import for_maintainers
 
 REPOSITORIES_ASKED = 5  # of those that somebody maintains: each costs what its seeds reach, at most half a second
-LABEL_WORDS = {
-    "label_clean_fix": "Clean: merged as sent, not reverted, its lines not fixed within the window",
-    "label_clean": "Clean: merged, not reverted, not patched within the window",
-    "label_merge": "Merged at all",
-    "clean_as_sent": "Clean and merged as it was sent",
-}
-SCOPE_WORDS = {"change": "with the change", "person": "the person alone"}
 
 
 def for_any_maintainer(page: Page) -> Page:
@@ -70,46 +64,44 @@ def redteam(request: Request, snapshot: Snapshot) -> HttpResponse:
     """What was attacked, what came of it, and what is known not to hold."""
     name, model = read_serving(settings.MODEL_DIR, LABEL)
     report = read_report(settings.LOG_DIR)
-    lifts = _lifts(model) if model else ()
-    no_lifts = missing.no_lifts(name, training_need(snapshot))
-    return render(
-        request, "redteam.html", {"report": report, "not_played": NOT_PLAYED, "lifts": lifts, "no_lifts": no_lifts}
-    )
+    shown: dict[str, object] = {"report": report, "heads": HEADS, "not_played": NOT_PLAYED}
+    if report:
+        shown |= {"answer": answer(report), "ground": ground_words(report)}
+    if model and (lifts := _lifts(model)):
+        largest = max(lift for _, lift in lifts)
+        shown["lifts"] = [(words, bad_percent(lift)) for words, lift in lifts]
+        limit = f"A model above {percent_in_full(MOST_LIFT)} is not used."
+        shown["lifts_said"] = f"At most by {bad_percent(largest)}. {limit}"
+    else:
+        shown["no_lifts"] = missing.no_lifts(name, training_need(snapshot))
+    return render(request, "redteam.html", shown)
 
 
-def _lifts(model: ShownModel) -> tuple[tuple[str, str, str], ...]:
-    """What a person could lift P by alone under each scope of the model that serves."""
-    scopes = (("the next change of a contributor", model.person), ("one pull request", model.change))
-    return tuple(
-        (words, scope.model, bad_percent(scope.self_lift)) for words, scope in scopes if scope.self_lift is not None
-    )
+def _lifts(model: ShownModel) -> tuple[tuple[str, float], ...]:
+    """The most by which one person raised each chance alone, under the model that serves."""
+    scopes = (("the next pull request of a contributor", model.person), ("one pull request", model.change))
+    return tuple((words, scope.self_lift) for words, scope in scopes if scope.self_lift is not None)
 
 
 @for_any_maintainer
 def backtest(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """The newest backtest, in the site's own charts."""
+    """The newest backtest of what a clean pull request is here: order, calibration, the lane, newcomers."""
     found = read_backtest(settings.LOG_DIR)
-    labels = [_label(number, one) for number, one in enumerate(found.labels)] if found else []
-    return render(request, "backtest.html", {"found": found, "labels": labels})
-
-
-def _label(number: int, one: ShownLabel) -> dict[str, object]:
-    tests = [_test(f"label-{number}-{place}", test) for place, test in enumerate(one.tests)]
-    return {
-        "name": one.label,
-        "words": LABEL_WORDS.get(one.label, one.label),
-        "tests": tests,
-        "budgets": reports.budgets(f"label-{number}-budgets", one.budgets),
-    }
-
-
-def _test(key: str, test: ShownTest) -> dict[str, object]:
-    table = reports.figures_table(test.models)
-    return {
-        "test": test,
-        "columns": table.columns,
-        "rows": table.rows,
-        "words": SCOPE_WORDS.get(test.scope, test.scope),
-        "reliability": reports.reliability(f"{key}-reliability", test.bins),
-        "order": reports.order_over_time(f"{key}-order", test.series),
-    }
+    label = next((one for one in found.labels if one.label == LABEL), None) if found else None
+    shown: dict[str, object] = {"found": found, "label": label, "window": settings.LABEL_WINDOW_DAYS}
+    if label is None:
+        shown |= {"need": training_need(snapshot)}
+    elif label.groups and (outside := label.groups[0]).n:
+        shown |= {
+            "outside": outside,
+            "ordered": reports.pairs(outside.auc),
+            "order_said": reports.order_sentence(label),
+            "orders": reports.orders_table(label),
+            "score_said": reports.score_answer(label.bins),
+            "reliability": reports.reliability("reliability", label.bins),
+            "lane_said": reports.lane_sentence(label),
+            "lanes": reports.lanes_table(label),
+            "newcomers_said": reports.newcomers_sentence(label),
+            "groups": reports.groups_table(label),
+        }
+    return render(request, "backtest.html", shown)

@@ -4,11 +4,10 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from ingest.atproto.identity import read_service, resolve, resolve_handle
+from ingest.atproto.identity import read_service, resolve, resolve_handle, why_offline
 from ingest.atproto.syntax import is_did
 from ingest.backfill import make_known, runs
 from ingest.backfill.account import Sources
@@ -104,17 +103,11 @@ def look_up(fetcher: Fetcher, names: Sequence[str]) -> Found:
     return Found(found, failed)
 
 
-def _offline(fetcher: Fetcher) -> str | None:
+def _offline(fetcher: Fetcher) -> str:
     """Return a sentence where not even the directory of all accounts has an address: this machine reaches nobody."""
-    try:
-        if fetcher.stand_in is None:
-            fetcher.addresses(urlsplit(settings.PLC_URL).hostname or "")
-    except FetchProblem as problem:
-        return (
-            f"No server can be reached from here ({problem}): connect this machine to the network and run this again; "
-            "without one, `manage.py demo` plays a simulated network."
-        )
-    return None
+    offline = why_offline(fetcher, settings.PLC_URL)
+    again = "connect this machine to the network and run this again; without one, `manage.py demo` plays a simulated"
+    return f"{offline}: {again} network." if offline else ""
 
 
 def _not_found(name: str, problem: FetchProblem) -> Failed:

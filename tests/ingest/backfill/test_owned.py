@@ -1,14 +1,15 @@
 """The repositories of an account that somebody chooses from, as its data server and its knots tell them, or do not."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ingest.backfill.account import Sources
-from ingest.backfill.owners import LISTED, NOT_ASKED, Owner, OwnerProblem, find_owned
+from ingest.backfill.owners import LISTED, NOT_ASKED, Owner, OwnerProblem, find_owned, make_known
 from ingest.http.fetcher import Fetcher
 from ingest.records import watched
 from ingest.records.registry import REPOSITORY
@@ -136,6 +137,22 @@ def test_whatever_is_missing_is_one_clear_sentence(
     assert sentence in str(refused.value)
     with store.read() as rows:
         assert rows.value("select count(*) from watched_repositories") == 0
+
+
+def nobody(host: str) -> Sequence[str]:
+    raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+
+def test_without_a_network_nobody_is_told_that_a_handle_is_misspelt(store: Store) -> None:
+    sources = Sources(Fetcher(resolver=nobody, texts=lambda name: []), PLC, (), (), store.path.parent, At(NOW))
+    offline = "No server can be reached from here (plc.directory has no address that can be looked up), so "
+    with pytest.raises(OwnerProblem) as refused:
+        find_owned(store, sources, HANDLE, print)
+    told = f"{offline}{HANDLE} was not looked up. Connect this machine to the network, or give the DID."
+    assert str(refused.value) == told
+    with pytest.raises(watched.UnknownRepository) as refused_too:
+        make_known(store, sources, [f"{HANDLE}/lantern"])
+    assert str(refused_too.value) == f"{HANDLE}/lantern was not added. {told}"
 
 
 def test_a_knot_that_is_silent_hides_no_repository(store: Store) -> None:

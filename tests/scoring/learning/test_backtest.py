@@ -84,7 +84,9 @@ def test_each_order_of_the_queue_stands_in_figures_table_and_page_for_everybody_
     assert sum(line.startswith("  as shown") for line in lines) == 2
     assert max(len(line) for line in lines if line.startswith("  by the served model")) <= 100
     (shown,) = shown_backtest(found, besides, datetime(2026, 3, 12)).labels
-    assert {one.name: one.third for one in shown.orders} == {name: one["third"] for name, one in label["order"].items()}
+    for group, part in (("all", label), ("outside", label["without_push_holders"])):
+        thirds = {one.name: one.third for one in shown.orders if one.group == group}
+        assert thirds == {name: one["third"] for name, one in part["order"].items()}
 
 
 def test_the_content_risk_of_what_was_read_is_an_order_of_its_own() -> None:
@@ -115,23 +117,32 @@ def test_the_page_is_told_the_figures_of_the_table(ran: tuple[dict, dict, list[s
     shown = read_backtest(tmp_path)
     assert shown is not None
     label, (told,) = found["labels"]["label_merge"], shown.labels
-    assert [one.serves for one in told.tests] == [label["test"]["model"], label["person"]["test"]["model"]]
-    outside, gate = label["without_push_holders"], label["gate"]["without_push_holders"]
-    rows = {**outside["models"], f"{told.tests[0].serves}, newcomers": outside["newcomers"]}
-    rows |= {"gate: the lower of the two": gate["test"], "gate, newcomers": gate["newcomers"]}
-    assert {one.name: (one.n, one.auc, one.ece, list(one.ece_band)) for one in told.tests[0].models} == {
-        name: (one["n"], one["auc"], one["ece"], one["ece_band"]) for name, one in rows.items()
-    }
-    assert [one.name for one in told.tests[1].models][-1] == f"{told.tests[1].serves}, newcomers"
-    assert sum(one.n for one in told.tests[0].bins) == label["test"]["n"]
+    gates = {"outside": label["gate"]["without_push_holders"], "all": label["gate"]}
     assert {
-        str(one.budget): (one.n, one.lane, one.bad, one.newcomers, one.newcomers_bad)
+        (one.group, str(one.budget)): (one.n, one.lane, one.bad, one.newcomers, one.newcomers_bad)
         for one in told.budgets
         if one.way == "recipe"
     } == {
-        budget: (one["n"], one["lane"], one["false_approvals"], one["newcomers"], one["newcomers_bad"])
+        (group, budget): (one["n"], one["lane"], one["false_approvals"], one["newcomers"], one["newcomers_bad"])
+        for group, gate in gates.items()
         for budget, one in gate["budgets"].items()
     }
+
+
+def test_the_page_counts_all_that_was_judged_and_by_whom_it_was_sent(ran: tuple[dict, dict, list[str]]) -> None:
+    found, besides, _ = ran
+    (told,) = shown_backtest(found, besides, datetime(2026, 3, 12)).labels
+    outside, newcomers, everybody = told.groups
+    lanes = {one.group: one.n for one in told.budgets}
+    assert (outside.n, everybody.n) == (lanes["outside"], lanes["all"])
+    assert newcomers.n < outside.n < everybody.n
+    assert 0 < outside.bad < everybody.bad < everybody.n
+    assert outside.auc is not None
+    assert outside.auc > 0.5
+    assert sum(one.n for one in told.bins) == outside.n
+    assert told.since is not None
+    assert told.until is not None
+    assert told.since < told.until
 
 
 def test_the_bar_ends_where_it_said(ran: tuple[dict, dict, list[str]]) -> None:

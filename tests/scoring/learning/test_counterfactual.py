@@ -97,7 +97,7 @@ def test_what_is_unknown_is_moved_by_nobody() -> None:
 
 
 def test_no_way_is_one_that_its_author_goes_alone() -> None:
-    """DESIGN.md §1.9: what a lever moves directly is moved by a push-holder or a voucher."""
+    """Rule 9 of docs/threat-model.md: what a lever moves directly is moved by a push-holder or a voucher."""
     movers = {one.name: one.moved_by for one in MATERIAL_COLUMNS}
     assert {movers[lever.column] for lever in LEVERS} <= {"push-holder", "voucher"}
 

@@ -1,7 +1,7 @@
 """The small files of figures that pages read: what they say, and what of a damaged one is believed."""
 
 import json
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +15,11 @@ from scoring.training.summary import (
     FORM,
     ShownBacktest,
     ShownBin,
-    ShownFigures,
+    ShownGroup,
     ShownLabel,
     ShownModel,
     ShownScope,
     ShownShare,
-    ShownTest,
     interval,
     keep_backtest,
     keep_figures,
@@ -40,9 +39,9 @@ def shown(certificate: Certificate | None = None) -> ShownModel:
 
 
 def backtest() -> ShownBacktest:
-    figures = ShownFigures("beta", 12, None, None, None, None, (None, None))
-    test = ShownTest("change", "beta", None, (figures,), (), (), ("logistic: too few",))
-    return ShownBacktest("sunstead-backtest/1", NOW, "abc", 0, 12, (ShownLabel("label_merge", (test,), ()),))
+    groups = (ShownGroup("outside", 12, 3, 0.75), ShownGroup("newcomers", 4, 0, None), ShownGroup("all", 20, 4, 0.8))
+    label = ShownLabel("label_clean_fix", date(2024, 1, 2), date(2025, 12, 30), groups, SCOPE.bins, (), ())
+    return ShownBacktest("sunstead-backtest/2", NOW, 30, (label,))
 
 
 def test_a_certified_lane_is_told_month_by_month_and_adds_up() -> None:

@@ -247,7 +247,7 @@ def undo_outside_shadow_mode(site: ActingSite, made: EstimatedLane) -> None:
 def watch(site: ActingSite, made: EstimatedLane) -> None:
     form = {"repository": REPO, "shadow": "on", "version": str(repository(site).settings.version)}
     answer = site.maintainer(BEN, "ben.example").post("/settings/shadow", form)
-    assert (answer.status_code, EstimatedLane.objects.get().ended_because) == (302, "shadow mode was switched on")
+    assert (answer.status_code, EstimatedLane.objects.get().ended_because) == (302, "a maintainer shut the lane")
 
 
 @pytest.mark.parametrize("shut_by_hand", [end, undo, undo_outside_shadow_mode, watch])

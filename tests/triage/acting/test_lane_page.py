@@ -346,4 +346,4 @@ def test_a_lane_whose_threshold_was_set_by_hand_offers_nothing_and_says_so(
     assert "The fast lane's threshold is set by hand Set by hand" in page
     assert "The operator set the threshold by hand with T_HIGH. That takes precedence over an estimate." in page
     assert "Keep watching" not in page
-    assert "Fast lane 3, threshold set by hand" in queue
+    assert "Fast lane 3, set by hand, not certified" in queue

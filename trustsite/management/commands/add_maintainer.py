@@ -11,7 +11,7 @@ from django.db import transaction
 from django.urls import reverse
 from django.utils import timezone
 
-from ingest.atproto.identity import resolve_handle
+from ingest.atproto.identity import resolve_handle, why_unresolved
 from ingest.atproto.syntax import MalformedDid, parse_account, parse_handle
 from ingest.errors import FetchProblem
 from ingest.http.fetcher import Fetcher
@@ -47,7 +47,6 @@ class Command(BaseCommand):
             help="a repository to watch: OWNER/NAME (OWNER a handle or DID), or the at-uri of its record; without one, "
             "the whole site",
         )
-
         parser.add_argument(
             "--role",
             choices=Maintainer.Role.values,
@@ -108,7 +107,7 @@ def _resolved_did(handle: str) -> str:
     try:
         return resolve_handle(fetcher, handle)
     except FetchProblem as problem:
-        raise CommandError(f"{handle} could not be resolved ({problem}): check it, or give the DID.") from problem
+        raise CommandError(why_unresolved(fetcher, settings.PLC_URL, handle, problem)) from problem
 
 
 def _repository(text: str) -> str:

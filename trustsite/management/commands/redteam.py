@@ -1,7 +1,6 @@
-"""`manage.py redteam`: attacks on the present graph, or on one in files; ours and the rivals side by side."""
+"""`manage.py redteam`: attacks on the present graph, or on one in files, as one table."""
 
 import json
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,21 +14,20 @@ from ingest.store.snapshots import SnapshotReader
 from scoring.config.policy import Policy, policy_from_settings
 from scoring.queries import read
 from scoring.redteam.attack import Ground
-from scoring.redteam.render import keep, keep_report, last_run_of, shown_report, told
+from scoring.redteam.render import ShownReport, keep_report, shown_report, told
 from scoring.redteam.report import BRIEF, WHOLE, Scale, attack_everything, present_ground
-from scoring.thresholds import Thresholds
 from scoring.trust.files import FileProblem, build_graph, no_edges, read_edges, read_seeds
 
 STEPS = 14  # nine shapes and five more
+WHERE_SHUT = 0.9  # from which the gate takes a shut lane as open: a rule that meets no lane says nothing
 
 
 class Command(BaseCommand):
     """Plays on a copy in memory: a published snapshot is read, the store is never written."""
 
     help = (
-        "Simulate attacks on the current vouch graph (or one in files) and print the results: nine shapes of fakes, "
-        "rewired vouches, denounce bombing, merge farming, a stolen account. The page /redteam shows the last run on "
-        "the present graph."
+        "Simulate attacks on the current vouch graph (or one in files) and print one table: what each cost, what it "
+        "reached, what stops it. The page /redteam shows the last run on the present graph."
     )
 
     requires_system_checks = ()
@@ -56,13 +54,18 @@ class Command(BaseCommand):
         if key < 0:
             raise CommandError("--key must be 0 or more.", returncode=2)
         ground, policy = _present() if edges is None or seeds is None else _from_files(edges, seeds)
+        lane_open = policy.thresholds.t_high is not None
+        if not lane_open:
+            opened = max(WHERE_SHUT, policy.thresholds.t_low)
+            policy = replace(policy, thresholds=replace(policy.thresholds, t_high=opened))
         try:
             report = _play(ground, WHOLE if full else BRIEF, policy, key)
         except ValueError as problem:
             raise CommandError(f"Nothing to simulate: {problem}.", returncode=2) from problem
-        self.stdout.write(json.dumps(report, allow_nan=False) if options["json"] else "\n".join(told(report)))
+        shown = shown_report(report, policy, lane_open, wall_now())
+        self.stdout.write(json.dumps(report, allow_nan=False) if options["json"] else "\n".join(told(shown)))
         if edges is None:
-            _keep(report)
+            _keep(shown)
 
 
 def _play(ground: Ground, scale: Scale, policy: Policy, key: int) -> dict[str, Any]:
@@ -77,7 +80,7 @@ def _play(ground: Ground, scale: Scale, policy: Policy, key: int) -> dict[str, A
 
 
 def _present() -> tuple[Ground, Policy]:
-    """The newest snapshot's graph and the thresholds that serve there."""
+    """The newest snapshot's graph and the thresholds that serve there: the lowest of the fast lanes that are open."""
     policy = policy_from_settings()
     with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
         if snapshot is None:
@@ -86,7 +89,9 @@ def _present() -> tuple[Ground, Policy]:
         recorded = settings.PLACE.mode != "drive"
         now = board.newest_event_at if recorded and board.newest_event_at else wall_now()
         t_low = policy.thresholds.t_low if board.t_low is None else board.t_low
-        serving = Thresholds(t_low=t_low, t_high=board.t_high)
+        lanes = [lane.t_high for lane in read.lane_states(snapshot) if lane.t_high is not None]
+        t_high = min([*lanes, *([] if board.t_high is None else [board.t_high])], default=None)
+        serving = replace(policy.thresholds, t_low=t_low, t_high=t_high)
         return present_ground(snapshot, now, policy), replace(policy, thresholds=serving)
 
 
@@ -99,13 +104,11 @@ def _from_files(edges: Path, seeds: Path) -> tuple[Ground, Policy]:
     return Ground(graph.edges, graph.seeds, len(graph.names)), policy_from_settings()
 
 
-def _keep(report: dict[str, Any]) -> None:
-    """Keep the dashboard's three sentences, and what the page /redteam shows."""
+def _keep(shown: ShownReport) -> None:
+    """Keep what the dashboard and the page /redteam show."""
     try:
-        keep(settings.REDTEAM_PATH, last_run_of(report, time.time()))
-        keep_report(settings.LOG_DIR, shown_report(report, wall_now()))
+        keep_report(settings.LOG_DIR, shown)
     except OSError as problem:
         raise CommandError(
-            f"{settings.REDTEAM_PATH} or a file in {settings.LOG_DIR} cannot be written ({problem.strerror}): pages "
-            "show the run before."
+            f"A file in {settings.LOG_DIR} cannot be written ({problem.strerror}): pages show the run before."
         ) from problem

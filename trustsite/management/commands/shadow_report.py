@@ -14,7 +14,7 @@ HEADING = f"{'day':<12}{'would be fast':>14}{'merged as sent':>16}{'changed':>9}
 class Command(BaseCommand):
     """Prints the report of each watched repository, or of one; reads the newest snapshot."""
 
-    help = "Print pull requests that would have been fast lane in shadow mode, by day and outcome."
+    help = "Print pull requests that would have been fast lane while the lane is shut, by day and outcome."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """--repo and --days."""
@@ -40,7 +40,7 @@ class Command(BaseCommand):
         report = read.shadow_report(snapshot, key, days)
         if report is None:
             raise CommandError(f"No watched repository has the key {key[:200]}.")
-        state = "in shadow mode" if report.shadow else "shadow mode is off"
+        state = "watching: the lane is shut" if report.shadow else "the lane is not shut"
         self.stdout.write(f"{visible(report.name)} ({report.key}), {state}")
         if not report.days:
             self.stdout.write("  nothing would have been fast lane so far")
