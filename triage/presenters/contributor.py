@@ -30,9 +30,9 @@ RESULTS: dict[PullResult, str] = {
     "open": "open",
     "clean": "clean",
     "bad": "needed a fix",
-    "watching": "still watched",
+    "watching": "merged, not counted yet",
     "unmerged": "not merged",
-    "uncounted": "merged, not counted",
+    "uncounted": "merged, unconfirmed",
     "deleted": "record deleted",
 }
 TONES: dict[PullResult, str] = {"clean": "fast", "bad": "flag"}
