@@ -30,7 +30,7 @@ RESULTS: dict[PullResult, str] = {
     "open": "open",
     "clean": "clean",
     "bad": "needed a fix",
-    "watching": "merged, not counted yet",
+    "watching": "still watched",
     "unmerged": "not merged",
     "uncounted": "merged, unconfirmed",
     "deleted": "record deleted",
