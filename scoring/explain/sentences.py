@@ -427,7 +427,9 @@ OWN_SENTENCES: Mapping[str, Callable[[Params], str]] = {
     "trust_reaches": lambda params: (
         f"Trust from the seeds reaches you ({trust_figure(number_of(params['structural_trust']))})."
     ),
-    "trust_path": lambda params: f"You: {_path_words(params)}.",
+    "trust_path": lambda params: (
+        f"{'Your work was' if _path_words(params).startswith('merged') else 'You are'} {_path_words(params)}."
+    ),
     "trusted_denouncers": lambda params: f"{_capital(_say_denounced(params)).removesuffix('about them')}about you.",
     "never_seen_before": lambda params: "You were never seen here before this pull request.",
     "back_from_silence": lambda params: "You are back after a long time away.",

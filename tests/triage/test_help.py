@@ -24,7 +24,6 @@ PATHS = {
     "queue": "/",
     "panel": f"/?open={quote(NEXT)}",
     "backlog": "/dashboard",
-    "charts": "/dashboard",
     "stored": "/dashboard",
     "reliability": "/dashboard",
     "approvals": "/dashboard",

@@ -75,8 +75,10 @@ def test_every_figure_of_every_page_has_its_meaning_in_words_beside_it(
     keep_backtest(folder, whole_backtest())
     counted = {}
     for path in ("/dashboard", f"/c/{MARA.did}", "/leaderboard", *REPORTS):
-        counted[path], bare = unexplained(text(client, path))
+        page = text(client, path)
+        counted[path], bare = unexplained(page)
         assert bare == [], path
+        assert all(card.count('<details class="help">') <= 1 for card in page.split('class="card')), path
     assert counted["/dashboard"] >= 9
     assert min(counted.values()) >= 1, counted
 

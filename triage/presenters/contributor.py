@@ -32,7 +32,7 @@ RESULTS: dict[PullResult, str] = {
     "bad": "reverted or fixed",
     "watching": "still watched",
     "unmerged": "not merged",
-    "uncounted": "merged, not counted",
+    "uncounted": "merged, unconfirmed",
     "deleted": "record deleted",
 }
 TONES: dict[PullResult, str] = {"clean": "fast", "bad": "flag"}

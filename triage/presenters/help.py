@@ -109,7 +109,6 @@ APPROVALS = ("Bad ones the lane let through", "Bad ones the lane let through, ba
 FARES = ("First answer", "First-timers and regulars")
 BUDGETS = ("Budget", "95 % interval")
 SHADOW = ("Would be fast lane", "Merged as sent")
-CHARTS = ("Scores of contributors", "Stays clean", "No score yet")
 STORED = (
     "Pull requests",
     "Vouch graph",
@@ -124,6 +123,7 @@ STORED = (
     "Unknown collections, fields and values",
     "Unreadable events",
     "Events ignored: not your people",
+    "Scores of contributors",
 )
 CONTRIBUTOR = ("Stays clean", "95 % interval", "No score yet", "Structural trust", "The bars")
 VOUCHED = ("Vouches", "Score history")
@@ -133,7 +133,6 @@ PLACES: Mapping[str, Sequence[str]] = {
     "queue": QUEUE,
     "panel": PANEL,
     "backlog": BACKLOG,
-    "charts": CHARTS,
     "stored": STORED,
     "contributor": CONTRIBUTOR,
     "vouched": VOUCHED,
