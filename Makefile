@@ -64,7 +64,7 @@ bench: ## the benchmarks in tests/bench, or one with NAME=name
 	for file in $(or $(NAME),$(basename $(notdir $(wildcard tests/bench/[a-z]*.py)))); do \
 		"$$python" -m "tests.bench.$$file" || exit 1; done
 
-screenshots: ## every page and state in light, dark and on a phone, below LOG_DIR; needs Chromium
+screenshots: ## every page and state in six looks, checked with axe, below LOG_DIR; needs Chromium
 	$(call into,dev,--own); SCREENSHOTS="$${LOG_DIR:-$$root/logs}/screenshots" "$$python" -m tests.screenshots
 
 licences: ## write docs/licences.md anew, after `make pins`

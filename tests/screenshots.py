@@ -1,4 +1,4 @@
-"""Pictures of every page and state in light, dark and on a phone: `make screenshots`.
+"""Pictures of every page and state in light and dark, on a desktop, a tablet and a phone: `make screenshots`.
 
 They lie in the folder that SCREENSHOTS names, below LOG_DIR by default: one file for each page, state and look. The
 site behind them is that of the browser tests: drawn rows in every lane, a real store for what people did, the one of

@@ -18,23 +18,48 @@ from tests.triage.lane_life import (
     signed_in,
     wait_until_shut,
 )
-from tests.triage.pictures import LOOKS
+from tests.triage.pictures import LOOKS, faults_of, name_of
 from trustsite.world import build_world
 
 TARGET = os.environ.get("SCREENSHOTS", "")
 Take = Callable[[str, str], None]
+HREFS = "links => [...document.querySelectorAll(links)].map(one => one.getAttribute('href') ?? '')"
 
 
 def pictures(stack: ExitStack, browser: Browser, address: str) -> tuple[Page, Take]:
-    """Sign in once for each look; returns the first window, and what takes a page in all of them."""
+    """Sign in once for each look; returns the first window, and what takes a page in all of them.
+
+    A page that scrolls sideways or breaks a rule of axe fails in the end.
+    """
+    faults: dict[str, list[str]] = {}
+    stack.callback(lambda: check(faults))
     windows = {look: stack.enter_context(signed_in(browser, address, width, scheme)) for look, width, scheme in LOOKS}
 
     def take(name: str, path: str) -> None:
         for look, page in windows.items():
             page.goto(path)
             page.screenshot(path=Path(TARGET) / f"{name}.{look}.png", full_page=True)
+            if found := faults_of(page):
+                faults[f"{name}.{look}"] = found
 
     return next(iter(windows.values())), take
+
+
+def check(faults: dict[str, list[str]]) -> None:
+    """Fail with what would not be shipped of any page."""
+    assert faults == {}
+
+
+def take_every_page(page: Page, take: Take, site: str) -> None:
+    """Take each page that the frame, the lists and the first pull request of the inbox lead to."""
+    page.goto("/")
+    found = page.evaluate(HREFS, ".places a, .foot a, .list > .crumb a, .tile")
+    opened = page.locator(".row-link").first.get_attribute("href") or ""
+    page.goto(opened)
+    found += [opened, *page.evaluate(HREFS, ".ways-out a, .byline a, .facts a, .change nav a")]
+    for path in dict.fromkeys([*found, "/find", "/?q=nothing-like-it", "/nothing-is-here"]):
+        if path.startswith("/"):
+            take(f"{site}-{name_of(path)}", path)
 
 
 def test_the_demo(browser: Browser, tmp_path: Path) -> None:
@@ -44,6 +69,7 @@ def test_the_demo(browser: Browser, tmp_path: Path) -> None:
     with ExitStack() as stack:
         page, take = pictures(stack, browser, stack.enter_context(served_demo(tmp_path)))
         take("demo-queue", "/")
+        take_every_page(page, take, "demo")
         take("demo-dashboard", "/dashboard")
         take("demo-shadow-report", f"/settings/repository?repository={watching}")
         take("demo-lane-watching", f"/lane?repository={watching}")
@@ -66,6 +92,7 @@ def test_the_replay(browser: Browser, tmp_path: Path) -> None:
     with ExitStack() as stack:
         page, take = pictures(stack, browser, stack.enter_context(served_replay(build_world(), tmp_path)))
         take("replay-queue", "/")
+        take_every_page(page, take, "replay")
         take("replay-lane-watching", "/lane")
         take("replay-shadow-report", shadow_report(page))
         page.goto("/lane")

@@ -19,6 +19,7 @@ from scoring.redteam.render import keep_report
 from scoring.training.summary import keep_backtest
 from tests.scoring.test_redteam_last_run import RUN
 from tests.triage.acting_site import ActingSite
+from tests.triage.axe import violations
 from tests.triage.drawn_rows import ANA, MARA, drawn_rows, pull_request
 from tests.triage.every_page import BEN, lane_pages, signed_out_pages, something_of_everything
 from tests.triage.hostile import PULLS, hostile_site
@@ -31,6 +32,8 @@ TARGET = os.environ.get("SCREENSHOTS", "")
 LOOKS: tuple[tuple[str, int, Literal["light", "dark"]], ...] = (
     ("light", 1440, "light"),
     ("dark", 1440, "dark"),
+    ("tablet", 768, "light"),
+    ("tablet-dark", 768, "dark"),
     ("phone", 390, "light"),
     ("phone-dark", 390, "dark"),
 )
@@ -39,8 +42,11 @@ Take = Callable[..., None]
 
 @pytest.fixture
 def take(browser: Browser, live_server: LiveServer) -> Iterator[Take]:
-    """`take(name, path)`: that page in every look; `before` acts on it first, `cookie` signs somebody in."""
-    pages = {}
+    """`take(name, path)`: that page in every look; `before` acts on it first, `cookie` signs somebody in.
+
+    A page that scrolls sideways or breaks a rule of axe fails in the end, unless something acted on it first.
+    """
+    pages, faults = {}, dict[str, list[str]]()
     for look, width, scheme in LOOKS:
         size: ViewportSize = {"width": width, "height": 900}
         page = browser.new_page(
@@ -59,11 +65,20 @@ def take(browser: Browser, live_server: LiveServer) -> Iterator[Take]:
             if before:
                 before(page)
             page.screenshot(path=Path(TARGET) / f"{name}.{look}.png", full_page=True)
+            if not before and (found := faults_of(page)):
+                faults[f"{name}.{look}"] = found
             page.unroute_all(behavior="ignoreErrors")
 
     yield taken
     for page in pages.values():
         page.close()
+    assert faults == {}
+
+
+def faults_of(page: Page) -> list[str]:
+    """What would not be shipped of a page as it is: that it scrolls sideways, and what breaks a rule of axe."""
+    sideways = page.evaluate("document.documentElement.scrollWidth > innerWidth")
+    return [*(["it scrolls sideways"] if sideways else []), *violations(page)]
 
 
 @pytest.fixture
@@ -133,9 +148,9 @@ def test_every_page_of_a_maintainer_and_a_conflict(take: Take, shown_site: Actin
     admin.force_login(Person.objects.get(did=BEN))
     cookie = admin.cookies["sessionid"].value
     for path in lane_pages(shown_site, admin):
-        take(_name(path), path, cookie=cookie)
+        take(name_of(path), path, cookie=cookie)
     for path in signed_out_pages(shown_site):
-        take("signed-out-" + _name(path), path)
+        take("signed-out-" + name_of(path), path)
     form = shown_site.form(uri=MORE, version=7, next="/")
     take("conflict", "/", lambda page: page.evaluate(SEND, form), cookie)
     take("acted", f"/?open={quote(MORE)}", _pull_for_review, cookie)
@@ -160,7 +175,8 @@ SEND = """async told => {
 }"""
 
 
-def _name(path: str) -> str:
+def name_of(path: str) -> str:
+    """The name of a page's picture."""
     place, _, query = path.partition("?")
     short = [part[:24] for part in place.split("/") if part and not part.startswith(("at:", "did:plc", "sh.tangled"))]
     return "-".join(["page", *short[:3], *re.findall(r"(\w+)=", query)])

@@ -80,7 +80,6 @@ def test_a_finding_of_a_row_leads_to_its_line_in_the_change(open_page: Open) -> 
 
 def test_the_change_opens_beside_the_list_and_keys_lead_to_its_findings_and_files(open_page: Open) -> None:
     page = open_page("/")
-    page.locator(".row-link").first.click()
     part = page.locator("#open .what-side")
     expect(part.locator("details.kept")).to_have_count(3)
     expect(page.locator("h1")).to_have_count(1)

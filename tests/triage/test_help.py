@@ -75,7 +75,7 @@ def test_every_figure_of_what_is_stored_and_the_tiles_of_the_queue_are_explained
 
 def test_help_opens_without_scripts_or_a_pointer_that_hovers(site: ActingSite, client: Client) -> None:
     page = shown(client, "/")
-    assert page.count('<details class="help">') == 1
+    assert page.count('<details class="help">') == 2, "that of the list and that of the pane"
     assert not re.search(r'<details class="help">(?:(?!</details>).)*title=', page, re.DOTALL)
 
 

@@ -94,6 +94,7 @@ def test_the_head_of_the_fast_lane_counts_what_can_be_approved_and_says_what_kee
     assert (
         approvable_words(shut, told) == "1 can be approved: the lane is shut for 3, 1 approved already, 1 sent by you"
     )
+    assert approvable_words(shut[3:], told) == "None can be approved: the lane is shut for 3"
     assert approvable_words(shut, {row.uri: acts(may=False) for row in fast}) == "", "who may not act is told nothing"
 
 

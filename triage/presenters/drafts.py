@@ -39,11 +39,12 @@ class DraftLinks:
         """The links under one finding as HTML; "" for one that cannot be named or is called a false alarm."""
         if not note.digest or note.dismissed:
             return SafeString("")
-        place = f"{note.digest}#{note.anchor}" if note.anchor else note.digest  # the form opens with its line in sight
+        # The form opens with its line in sight; a browser gives no field the focus where an address names a place.
+        place = f"{note.digest}#{note.anchor}" if note.anchor else note.digest
         about = f'<span class="unseen">: {escape(note.kind)}, {escape(note.place)}</span>'
         return SafeString(
             "".join(
-                f' <a href="{escape(address + place)}"{self._swap(address + place)}>{words}{about}</a>'
+                f' <a href="{escape(address)}{note.digest}"{self._swap(address + place)}>{words}{about}</a>'
                 for address, words in self.links
             )
         )

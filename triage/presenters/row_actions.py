@@ -92,7 +92,7 @@ def approvable_words(rows: Iterable[QueueRow], acts: Mapping[str, RowActs]) -> s
         "{} sent by you": sum(act.is_own for row, act in mine if not (row.shadow or act.done)),
     }
     why = ", ".join(words.format(count) for words, count in kept.items() if count)
-    return f"{len(mine) - sum(kept.values())} can be approved: {why}" if why else ""
+    return f"{len(mine) - sum(kept.values()) or 'None'} can be approved: {why}" if why else ""
 
 
 def merge_commands(row: QueueRow, act: RowActs, viewer: object) -> tuple[str, ...]:

@@ -93,7 +93,8 @@ def test_one_click_says_that_all_turned_out_fine(
     page = open_page(client=ana, java_script_enabled=scripts)
     page.goto("/")
     expect(page.get_by_role("heading", name="These 2 turned 14 days old: all fine?")).to_be_visible()
-    page.get_by_role("button", name="All fine").click()
+    page.locator(".question summary").click()
+    page.get_by_role("button", name="All 2 are fine").click()
     expect(page.get_by_role("heading", name="all fine?")).to_have_count(0)
     expect(page.locator("#offers")).to_contain_text("2 pull requests")
     assert set(Action.objects.values_list("pull_uri", "outcome")) == {
