@@ -125,7 +125,7 @@ class TrustOut(BaseModel):
 
 
 class LanesOut(BaseModel):
-    """Open pull requests in watched repositories by lane, those of push-holders apart."""
+    """Open pull requests in watched repositories by lane, those of people who can push apart."""
 
     needs_human: Count = Field(description="Someone must look.")
     normal_queue: Count = Field(description="Reviewed in the usual order.")
