@@ -228,7 +228,7 @@ def _lines(record: Mapping[str, Any]) -> Iterator[str]:
 def _scope(part: Mapping[str, Any], words: str) -> Iterator[str]:
     figures, decision = part["metrics"], part["decision"]
     yield ""
-    yield f"## P(clean) of {words}"
+    yield f"## Stays clean: {words}"
     yield ""
     yield f"{decision['serves']} serves, with {part['calibration']['name']} calibration."
     yield from (f"- {trial['name']}: {trial['why']}" for trial in decision["trials"])

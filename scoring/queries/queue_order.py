@@ -14,7 +14,7 @@ from scoring.queries.types import QueueSort
 
 TURN = 3  # each third place goes to the first-timer who has waited longest
 UNKNOWN_NEED = 0.5  # of a change that nobody read, by somebody whose chance nobody knows
-LIFT_DAYS, MOST_LIFT = 28, 5  # each four weeks of waiting count as a tenth of need, and no more than five of them
+LIFT_DAYS, MOST_LIFT = 21, 5  # each three weeks of waiting count as a tenth of need, and no more than five of them
 FINDING = 0.4  # content risk from which something of medium severity or worse was found
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -255,7 +255,7 @@ def splits_of(
         for start, end in pairwise(quarters)
     }
     found |= {name: which & (cases.repositories == one) for one, name in sorted(repositories.items())}
-    found |= {"newcomers": which & newcomers, "without push-holders": which & ~cases.push_holder}
+    found |= {"newcomers": which & newcomers, "who cannot push": which & ~cases.push_holder}
     return {name: part for name, part in found.items() if part.any()}
 
 

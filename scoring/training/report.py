@@ -66,7 +66,7 @@ def table(found: Mapping[str, Any]) -> Iterator[str]:
         gate = figures["gate"]
         yield _row("gate: the lower of the two", gate["test"])
         yield _row("  newcomers", gate["newcomers"])
-        yield _row("  without push-holders", gate["without_push_holders"]["test"])
+        yield _row("  who cannot push", gate["without_push_holders"]["test"])
         yield _row("    newcomers", gate["without_push_holders"]["newcomers"])
         yield from _below(gate["splits"])
         yield from wrap(RULES, 100)
@@ -78,7 +78,7 @@ def table(found: Mapping[str, Any]) -> Iterator[str]:
         for budget, low in gate["without_push_holders"]["t_low"].items():
             yield _low(float(budget), low)
         yield from wrap(ORDER_RULES, 100)
-        for part, words in ((figures, "everybody"), (figures["without_push_holders"], "no push-holders")):
+        for part, words in ((figures, "everybody"), (figures["without_push_holders"], "who cannot push")):
             yield f"{words:<34}{ORDERS}"
             yield from (_order(ORDER_NAMES[name], one) for name, one in part["order"].items())
         yield ""
@@ -90,9 +90,13 @@ def _scope(part: Mapping[str, Any], words: str) -> Iterator[str]:
     yield _row("  newcomers", part["newcomers"])
     outside = part["without_push_holders"]
     for name, figures in outside["models"].items():
-        yield _row(f"  without push-holders: {name}", figures)
+        yield _row(f"  who cannot push: {name}", figures)
     yield _row("    newcomers", outside["newcomers"])
-    gains = ((part["gain"], "all"), (part["gain_of_newcomers"], "newcomers"), (outside["gain"], "without push-holders"))
+    gains = (
+        (part["gain"], "all"),
+        (part["gain_of_newcomers"], "newcomers"),
+        (outside["gain"], "who cannot push"),
+    )
     for gain, who in gains:
         yield f"  gain over the shrunk rate, {who}: AUC {_signed(gain['auc'])} {_interval(gain['auc_ci'])}"
 
@@ -120,9 +124,9 @@ def _width(told: Mapping[str, Any]) -> str:
 
 def _named_lanes(figures: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
     yield figures, "everybody"
-    yield figures["without_push_holders"], "no push-holders"
+    yield figures["without_push_holders"], "who cannot push"
     yield figures["gate"], "gate"
-    yield figures["gate"]["without_push_holders"], "gate, no push-holders"
+    yield figures["gate"]["without_push_holders"], "gate, who cannot push"
 
 
 def _row(words: str, figures: Mapping[str, Any]) -> str:
@@ -141,7 +145,7 @@ def _lane(words: str, lane: Mapping[str, Any]) -> str:
 
 def _low(budget: float, low: Mapping[str, Any]) -> str:
     return (
-        f"T_LOW, gate, no push-holders, people with a record, budget {budget:.0%}: {low['sent']:,} of {low['n']:,} "
+        f"T_LOW, gate, who cannot push, people with a record, budget {budget:.0%}: {low['sent']:,} of {low['n']:,} "
         f"sent to a person, {_share(low['clean_sent'])} of the clean and {_share(low['bad_sent'])} of the others"
     )
 
@@ -271,7 +275,9 @@ def _label(label: str, figures: Mapping[str, Any], besides: Mapping[str, Any]) -
         yield f"<p>{escape(interval_words(figures if scope == 'change' else figures['person']))}</p>"
         yield _figure(_reliability(part["reliability"]), _calibration_words(test, part["corp"]))
         yield _figure(_quarters(part["auc"]), "AUC of each quarter: " + _legend(part["auc"]))
-    yield _figure(_lanes(figures["without_push_holders"]["budgets"]), "What each budget really gave, no push-holders.")
+    yield _figure(
+        _lanes(figures["without_push_holders"]["budgets"]), "What each budget really gave, of people who cannot push."
+    )
     yield _summary(besides["weighed"])
 
 

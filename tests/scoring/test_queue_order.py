@@ -69,9 +69,9 @@ def waited(days: int, chance: float, risk: float = 0.0, first: bool = False, on_
     return chance, risk, days, 1000 - days, first, False, on_author
 
 
-def test_four_weeks_of_waiting_count_as_a_tenth_of_need_and_no_more_than_five_of_them() -> None:
-    assert order(waited(0, 0.8), waited(27, 0.9)) == [0, 1]
-    assert order(waited(0, 0.8), waited(28, 0.9)) == [1, 0]
+def test_three_weeks_of_waiting_count_as_a_tenth_of_need_and_no_more_than_five_of_them() -> None:
+    assert order(waited(0, 0.8), waited(20, 0.9)) == [0, 1]
+    assert order(waited(0, 0.8), waited(21, 0.9)) == [1, 0]
     assert order(waited(0, 0.3), waited(5000, 0.9)) == [0, 1]
 
 

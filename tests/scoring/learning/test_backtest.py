@@ -66,7 +66,7 @@ def test_newcomers_and_people_who_may_not_push_stand_beside_every_figure(ran: tu
     gate = next(number for number, line in enumerate(lines) if line.startswith("gate: the lower"))
     assert [line[:24].strip() for line in lines[gate + 1 : gate + 4]] == [
         "newcomers",
-        "without push-holders",
+        "who cannot push",
         "newcomers",
     ]
     assert max(len(line) for line in lines if "budget 10%" in line and not line.startswith("T_LOW")) <= 100
@@ -154,7 +154,7 @@ def test_table_and_page_hold_every_label_and_fetch_nothing(ran: tuple[dict, dict
     found["labels"]["label_merge"]["repositories"]["<script>"] = {}
     text, drawn = "\n".join(table(found)), page(found, besides)
     assert "label_merge" in text
-    assert "without push-holders" in text
+    assert "who cannot push" in text
     assert text.count("as certified  ") == 8  # everybody or not, the change or the gate, two budgets
     assert drawn.count("<svg") == 5
     assert "<script" not in drawn

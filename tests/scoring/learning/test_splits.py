@@ -16,9 +16,9 @@ QUARTERS = np.array(["2020-01-01", "2021-01-01", "2022-01-01"], dtype="datetime6
 
 def test_each_quarter_and_repository_newcomers_and_outsiders_are_splits() -> None:
     found = splits_of(CASES, QUARTERS, {-1: "one", -2: "two", -9: "none of it"}, ~EVERY, EVERY)
-    assert list(found) == ["from 2020-01-01", "from 2021-01-01", "two", "one", "without push-holders"]
+    assert list(found) == ["from 2020-01-01", "from 2021-01-01", "two", "one", "who cannot push"]
     assert not (found["one"] & found["two"]).any()
-    assert not CASES.push_holder[found["without push-holders"]].any()
+    assert not CASES.push_holder[found["who cannot push"]].any()
 
 
 @pytest.mark.parametrize(("told", "worse"), [(0.9, True), (0.7, False)])
