@@ -94,7 +94,7 @@ def test_their_own_page_says_first_where_it_is_and_why_and_what_helps_and_last_w
     read = read_text(page)
     assert not re.search(r"[Yy]ou trust|for them|about them|theirs|[Tt]his contributor|this DID|[a-z]_[a-z]", read)
     assert ">Pull requests: 1<" in page
-    assert ">Current decisions on your pull requests: 1<" in page
+    assert ">Current decisions: 1<" in page
 
 
 @pytest.mark.parametrize("cases", [1, 4, 30])

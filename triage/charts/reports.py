@@ -216,7 +216,7 @@ def lanes_table(one: ShownLabel) -> Table:
 def _lane_row(lane: ShownBudget, everybody: ShownBudget | None) -> tuple[str, ...]:
     low, high = lane.rate_ci
     edges = NOT_SHOWN if low is None or high is None else f"{bad_interval(low, high)} %"
-    share = NOT_SHOWN if lane.rate is None else bad_percent(lane.rate)
+    share = "never opened" if lane.rate is None else bad_percent(lane.rate)
     beside = f"{everybody.lane:,}, {everybody.bad:,}" if everybody else NOT_SHOWN
     name = f"{percent_in_full(lane.budget)}, {WAYS[lane.way]}"
     return name, *(f"{count:,}" for count in (lane.lane, lane.n, lane.authors, lane.bad)), share, edges, beside
