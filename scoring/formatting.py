@@ -45,7 +45,7 @@ def bad_interval(low: float, high: float) -> str:
 
 
 def one_decimal_up(number: float) -> str:
-    """How many are bad, with one decimal, rounded up: never fewer than what is known."""
+    """Return how many are bad, with one decimal, rounded up: never fewer than what is known."""
     return f"{_ceiled(number, 1):,}"
 
 
@@ -65,7 +65,7 @@ def trust_figure(trust: float) -> str:
 
 
 def trust_bound(bound: float) -> str:
-    """How much trust is asked for, in full, with at least two decimals."""
+    """Return how much trust is asked for, in full, with at least two decimals."""
     exact = Decimal(str(bound))
     return f"{exact:f}" if exact != exact.quantize(Decimal("0.01")) else f"{exact:.2f}"
 

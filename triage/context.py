@@ -119,7 +119,7 @@ def training_need(snapshot: Snapshot) -> read.TrainingNeed:
 
 
 def worker_status() -> Status | None:
-    """What the worker's heartbeat says; None where none was ever written."""
+    """Return what the worker's heartbeat says; None where none was ever written."""
     return read_status(settings.STATUS_PATH)
 
 
@@ -152,7 +152,10 @@ def frame(request: HttpRequest) -> dict[str, object]:
 
 
 def _is_worker_away() -> bool:
-    """Whether what is decided now takes effect only once a worker runs again; a recording is at rest without one."""
+    """Return whether what is decided now takes effect only once a worker runs again.
+
+    A recording is at rest without one.
+    """
     status = worker_status()
     return not settings.STREAM_CLOCK and (status is None or not status.is_alive(time.time()))
 
@@ -164,7 +167,7 @@ def _freshness(snapshot: Snapshot | None, is_reader: bool) -> Freshness:
 
 
 def current_freshness(snapshot: Snapshot | None) -> Freshness:
-    """How current this snapshot is and what is wrong with ingest; None: nothing was published yet."""
+    """Return how current this snapshot is and what is wrong with ingest; None: nothing was published yet."""
     status, now, recorded = worker_status(), time.time(), settings.STREAM_CLOCK
     if snapshot is None:
         return state.with_state(Freshness("none", "No data yet"), state.troubles(status, now, 0, recorded), ())

@@ -66,7 +66,8 @@ def snapshot_reader() -> SnapshotReader:
 
 
 def is_known_database() -> bool:
-    """Whether the accounts' file is the one that this thread uses, so that the drive is there and nothing was restored.
+    """Return whether the accounts' file is the one that this thread uses, so that the drive is there and nothing
+    was restored.
 
     One look at the drive a request: each lets other threads in, which with 8 at once takes longer than the look itself.
     """
@@ -86,7 +87,7 @@ def leave_replaced_database() -> None:
 
 
 def _database_file() -> tuple[int, int] | None:
-    """Which file the accounts are in: its device and number; None where there is none."""
+    """Return which file the accounts are in: its device and number; None where there is none."""
     try:
         found = Path(connection.settings_dict["NAME"]).stat()
     except OSError:
@@ -151,7 +152,7 @@ class OperationCorsMiddleware(CorsMiddleware):
     """
 
     def is_enabled(self, request: HttpRequest) -> bool:
-        """Whether another site's script may be given this answer, if its origin is configured."""
+        """Return whether another site's script may be given this answer, if its origin is configured."""
         if not super().is_enabled(request):
             return False
         if request.path_info != LEADERBOARD or request.method == "OPTIONS":
@@ -250,7 +251,10 @@ class _Held:
 
 
 def _is_program(request: HttpRequest) -> bool:
-    """Whether a token came, so that no page is opened; a browser sends the password of a proxy in the same header."""
+    """Return whether a token came, so that no page is opened.
+
+    A browser sends the password of a proxy in the same header.
+    """
     return request.headers.get("Authorization", "").lower().startswith("bearer ")
 
 

@@ -79,7 +79,7 @@ def drop_what_ended() -> None:
 
 
 def _has_tables() -> bool:
-    """Whether the newest table that these tasks read is there: the web process makes them when it starts."""
+    """Return whether the newest table that these tasks read is there: the web process makes them when it starts."""
     is_there = Path(settings.DATABASES["default"]["NAME"]).exists()
     return is_there and NEWEST_TABLE in connection.introspection.table_names()
 

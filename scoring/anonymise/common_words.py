@@ -75,5 +75,5 @@ _COMMON = CODE_WORDS | frozenset(_ENGLISH.split())
 
 
 def is_common(word: str) -> bool:
-    """Whether a single word, in small letters, is too short or too common to be replaced wherever it stands."""
+    """Return whether a single word, in small letters, is too short or too common to be replaced wherever it stands."""
     return len(word) < _SHORTEST or word.isdigit() or word in _COMMON

@@ -120,7 +120,9 @@ class _Fields:
         return _groups(_PAIRED, "person", line, self._places)
 
     def _value(self, rest: str) -> str:
-        """What follows the key of a field: a list, a string, nothing (then a list of dashes follows), or words."""
+        """Return what follows the key of a field: a list, a string, nothing (then a list of dashes follows), or
+        words.
+        """
         first = rest[:1]
         if rest.startswith(("%w[", "%w(")):
             listed, end, after = rest[3:].partition(_CLOSERS[rest[2]])

@@ -18,7 +18,7 @@ class Placeholders:
         self.counts: Counter[str] = Counter()  # replacements per kind
 
     def put(self, kind: str, text: str) -> str:
-        """What stands for a text; a text that is nothing but placeholders stands for itself."""
+        """Return what stands for a text; a text that is nothing but placeholders stands for itself."""
         if not _PLACEHOLDER.sub("", text).strip(_BESIDE):
             return text
         key = kind, " ".join(text.casefold().split())

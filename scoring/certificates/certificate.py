@@ -132,7 +132,7 @@ class Certificate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     later: tuple[Later, ...] = ()
 
     def is_valid(self, now: datetime) -> bool:
-        """Whether it certifies a threshold at this moment."""
+        """Return whether it certifies a threshold at this moment."""
         return self.found.threshold is not None and self.made_at <= now < self.expires_at
 
 
@@ -170,7 +170,7 @@ def case_name(made_at: datetime, key: str) -> str:
 
 
 def delta_of(delta: float, attempt: int) -> float:
-    """What attempt number 1, 2, … may spend: delta / (j (j + 1)), which over all of them sums to delta."""
+    """Return what attempt number 1, 2, … may spend: delta / (j (j + 1)), which over all of them sums to delta."""
     return delta / (attempt * (attempt + 1))
 
 

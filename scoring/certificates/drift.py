@@ -40,13 +40,13 @@ class AlarmRule:
 
     @property
     def stake(self) -> float:
-        """How much of the bet a case moves, capped where a clean one would end it."""
+        """Return how much of the bet a case moves, capped where a clean one would end it."""
         worse = min(self.times * self.budget, (1 + self.budget) / 2)
         return (worse - self.budget) / (self.budget * (1 - self.budget))
 
     @property
     def part(self) -> float:
-        """How much is placed before each outcome."""
+        """Return how much is placed before each outcome."""
         return (1 - self.start) / self.answers
 
 

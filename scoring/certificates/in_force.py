@@ -100,7 +100,7 @@ def thresholds_from(
 
 
 def _bothers(clean: Iterable[LaneOutcome], standing: Certificate, policy: Thresholds) -> bool:
-    """Whether more clean work was sent to people since than a certified T_LOW promises."""
+    """Return whether more clean work was sent to people since than a certified T_LOW promises."""
     return _raised(clean, AlarmRule(standing.budget, policy.delta), standing.made_at) is not None
 
 
@@ -171,7 +171,7 @@ def _withheld(
     its: RepositoryOutcomes,
     now: datetime,
 ) -> Reason | None:
-    """Why a certificate opens nothing here, or what the newest attempt at this budget lacked."""
+    """Return why a certificate opens nothing here, or what the newest attempt at this budget lacked."""
     if standing is None:
         last = max(attempts, key=lambda one: one.made_at, default=None)
         return _of_attempt(last, now) if last else None
@@ -205,7 +205,7 @@ class _Raised(NamedTuple):
 
 
 def _against(known: Known, its: RepositoryOutcomes, budget: float, delta: float, since: datetime) -> _Against | None:
-    """What outcomes that became known since then say against the lane, or None."""
+    """Return what outcomes that became known since then say against the lane, or None."""
     rule = AlarmRule(budget, delta)
     if raised := _raised(known.audited, rule, since):
         return _Against(Reason("lane_alarm", raised.counts), raised.at)

@@ -136,7 +136,9 @@ def certify(settled: Settled, terms: Terms, before: Mapping[str, Certificate], n
 
 
 def counts_of(settled: Settled, side: Side, start: datetime, end: datetime) -> NDArray[np.bool_]:
-    """Which of them a certificate of this side counts that speaks for what was opened from `start` until `end`."""
+    """Return which of them a certificate of this side counts that speaks for what was opened from `start` until
+    `end`.
+    """
     which = ~settled.push_holder & np.isfinite(settled.scores) & np.isfinite(settled.bad)
     which &= (settled.opened_at >= np.datetime64(start)) & (settled.opened_at < np.datetime64(end))
     return which if side == "high" else which & settled.recorded
@@ -160,7 +162,7 @@ def _month(moment: datetime) -> tuple[int, int]:
 
 
 def note_of(side: Side, label: Label) -> str:
-    """What whoever reads the figures has to know besides."""
+    """Return what whoever reads the figures has to know besides."""
     if side == "low":
         return TOLD
     return "" if label == "clean_as_sent" else REVIEWED
@@ -190,7 +192,7 @@ def _cases(settled: Settled, counts: NDArray[np.bool_], made_at: datetime) -> tu
 
 
 def told_found(choice: Choice) -> Found:
-    """What came out as a certificate says it."""
+    """Return what came out as a certificate says it."""
     n, k, effective, bound, share = (
         round(one, 6) for one in (choice.n, choice.k, choice.effective, choice.bound, choice.share)
     )

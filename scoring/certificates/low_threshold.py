@@ -55,7 +55,9 @@ def choose_low(judged: Judged, budget: float, delta: float, rule: Rule = DEFAULT
 
 
 def _every_part_holds(judged: Judged, lanes: Lanes, budget: float, rule: Rule) -> np.ndarray:
-    """Whether in each part of the window, the same number of clean cases in each, the budget is kept by itself."""
+    """Return whether in each part of the window, the same number of clean cases in each, the budget is kept by
+    itself.
+    """
     effects, holds = design_effects(lanes), np.ones(len(lanes), dtype=bool)
     clean = judged.select(judged.bad < 1)
     by_time = np.argsort(clean.opened_at, kind="stable")
@@ -68,7 +70,7 @@ def _every_part_holds(judged: Judged, lanes: Lanes, budget: float, rule: Rule) -
 
 
 def _refusal(judged: Judged, lanes: Lanes, passed: bool, fewest: int, rule: Rule) -> Choice:
-    """Why not even the lowest threshold passed, and what is missing."""
+    """Return why not even the lowest threshold passed, and what is missing."""
     have = float(lanes.counts[0])
     if passed:
         return Choice(None, "a_part_is_above")

@@ -36,7 +36,7 @@ def compare_with_store(rows: Rows, told: Certificate, window_days: int, now: dat
 
 
 def later_outcomes(rows: Rows, told: Certificate, window_days: int, now: datetime) -> dict[str, Outcome]:
-    """What became known after a certificate was made, until `now`, by address.
+    """Return what became known after a certificate was made, until `now`, by address.
 
     Of the fast lane only what was audited: that nobody said anything of the others does not make them clean. Of T_LOW
     all that a low P(clean) sent to a person, since people look at each of them.

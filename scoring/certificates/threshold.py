@@ -185,12 +185,12 @@ def bounds_of(lanes: Lanes, level: float, rule: Rule) -> Floats:
 
 
 def few_people(lanes: Lanes, rule: Rule) -> np.ndarray:
-    """Which lanes have so few authors, or so unequal ones, that their design effect is noise."""
+    """Return which lanes have so few authors, or so unequal ones, that their design effect is noise."""
     return (lanes.authors < rule.few_authors) | (lanes.people < rule.few_people)
 
 
 def _passed(lanes: Lanes, holds: np.ndarray, fewest: int, rule: Rule) -> np.ndarray:
-    """Which lanes some sequence reached without a failure before.
+    """Return which lanes some sequence reached without a failure before.
 
     It begins where there are authors enough, which no outcome has a part in: the best scores are those of few people.
     """
@@ -206,7 +206,7 @@ def _passed(lanes: Lanes, holds: np.ndarray, fewest: int, rule: Rule) -> np.ndar
 
 
 def _every_part_holds(judged: Judged, lanes: Lanes, budget: float, rule: Rule) -> np.ndarray:
-    """Whether each part of the window, the same number of cases in each, keeps the budget by itself."""
+    """Return whether each part of the window, the same number of cases in each, keeps the budget by itself."""
     effects, holds = design_effects(lanes), np.ones(len(lanes), dtype=bool)
     for part in parts_of(judged, lanes, rule.parts) if rule.parts > 1 else ():
         holds &= rate_told(part.rates, part.counts / effects, rule.part_delta) <= budget
@@ -219,7 +219,7 @@ def rate_told(rates: Floats, effective: Floats, delta: float | None) -> Floats:
 
 
 def _refusal(judged: Judged, lanes: Lanes, budget: float, level: float, rule: Rule) -> Choice:
-    """Why no lane passed, and what is missing."""
+    """Return why no lane passed, and what is missing."""
     fewest, effective = items_needed(budget, level), effective_counts(lanes)
     enough = lanes.counts >= fewest - 1e-9
     holds = few_people(lanes, rule) & (upper_bound(lanes.rates * effective, effective, level) <= budget)
@@ -240,7 +240,7 @@ def _authors_needed(lanes: Lanes, at: int, rule: Rule) -> Need:
 
 
 def _need(lanes: Lanes, weeks: float, budget: float, level: float, rule: Rule) -> Need:
-    """Where enough cases come soonest, each rate being half a case worse than it was."""
+    """Return where enough cases come soonest, each rate being half a case worse than it was."""
     # Some 200 thresholds are enough to name one.
     at = np.unique(np.linspace(0, len(lanes) - 1, 200).astype(int))
     rates = (lanes.bad[at] + 0.5) / (lanes.sizes[at] + 1)
@@ -260,7 +260,7 @@ def _next_start(counts: Floats, budget: float, level: float, rule: Rule) -> Floa
 
 
 def weeks_of(judged: Judged) -> float:
-    """How long the window is, at least one week."""
+    """Return how long the window is, at least one week."""
     return max(float((judged.opened_at.max() - judged.opened_at.min()) / WEEK), 1.0)
 
 

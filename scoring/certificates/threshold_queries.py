@@ -52,12 +52,12 @@ class Table:
 
     @property
     def clean(self) -> Floats:
-        """How many clean ones are in each lane."""
+        """Return how many clean ones are in each lane."""
         return self.sizes - self.bad
 
 
 def table_of(judged: Judged) -> Table:
-    """What questions about these settled cases are answered from; no row without cases."""
+    """Return what questions about these settled cases are answered from; no row without cases."""
     if not len(judged):
         return Table(*(np.zeros(0) for _ in range(5)))
     lanes = lanes_of(judged)
@@ -134,7 +134,9 @@ def read_question(text: str) -> Question:
 
 
 def answer(question: Question, table: Table, delta: float) -> Answer | None:
-    """What is asked of these settled cases, None where no threshold fulfils it; bounds hold with 1 - `delta` each.
+    """Return what is asked of these settled cases, None where no threshold fulfils it.
+
+    Bounds hold with 1 - `delta` each.
 
     One bound holds at its own threshold. Whoever picks the best of many has no such promise: a certificate has.
     """
@@ -233,7 +235,7 @@ def read_table(folder: Path, model: str) -> Kept:
 
 
 def answer_query(folder: Path, query: str, delta: float) -> Told:
-    """What the table of the model that serves answers; bounds hold with 1 - `delta` each.
+    """Return what the table of the model that serves answers; bounds hold with 1 - `delta` each.
 
     Raises QuestionProblem, in one sentence, for what is no question and where there is nothing to answer from.
     """

@@ -81,7 +81,10 @@ def _of_fact(case: Case, bad: bool | None, push_holder: bool, same_author: bool)
 
 
 def extends(told: Certificate, previous: Certificate) -> list[str]:
-    """What a successor changed of the file that it extends besides adding outcomes; empty where it did only that."""
+    """Return what a successor changed of the file that it extends besides adding outcomes.
+
+    Empty where it did only that.
+    """
     if told.side != previous.side:
         return ["The file before it is of the other threshold."]
     if not told.later:

@@ -97,7 +97,7 @@ def _times(found: Mapping[str, Any], name: str) -> Times:
 
 
 def read_lane(rows: Rows, now: datetime) -> Waved:
-    """What the lane let through until now."""
+    """Return what the lane let through until now."""
     audited = {row.pop("pull_uri"): Audited(**row) for row in rows.rows(AUDITED, [now])}
     return Waved(audited, {row["pull_uri"] for row in rows.rows(WAVED, [now])})
 
@@ -214,7 +214,9 @@ def data_version(cases: Cases) -> str:
 
 
 def material_of_file(path: Path, folder: Path, now: datetime, policy: Policy) -> Material:
-    """What a file of past pull requests (docs/history.md) gives to learn from. Raises PastProblem in one sentence.
+    """Return what a file of past pull requests (docs/history.md) gives to learn from.
+
+    Raises PastProblem in one sentence.
 
     `folder` is where the store lies meanwhile.
     """

@@ -68,7 +68,7 @@ def ask(
 
 
 def _asked(key: str) -> tuple[int, int] | str:
-    """Whom or what a row is about."""
+    """Return whom or what a row is about."""
     if not key.startswith("person:"):
         return key
     author, repository = key.split(":")[1:]

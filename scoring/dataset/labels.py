@@ -35,7 +35,7 @@ class Arrivals:
 
 
 def estimate_arrivals(ended: Floats, watched: Floats, worth: Floats, group: NDArray[np.bool_]) -> Arrivals:
-    """How waits end, in each of two groups.
+    """Return how waits end, in each of two groups.
 
     `ended`: hours after which a case ended, NaN where it still waits; `watched`: hours for which it was watched;
     `worth`: in [0, 1], how far that end was a good one (0 for a refusal). A group of fewer than GROUP cases is given
@@ -116,7 +116,7 @@ class Known(NamedTuple):
 
 
 def outcomes(cases: Cases, label: LabelName, window_days: int = WINDOW_DAYS) -> Outcomes:
-    """What became of each case as far as it was watched.
+    """Return what became of each case as far as it was watched.
 
     `label_merge`: merged. `label_clean`: merged, not reverted, its checks did not fail twice, and its lines stayed as
     they were for `window_days`; `label_clean_fix`: likewise, but only a change of them that reads like a fix counts.
@@ -141,7 +141,7 @@ def clean_as_sent(cases: Cases, label: LabelName, window_days: int = WINDOW_DAYS
 
 
 def settled(cases: Cases, days: int = SETTLED_DAYS) -> NDArray[np.bool_]:
-    """Which cases were watched for so long that how they ended no longer decides whether they are known.
+    """Return which cases were watched for so long that how they ended no longer decides whether they are known.
 
     Of younger ones nearly all that are known were merged. Some that are old enough are still unknown.
     """
@@ -169,7 +169,7 @@ def known_by(
 
 
 def arrivals_by(cases: Cases, label: LabelName, as_of: Moment, window_days: int = WINDOW_DAYS) -> Arrivals:
-    """How often and how late clean merges came, from what was known at `as_of` of the last three years."""
+    """Return how often and how late clean merges came, from what was known at `as_of` of the last three years."""
     then = as_known(cases, as_of)
     then = then.select(then.opened_at > _instant(as_of) - np.timedelta64(ARRIVAL_DAYS, "D"))
     good = outcomes(then, label, window_days)
@@ -195,7 +195,7 @@ def as_known(cases: Cases, as_of: Moment) -> Cases:
 
 
 def _bad_at(cases: Cases, label: LabelName) -> Times:
-    """When it was known that a case is not clean; NaT where it is not known to be bad."""
+    """Return when it was known that a case is not clean; NaT where it is not known to be bad."""
     refused_at = np.where(np.isnat(cases.merged_at), cases.refused_at, NEVER)
     if label == "label_merge":
         return refused_at

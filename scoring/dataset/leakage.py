@@ -69,7 +69,7 @@ def _only_known(rows: Rows, moment: datetime) -> Generator[None]:
 
 
 def _opened(rows: Rows) -> NDArray[np.datetime64]:
-    """When each case that has features was opened."""
+    """Return when each case that has features was opened."""
     return rows.columns("select opened_at from cases where not is_bot")["opened_at"].astype("datetime64[us]")
 
 

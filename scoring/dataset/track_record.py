@@ -87,7 +87,7 @@ def record_of_people(
 
 
 def _waiting(cases: Cases, groups: NDArray[np.int64]) -> Floats:
-    """How much of a group's earlier cases waits: their number, less what is new about them."""
+    """Return how much of a group's earlier cases waits: their number, less what is new about them."""
     ended = np.fmin(cases.merged_at, cases.refused_at)
     out = ~np.isnat(ended)
     everything = np.ones(len(cases), dtype=bool)
@@ -141,7 +141,7 @@ def _scan(group: NDArray[np.int64], times: Times, worth: Floats, half_life: floa
 
 
 def _still(sizes: NDArray[np.int64], step: int, left: int) -> int:
-    """How many of the groups, which descend in size, have more than `step` events."""
+    """Return how many of the groups, which descend in size, have more than `step` events."""
     while sizes[left - 1] <= step:
         left -= 1
     return left

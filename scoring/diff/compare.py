@@ -74,7 +74,7 @@ def _by_path(files: Iterable[FileChange]) -> dict[str, list[FileChange]]:
 
 
 def _edits(parts: Sequence[FileChange] | None) -> object:
-    """What a round does to one path, without the lines around it; None where it does not touch it."""
+    """Return what a round does to one path, without the lines around it; None where it does not touch it."""
     if parts is None:
         return None
     edits = _texts(line for line in _lines(parts) if line.mark != " ")

@@ -29,7 +29,7 @@ class OpenHunk:
 
     @property
     def full(self) -> bool:
-        """Whether every promised line has come."""
+        """Return whether every promised line has come."""
         return not (self.old_left or self.new_left)
 
     def take(self, line: str) -> Line | None:
@@ -58,7 +58,7 @@ class OpenHunk:
         return _MARKS.get(line[:1]) in self._ended
 
     def close(self) -> Hunk:
-        """What came of it."""
+        """Return what came of it."""
         return Hunk(*self._start, self._section, tuple(self._lines), self.full)
 
 
@@ -102,7 +102,7 @@ class FilePart:
 
     @property
     def cut(self) -> bool:
-        """Whether the header promises content that does not follow."""
+        """Return whether the header promises content that does not follow."""
         if self.hunks or self.binary:
             return False
         if self._kind in ("added", "deleted"):

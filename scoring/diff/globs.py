@@ -42,7 +42,7 @@ def matching_pattern(patterns: Sequence[str], path: str) -> str | None:
 
 
 def first_match(patterns: Iterable[str], path: str) -> bool:
-    """Whether any of patterns that take nothing back matches a path that is clean already."""
+    """Return whether any of patterns that take nothing back matches a path that is clean already."""
     return bool(_together(tuple(patterns)).search(path))
 
 

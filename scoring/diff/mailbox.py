@@ -84,7 +84,7 @@ def _mail(lines: Sequence[str], place: int, count: int, source: Source) -> str:
 
 
 def _said(lines: Sequence[str], source: Source) -> Mail:
-    """Who, when and about what, as a mail says it; a plain diff says nothing."""
+    """Return who, when and about what, as a mail says it; a plain diff says nothing."""
     if not _begins_mail(lines[0]):
         return Mail("", "", "", source.title, "")
     end = next((place for place, line in enumerate(lines) if place and ends_message(line)), len(lines))

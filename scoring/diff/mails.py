@@ -51,7 +51,7 @@ def is_header(line: str) -> bool:
 
 
 def ends_message(line: str) -> bool:
-    """Whether git takes a line of a message for the beginning of the patch."""
+    """Return whether git takes a line of a message for the beginning of the patch."""
     named = line.startswith("--- ") and not line[4:5].isspace()
     return line.startswith(("diff -", "Index: ")) or (named and len(line) > 4) or line.rstrip() == "---"
 
@@ -72,7 +72,7 @@ def _headers(lines: list[str]) -> tuple[list[tuple[str, str, int]], list[str]]:
 
 
 def _inner_headers(body: list[str]) -> tuple[dict[str, str], list[str]]:
-    """What the message itself says of author, date and subject before its first words, and the rest of it."""
+    """Return what the message itself says of author, date and subject before its first words, and the rest of it."""
     found: dict[str, str] = {}
     last = ""
     for place, line in enumerate(body):

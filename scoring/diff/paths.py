@@ -179,13 +179,13 @@ PACKAGE_OF_EXAMPLE = re.compile(r"\b(com|org|net|io|dev)/example(s)?/")
 
 @lru_cache(maxsize=8192)
 def role(path: str) -> Role:
-    """What a file is for, by its path alone: code where nothing says otherwise."""
+    """Return what a file is for, by its path alone: code where nothing says otherwise."""
     return next((role for role in ROLES if has_role(path, role)), "code")
 
 
 @lru_cache(maxsize=8192)
 def has_role(path: str, wanted: Role) -> bool:
-    """Whether a file can be taken for this, whatever else it is: a vendored test is a test too."""
+    """Return whether a file can be taken for this, whatever else it is: a vendored test is a test too."""
     clean = clean_path(path).lower()
     if wanted == "docs":
         clean = PACKAGE_OF_EXAMPLE.sub(r"\1/", clean)
@@ -219,7 +219,7 @@ def is_settings(path: str) -> bool:
 
 @lru_cache(maxsize=8192)
 def rank(path: str) -> Rank:
-    """How early a file is read; the most dangerous reading of its path counts."""
+    """Return how early a file is read; the most dangerous reading of its path counts."""
     clean, kind = clean_path(path).lower(), never_fast(path)
     if is_lock_file(path):
         return Rank.LOCK
@@ -239,7 +239,8 @@ def rank(path: str) -> Rank:
 
 
 def is_sensitive(file: FileChange, patterns: Sequence[str] = ()) -> bool:
-    """Whether a part of a change is always read: by its kind, or by one of the operator's own patterns (globs.py).
+    """Return whether a part of a change is always read: by its kind, or by one of the operator's own patterns
+    (globs.py).
 
     Its old name counts too: what is moved away from such a place is changed there. Where the patterns cannot be read,
     everything is sensitive.
@@ -295,7 +296,7 @@ class Touched:
 
 
 def touched_files(change: Change) -> Touched:
-    """What a change touches; a path is left out whole, never cut, since a cut one could slip by a pattern."""
+    """Return what a change touches; a path is left out whole, never cut, since a cut one could slip by a pattern."""
     named = sorted({_stored(path) for file in change.files for path in (file.path, file.old_path)})
     kept = fitting(named)
     is_whole = len(kept) == len(named) and change.coverage >= 1

@@ -44,7 +44,7 @@ def vector_of(change: Change) -> Vector | None:
 
 
 def cosine(one: Vector, other: Vector) -> float:
-    """How alike, in [0, 1]: 1 for the same words in the same order; what points apart counts as 0."""
+    """Return how alike, in [0, 1]: 1 for the same words in the same order; what points apart counts as 0."""
     return float(min(max(float(one @ other), 0.0), 1.0))
 
 

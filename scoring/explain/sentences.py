@@ -154,7 +154,9 @@ def explain(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHIN
 
 
 def would_change(verdict: Verdict, evidence: Evidence, thresholds: Thresholds, inputs: Inputs | None = None) -> str:
-    """What would move this to another lane, in one to three sentences; nothing here is a promise about the content.
+    """Return what would move this to another lane, in one to three sentences.
+
+    Nothing here is a promise about the content.
 
     With the `inputs` of the decision also how much it would take, where P(clean) is what holds it back.
     """
@@ -270,7 +272,7 @@ def _say_record(params: Params) -> str:
 
 
 def _first_steps(verdict: Verdict, evidence: Evidence) -> str:
-    """What would give somebody without a path or a history one of them."""
+    """Return what would give somebody without a path or a history one of them."""
     steps = []
     if evidence.structural_trust <= 0:
         steps.append("A vouch by a seed gives a trust path.")
@@ -280,7 +282,10 @@ def _first_steps(verdict: Verdict, evidence: Evidence) -> str:
 
 
 def _towards_fast_lane(verdict: Verdict, t_high: float, how_much: str) -> str:
-    """What separates the normal queue from the fast lane; a seed's own vouch is all the trust that it asks for."""
+    """Return what separates the normal queue from the fast lane.
+
+    A seed's own vouch is all the trust that it asks for.
+    """
     codes, probability = list(dict.fromkeys(reason.code for reason in verdict.reasons)), verdict.estimate.probability
     if "never_fast_path" in codes:
         return "Such files always need a person."
@@ -452,7 +457,10 @@ def own_sentence(reason: Reason) -> str:
 
 
 def plain_notice(is_open: bool, notice: str) -> str:
-    """What every page says of a fast lane that is shut or not certified, without a figure; "" where nothing is said."""
+    """Return what every page says of a fast lane that is shut or not certified, without a figure.
+
+    "" where nothing is said.
+    """
     if not notice:
         return ""
     return BY_HAND if is_open else SHUT

@@ -53,7 +53,7 @@ def briefing(verdict: Verdict, of: Subject = "change", shadow: bool = False) -> 
 
 
 def calibrated(estimate: Estimate) -> str:
-    """What P(clean) says, as a count of such contributions with its interval and the cases behind it."""
+    """Return what P(clean) says, as a count of such contributions with its interval and the cases behind it."""
     if estimate.probability is None:
         return NO_PROBABILITY
     about, (low, high) = percents(estimate.probability), percent_ends(estimate.low, estimate.high)

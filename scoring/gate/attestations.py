@@ -44,11 +44,11 @@ class Accepted:
     domains: frozenset[str]
 
     def takes(self, did: str) -> bool:
-        """Whether this DID's word counts."""
+        """Return whether this DID's word counts."""
         return did in self.issuers or self.lies_on_a_domain(did)
 
     def lies_on_a_domain(self, did: str) -> bool:
-        """Whether a did:web is at one of the domains, or at a name below one."""
+        """Return whether a did:web is at one of the domains, or at a name below one."""
         if not did.startswith("did:web:") or not is_did(did):  # an escaped / or @ would make another host of it
             return False
         host = unquote(did.removeprefix("did:web:")).partition(":")[0].lower()
@@ -58,7 +58,7 @@ class Accepted:
 def attestation_state(
     did: str, attestations: Sequence[Attested], accepted: Accepted, document_stands: bool, now: datetime
 ) -> State:
-    """Whether the contributor with this DID is attested at `now`, in the eyes of these maintainers.
+    """Return whether the contributor with this DID is attested at `now`, in the eyes of these maintainers.
 
     `document_stands`: the contributor's DID document was found at its own host when it was last looked up, which a
     did:web needs. An attestation holds from its first moment up to, and without, its last.
@@ -71,7 +71,7 @@ def attestation_state(
 
 
 def _concerns(one: Attested, accepted: Accepted) -> bool:
-    """Whether an accepted issuer is named, or nobody could tell who is."""
+    """Return whether an accepted issuer is named, or nobody could tell who is."""
     return one.issuer is None or accepted.takes(one.issuer)
 
 

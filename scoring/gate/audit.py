@@ -37,7 +37,7 @@ class Judged(NamedTuple):
 
 
 def draw_audit(key: bytes, judged: Judged, odds: float) -> Draw:
-    """Whether this round is drawn with these odds; the same answer whenever it is asked. ValueError: no key."""
+    """Return whether this round is drawn with these odds; the same answer whenever it is asked. ValueError: no key."""
     if not key:
         raise ValueError("the audit draw needs a key: without one its outcome could be foretold")
     check_unit("the odds of the audit", odds)

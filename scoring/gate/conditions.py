@@ -79,7 +79,7 @@ def lane_conditions(
 
 
 def lowered(lane: Lane, held: list[Reason]) -> Lane:
-    """What these reasons leave of a lane."""
+    """Return what these reasons leave of a lane."""
     if lane is Lane.NEEDS_HUMAN or any(reason.code in TO_A_PERSON for reason in held):
         return Lane.NEEDS_HUMAN
     return Lane.NORMAL_QUEUE if held else lane
@@ -91,7 +91,7 @@ def strongest_first(reasons: list[Reason]) -> tuple[Reason, ...]:
 
 
 def _trust(asked: Asked) -> Iterator[Reason]:
-    """What the trust lacks; a seed's denounce says all of it."""
+    """Yield what the trust lacks; a seed's denounce says all of it."""
     evidence, thresholds = asked.evidence, asked.thresholds
     if evidence.denounced_by_seed:
         return
@@ -106,12 +106,12 @@ def _trust(asked: Asked) -> Iterator[Reason]:
 
 
 def closed_reason(closed: LaneClosed) -> Reason:
-    """Why a change is not fast-laned where a person closed the lane."""
+    """Return why a change is not fast-laned where a person closed the lane."""
     return Reason("lane_closed", {"scope": closed.scope, "by": closed.by, "name": closed.name})
 
 
 def _closures(asked: Asked) -> Iterator[Reason]:
-    """What a person closed stays closed whatever conditions the operator chose."""
+    """Yield what a person closed stays closed whatever conditions the operator chose."""
     closures = asked.circumstances.closures
     if closures is None:
         yield Reason("closures_unknown", {})
@@ -119,7 +119,9 @@ def _closures(asked: Asked) -> Iterator[Reason]:
 
 
 def _people(asked: Asked) -> Iterator[Reason]:
-    """What its author says of the judgement, and what somebody approved, whatever conditions the operator chose."""
+    """Yield what its author says of the judgement, and what somebody approved, whatever conditions the operator
+    chose.
+    """
     if asked.circumstances.objected:
         yield Reason("objection_open", {"by": "maintainer"} if asked.circumstances.objected == "maintainer" else {})
     if asked.circumstances.outdated:

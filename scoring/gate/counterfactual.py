@@ -89,7 +89,7 @@ def _of_accounts(inputs: Inputs) -> Iterator[Change]:
 
 
 def _of_circumstances(inputs: Inputs, paths: Sequence[str]) -> Iterator[Change]:
-    """What the maintainers could have asked of this repository."""
+    """Yield what the maintainers could have asked of this repository."""
     around = inputs.circumstances
     if paths:
         touched = tuple(PATTERN + path for path in paths)

@@ -105,7 +105,7 @@ def _check(evidence: Evidence, estimate: Estimate, content: Content | None) -> N
 
 
 def _of_person(evidence: Evidence, estimate: Estimate, thresholds: Thresholds) -> list[Reason]:
-    """What the contributor's side says against a better lane; empty where nothing does."""
+    """Return what the contributor's side says against a better lane; empty where nothing does."""
     probability, reasons = estimate.probability, []
     if evidence.denounced_by_seed:
         reasons.append(Reason("denounced_by_seed", {}))
@@ -123,7 +123,7 @@ def _of_person(evidence: Evidence, estimate: Estimate, thresholds: Thresholds) -
 
 
 def shut_reason(thresholds: Thresholds) -> Reason:
-    """Why the fast lane is shut: what shut it, or that no threshold was certified yet."""
+    """Return why the fast lane is shut: what shut it, or that no threshold was certified yet."""
     if thresholds.shut is not None:
         return thresholds.shut
     needed = items_needed(thresholds.budget, thresholds.delta)
@@ -131,7 +131,7 @@ def shut_reason(thresholds: Thresholds) -> Reason:
 
 
 def _of_content(content: Content | None, thresholds: Thresholds) -> list[Reason]:
-    """What the change's review says against a better lane; empty where nothing does."""
+    """Return what the change's review says against a better lane; empty where nothing does."""
     if content is None:
         return [Reason("content_not_reviewed", {})]
     reasons = []
@@ -148,7 +148,7 @@ def _of_content(content: Content | None, thresholds: Thresholds) -> list[Reason]
 
 
 def _known(evidence: Evidence) -> tuple[Reason, ...]:
-    """What is known: who vouches, who denounces, and what became of earlier contributions."""
+    """Return what is known: who vouches, who denounces, and what became of earlier contributions."""
     return (*_trust(evidence), *_denounces(evidence), _track_record(evidence))
 
 
@@ -174,7 +174,7 @@ def path_params(evidence: Evidence) -> dict[str, Param]:
 
 
 def _denounces(evidence: Evidence) -> tuple[Reason, ...]:
-    """How many trusted people denounce: they take trust, and open and shut no lane by themselves."""
+    """Return how many trusted people denounce: they take trust, and open and shut no lane by themselves."""
     count = evidence.trusted_denouncers
     return (Reason("trusted_denouncers", {"count": count}),) if count else ()
 

@@ -64,7 +64,9 @@ def read_inputs(stored: str) -> Inputs:
 
 
 def differ_notably(before: object, after: object) -> bool:
-    """Whether two stored inputs, decoded to plain values, differ by more than figures that drift on their own."""
+    """Return whether two stored inputs, decoded to plain values, differ by more than figures that drift on their
+    own.
+    """
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         names = (before.keys() | after.keys()) - TOLD
         return any(differ_notably(before.get(name), after.get(name)) for name in names)

@@ -111,7 +111,7 @@ def take(store: Store, key: str, told: ToldAction, now: datetime) -> bool:
 
 
 def _is_to_come(store: Store, uri: str) -> bool:
-    """Whether a pull request that somebody saw here is missing, and not because its author was erased."""
+    """Return whether a pull request that somebody saw here is missing, and not because its author was erased."""
     author = uri.removeprefix("at://").partition("/")[0]
     with store.read() as rows:
         here = rows.value("select count(*) from pull_requests where pull_uri = ?", [uri])

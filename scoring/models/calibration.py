@@ -352,7 +352,7 @@ class Behind(NamedTuple):
 
     @property
     def is_settled(self) -> NDArray[np.bool_]:
-        """Which rows are cases whose outcome is certain."""
+        """Return which rows are cases whose outcome is certain."""
         return self.weights >= 1
 
     def grounds(self) -> list[Steps]:

@@ -70,7 +70,7 @@ class Blended(Paired):
 
 
 def mean_odds(line: Floats, trees: Floats) -> Floats:
-    """What the blend of two models says where they said this."""
+    """Return what the blend of two models says where they said this."""
     return (line + trees) / 2
 
 

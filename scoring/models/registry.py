@@ -39,7 +39,8 @@ def shrunk_rate(clean: int, not_clean: int, prior: float, strength: float) -> Es
 
 
 def factors(evidence: Evidence, prior: float, strength: float) -> tuple[Factor, ...]:
-    """What P(clean) rests on: first the two counts with their signed effects, then what is shown and does not move it.
+    """Return what P(clean) rests on: first the two counts with their signed effects, then what is shown and does
+    not move it.
 
     The effects sum to P - prior; they are the Shapley values of the clean and the not clean count, so neither depends
     on which is looked at first. The larger effect comes first.
@@ -61,7 +62,8 @@ def factors(evidence: Evidence, prior: float, strength: float) -> tuple[Factor, 
 
 
 def clean_needed(evidence: Evidence, prior: float, strength: float, target: float) -> int | None:
-    """How many more clean contributions, and none that is not, bring the shrunk rate to `target`, 0 where it is there.
+    """Return how many more clean contributions, and none that is not, bring the shrunk rate to `target`, 0 where it
+    is there.
 
     None for a target that no number of them reaches, which is 1 or more.
     """

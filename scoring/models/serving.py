@@ -63,7 +63,7 @@ class Serving:
 
 
 def version_of(served: Any) -> str:
-    """What a judgement names as its model."""
+    """Return what a judgement names as its model."""
     return SHRUNK_RATE if served is None else f"{LABEL}-{served.name[:12]}"
 
 
@@ -76,7 +76,7 @@ def predict(
     now: datetime,
     window_days: int,
 ) -> Predictions:
-    """What the model says of these people and of these open changes, each with its author and repository.
+    """Return what the model says of these people and of these open changes, each with its author and repository.
 
     `thresholds` by repository say which lane is the next that a change could come into.
     """
@@ -114,7 +114,10 @@ def _next(thresholds: Thresholds | None, probability: float | None) -> float:
 def _ways(
     served: Any, columns: Mapping[str, Any], asked: Mapping[str, Sequence[int]], targets: Any
 ) -> list[tuple[Needed, ...]]:
-    """What would bring each change to its target; `asked`: at which place of the columns each scope looks at it."""
+    """Return what would bring each change to its target.
+
+    `asked`: at which place of the columns each scope looks at it.
+    """
     parts = [(served.change, asked["change"]), (served.person, asked["person"])]
     used = parts[1:] if served.change.model.name == SHRUNK else parts
     return what_would_do(
@@ -183,7 +186,7 @@ def _told(part: Any, columns: Mapping[str, Any]) -> _Told:
 
 
 def _similar(ordered: Any, told: Any) -> Any:
-    """How many settled cases, whose P(clean) ascend, had one within SIMILAR of each of these."""
+    """Return how many settled cases, whose P(clean) ascend, had one within SIMILAR of each of these."""
     return np.searchsorted(ordered, told + SIMILAR, "right") - np.searchsorted(ordered, told - SIMILAR, "left")
 
 

@@ -62,7 +62,10 @@ class Starter:
     model: "Lowered"
 
     def values(self, columns: Mapping[str, "Floats"]) -> "Floats":
-        """What changes are ordered by, in (0, 1), the lowest first; columns of one length n, NaN where unknown."""
+        """Return what changes are ordered by, in (0, 1), the lowest first.
+
+        Columns of one length n, NaN where unknown.
+        """
         return self.model.predict_proba(columns)[:, 1]
 
 
@@ -106,7 +109,7 @@ class Borrowing:
 
 
 def features() -> list[list[Any]]:
-    """What the code computes: a file of other names, directions or movers would read the wrong numbers."""
+    """Return what the code computes: a file of other names, directions or movers would read the wrong numbers."""
     return [[one.name, one.direction, one.moved_by] for one in COLUMNS]
 
 
@@ -133,7 +136,7 @@ def parse_starter(data: bytes) -> Starter:
 
 
 def borrow(rows: Rows, starter: Starter | None, changes: Collection[str], now: datetime, window_days: int) -> Borrowed:
-    """What these open changes are ordered by while no model of one's own serves; nothing without a starter.
+    """Return what these open changes are ordered by while no model of one's own serves; nothing without a starter.
 
     A change in a repository that does not count has none (`scoring.dataset.dataset`).
     """
@@ -153,7 +156,7 @@ def read_columns(rows: Rows, keys: Collection[str]) -> tuple[list[str], dict[str
 
 
 def starter_words(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """How good the order of a starter record is on projects that it has not seen, in sentences."""
+    """Return how good the order of a starter record is on projects that it has not seen, in sentences."""
     made, figures = record["provenance"], record["on_projects_not_seen"].items()
     shown = {name: "unknown" if value is None else f"{value:.3f}" for name, value in figures if name != "by_project"}
     return (

@@ -55,7 +55,7 @@ class Part:
 
     @cached_property
     def grounds(self) -> list[Steps]:
-        """What its intervals rest on."""
+        """Return what its intervals rest on."""
         return self.behind.grounds()
 
     @cached_property
@@ -147,7 +147,7 @@ class Shelf:
         self._held: dict[str, Served] = {}
 
     def model(self, label: LabelName) -> Served | None:
-        """What serves, None where nothing does. Raises ModelProblem; what served before is then let go of."""
+        """Return what serves, None where nothing does. Raises ModelProblem; what served before is then let go of."""
         name = serving_name(self._folder, label)
         if name is None:
             self._held.pop(label, None)
@@ -160,7 +160,7 @@ class Shelf:
 
 
 def objection(new: Mapping[str, Any], old: Mapping[str, Any] | None) -> str:
-    """Why a new model should not take the place of the one that serves; "" where it may.
+    """Return why a new model should not take the place of the one that serves; "" where it may.
 
     Their slices differ, so each is compared by its gain over the shrunk rate there: the new one's must not lie below
     what the old one's was at least.
@@ -200,7 +200,7 @@ def _behind(kept: Mapping[str, Any]) -> Behind:
 
 
 def _features() -> list[list[Any]]:
-    """What the code computes: a model of other names, directions or movers would read the wrong numbers."""
+    """Return what the code computes: a model of other names, directions or movers would read the wrong numbers."""
     return [[one.name, one.direction, one.moved_by, one.of] for one in MATERIAL_COLUMNS]
 
 

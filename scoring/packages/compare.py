@@ -91,7 +91,7 @@ class Comparison:
         return list(found.values())
 
     def _stood_before(self, entry: Entry) -> bool:
-        """Whether the same name stood in the same version: its lines were moved, or changed beside it."""
+        """Return whether the same name stood in the same version: its lines were moved, or changed beside it."""
         same = self.before.entries.get(entry.name, ())
         return entry.floor is not None and any(
             one.floor == entry.floor and one.version == entry.version for one in same

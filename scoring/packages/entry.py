@@ -86,7 +86,7 @@ Reader = Callable[[View], Iterator[Item]]
 
 
 def any_touched(lines: Iterable[Line]) -> bool:
-    """Whether one of the lines is added or removed."""
+    """Return whether one of the lines is added or removed."""
     return any(line.mark != " " for line in lines)
 
 
@@ -112,7 +112,7 @@ def host_of(url: str) -> str:
 
 
 def is_usual(ecosystem: str, url: str) -> bool:
-    """Whether an address is one that the ecosystem's own tools would use by themselves, over https."""
+    """Return whether an address is one that the ecosystem's own tools would use by themselves, over https."""
     if url.lower().startswith("http://"):
         return False
     host = host_of(url)
@@ -122,17 +122,19 @@ def is_usual(ecosystem: str, url: str) -> bool:
 
 
 def place_of(ecosystem: str, url: str) -> str:
-    """What two addresses of one registry have in common: the host; a whole index of crates, which lie on one host."""
+    """Return what two addresses of one registry have in common: the host; a whole index of crates, which lie on one
+    host.
+    """
     return url.partition("#")[0] if ecosystem == "crates.io" else host_of(url)
 
 
 def is_unencrypted(url: str) -> bool:
-    """Whether what comes from there can be changed on the way."""
+    """Return whether what comes from there can be changed on the way."""
     return url.lower().startswith(("http://", "git://", "git+http://", "ftp://"))
 
 
 def names_other_package(ecosystem: str, url: str, name: str) -> bool:
-    """Whether the address of a package on its usual registry is that of another package."""
+    """Return whether the address of a package on its usual registry is that of another package."""
     if ecosystem != "npm" or not is_usual(ecosystem, url):
         return False
     path = unquote(urlsplit(url).path).lstrip("/")

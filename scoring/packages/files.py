@@ -25,7 +25,7 @@ class Format:
 
     @property
     def is_lock(self) -> bool:
-        """Whether tools write it."""
+        """Return whether tools write it."""
         return bool(self.manifests)
 
 
@@ -59,7 +59,7 @@ _CARGO_CONFIGURATION = Format("crates.io", "", rust_files.cargo_config)
 
 
 def format_of(path: str) -> Format | None:
-    """How a file that names dependencies is read; None for any other file."""
+    """Return how a file that names dependencies is read; None for any other file."""
     place = PurePosixPath(path)
     if place.parts[-2:] in ((".cargo", "config.toml"), (".cargo", "config")):
         return _CARGO_CONFIGURATION

@@ -146,7 +146,9 @@ def _outside_long_texts(lines: Sequence[Line]) -> Iterator[Line]:
 
 
 def _is_header(text: str) -> bool:
-    """Whether a bracketed line within a list is a header after all: an unclosed list would else hide what follows."""
+    """Return whether a bracketed line within a list is a header after all: an unclosed list would else hide what
+    follows.
+    """
     return text.startswith("[") and not text.startswith(('["', "['")) and "," not in text
 
 

@@ -111,12 +111,12 @@ def _demand_of(tree: Any) -> Demand | None:
 
 
 def demand_of_key(key: str) -> Demand | None:
-    """What one licence asks, None where the table does not know it."""
+    """Return what one licence asks, None where the table does not know it."""
     return next((demand for pattern, demand in _COMPILED if pattern.match(key)), None)
 
 
 def may_come_in(incoming: Licence, own: Licence) -> bool | None:
-    """Whether code under one licence may come into a repository under another; None where that is not known.
+    """Return whether code under one licence may come into a repository under another; None where that is not known.
 
     A repository that forbids some use takes nothing that asks for the whole work; what forbids some use comes into
     nothing but itself.

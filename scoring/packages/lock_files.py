@@ -39,7 +39,7 @@ class Block:
 
     @property
     def touched(self) -> bool:
-        """Whether a line of it is added or removed."""
+        """Return whether a line of it is added or removed."""
         return any_touched(self.lines)
 
 
@@ -72,7 +72,7 @@ def python_lock(view: View) -> Iterator[Item]:
 
 
 def _python_source(block: Block) -> tuple[Source, str]:
-    """Where a lock file says that a package comes from: uv's `source = {git = …}`, poetry's [package.source]."""
+    """Return where a lock file says that a package comes from: uv's `source = {git = …}`, poetry's [package.source]."""
     for name, source in _KINDS.items():
         if (url := block.text(f"source.{name}")) is not None:
             return _KINDS.get(block.text("source.type") or "", source if name != "url" else source_of(url)), url

@@ -75,7 +75,7 @@ def _group(leaf: Leaf) -> Group | None:
 
 
 def _is_nested(line: Line) -> bool:
-    """Whether a line is indented as in a table: at the top of the file one level, in its tables two."""
+    """Return whether a line is indented as in a table: at the top of the file one level, in its tables two."""
     indent = len(line.text) - len(line.text.lstrip())
     return indent >= 4 or line.text.startswith("\t\t")
 
@@ -106,7 +106,7 @@ class _Locked:
     runs_on_install: bool = False
 
     def items(self) -> Iterator[Item]:
-        """What it says."""
+        """Yield what it says."""
         if self.name and self.version:
             exact, line = self.version, self.version_line or self.lines[0]
             found = source_of(self.url)

@@ -39,7 +39,7 @@ class Requirement:
 
 
 def range_of(constraint: str, bare_is_exact: bool = False) -> Range:
-    """What a constraint such as `^1.2`, `>=1,<2` or `==1.0` allows; `bare_is_exact`: so does a version alone."""
+    """Return what a constraint such as `^1.2`, `>=1,<2` or `==1.0` allows; `bare_is_exact`: so does a version alone."""
     found = [match for part in re.split(r"[,|]| (?=[<>=~^!])", constraint[:LONGEST]) if (match := _clause(part))]
     for sign, version in found:
         exact = sign in ("==", "===", "=") or (sign == "" and bare_is_exact)
@@ -75,7 +75,7 @@ def parse_requirement(text: str) -> Requirement | None:
 
 
 def source_of(text: str) -> Source:
-    """Where an address says that it leads; `registry` for what is none."""
+    """Return where an address says that it leads; `registry` for what is none."""
     lowered = text[:200].lower()
     if lowered.startswith(("git+", "git://", "git@", "ssh://", "hg+", "svn+", "bzr+", "github:", "gitlab:", "gist:")):
         return "git"
@@ -171,7 +171,9 @@ def pyproject(view: View) -> Iterator[Item]:
 
 
 def _is_index(leaf: Leaf) -> bool:
-    """Whether a value of pyproject.toml is the address of an index: [[tool.uv.index]], [[tool.poetry.source]]."""
+    """Return whether a value of pyproject.toml is the address of an index: [[tool.uv.index]],
+    [[tool.poetry.source]].
+    """
     tools = ("poetry", "uv", "pdm")
     return (
         leaf.path[:1] == ("tool",)
@@ -182,7 +184,9 @@ def _is_index(leaf: Leaf) -> bool:
 
 
 def _place(leaf: Leaf) -> tuple[Group | None, bool, Keys]:
-    """Which group a value belongs to (None: it is no dependency), whether keys are names there, and those keys."""
+    """Return which group a value belongs to (None: it is no dependency), whether keys are names there, and those
+    keys.
+    """
     path = leaf.path
     if not leaf.rooted:
         return _unseen_place(leaf)

@@ -96,7 +96,9 @@ def owner_of(name: str) -> str:
 
 
 def look(name: str) -> str:
-    """How a name looks at a glance: letters of other scripts and digits as the Latin letters that they resemble."""
+    """Return how a name looks at a glance: letters of other scripts and digits as the Latin letters that they
+    resemble.
+    """
     text = name.lower()
     if not text.isascii():
         text = "".join(_latin(character) for character in text)
@@ -116,7 +118,9 @@ def _latin(character: str) -> str:
 
 
 def imitation(name: str, known: Known) -> Imitation | None:
-    """What a name imitates; None for a known name, for one whose owner is known, and for one that resembles none.
+    """Return what a name imitates.
+
+    None for a known name, for one whose owner is known, and for one that resembles none.
 
     `name` as its registry files it (scoring/packages/names.py).
     """
@@ -174,12 +178,12 @@ def nearest(letters: str, known: Known) -> tuple[str, int] | None:
 
 
 def _edits_of(length: int) -> int:
-    """How many edits of a name of so many letters still leave it alike."""
+    """Return how many edits of a name of so many letters still leave it alike."""
     return 2 if length >= FAR_FROM else 1 if length > SHORTEST else 0
 
 
 def _is_alike(one: Words, other: Words) -> bool:
-    """Whether each word of a name resembles its counterpart: psd-tools is no misspelled pip-tools, py-x no x."""
+    """Return whether each word of a name resembles its counterpart: psd-tools is no misspelled pip-tools, py-x no x."""
     from rapidfuzz.distance import DamerauLevenshtein
 
     if set(one) ^ set(other) <= _LANGUAGE:
@@ -191,13 +195,13 @@ def _is_alike(one: Words, other: Words) -> bool:
 
 
 def _is_edition(one: Words, other: Words) -> bool:
-    """Whether two names differ in one word that names an edition in both: -cpu is no misspelled -gpu."""
+    """Return whether two names differ in one word that names an edition in both: -cpu is no misspelled -gpu."""
     pairs = [pair for pair in zip(one, other, strict=False) if pair[0] != pair[1]]
     return len(one) == len(other) and len(pairs) == 1 and set(pairs[0]) <= _EDITIONS
 
 
 def _is_fork(name: str, of: str) -> bool:
-    """Whether a scoped name or a module differs from a known one in more than its owner's spelling alone.
+    """Return whether a scoped name or a module differs from a known one in more than its owner's spelling alone.
 
     What an owner names like somebody else's work under a name of their own is no imitation of the owner.
     """
@@ -269,5 +273,5 @@ def _known(ecosystem: str, more: frozenset[str]) -> Known:
 
 
 def known_names(ecosystem: str, popular: Mapping[str, frozenset[str]]) -> Known:
-    """What is known of an ecosystem: our list and `popular`."""
+    """Return what is known of an ecosystem: our list and `popular`."""
     return _known(ecosystem, popular.get(ecosystem, frozenset()))

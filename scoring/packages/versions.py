@@ -19,10 +19,10 @@ class Version(Protocol):
     """Comparable with versions of the same ecosystem."""
 
     def __lt__(self, other: Any, /) -> bool:
-        """Whether it comes before."""
+        """Return whether it comes before."""
 
     def __le__(self, other: Any, /) -> bool:
-        """Whether it does not come after."""
+        """Return whether it does not come after."""
 
 
 @lru_cache(maxsize=20_000)
@@ -56,7 +56,7 @@ def parse_version(ecosystem: str, text: str) -> Version | None:
 
 
 def is_lower(ecosystem: str, one: str | None, other: str | None) -> bool:
-    """Whether `one` certainly comes before `other`."""
+    """Return whether `one` certainly comes before `other`."""
     if not one or not other:
         return False
     first, second = parse_version(ecosystem, one), parse_version(ecosystem, other)
@@ -79,7 +79,7 @@ Range = Sequence[Event]
 
 
 def is_affected(ecosystem: str, version: str | None, ranges: Iterable[Range], versions: Iterable[str]) -> bool:
-    """Whether a version stands in the list or in one of the ranges.
+    """Return whether a version stands in the list or in one of the ranges.
 
     A text that is no version of the ecosystem is in no range, and in the list where it stands there literally; a range
     with a bound that is none says nothing. Without a version: whether every version there is and will be is affected.
@@ -114,14 +114,14 @@ def _is_within(ecosystem: str, version: Version, bounds: Range) -> bool:
 
 
 def _is_open(event: Event) -> bool:
-    """Whether an event has no version of its own: from the beginning, or without a limit."""
+    """Return whether an event has no version of its own: from the beginning, or without a limit."""
     return (event.kind == "introduced" and event.version == BEFORE_ALL) or (
         event.kind == "limit" and event.version == "*"
     )
 
 
 def _is_ended(version: Version, begin: Version | None, dated: Sequence[tuple[Event, Version | None]]) -> bool:
-    """Whether what began there ended at or before the version."""
+    """Return whether what began there ended at or before the version."""
     for event, end in dated:
         if end is None or (begin is not None and end < begin):
             continue

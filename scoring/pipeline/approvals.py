@@ -105,7 +105,7 @@ Row = dict[str, Any]
 
 
 def _moves(rows: Rows) -> Mapping[str, Move]:
-    """What to do, by action key; the first rule that applies to an approval."""
+    """Return what to do, by action key; the first rule that applies to an approval."""
     if not rows.value("select count(*) from approvals"):
         return {}
     moves: dict[str, Move] = {row["action_key"]: (VOIDED, OWN, None) for row in rows.rows(OWN_WORK)}

@@ -40,7 +40,10 @@ class StandingPeople:
             self.touched = None
 
     def look(self, rows: Rows, basis: str) -> Collection[Pair] | None:
-        """Whom to look at when judging on this basis; None: everybody. A new name touches every path that it is on."""
+        """Return whom to look at when judging on this basis.
+
+        None: everybody. A new name touches every path that it is on.
+        """
         self._read = _names(rows)
         if basis != self._basis:
             self._basis, self.touched = basis, None
@@ -61,7 +64,7 @@ class StandingPeople:
 
 
 def _names(rows: Rows) -> Numbers:
-    """How people are shown, by contributor_id: a hash each, 0 for a number that nobody has."""
+    """Return how people are shown, by contributor_id: a hash each, 0 for a number that nobody has."""
     found = rows.columns(NAMES)
     shown = np.zeros(int(found["contributor_id"].max(initial=0)) + 1, dtype=np.uint64)
     shown[found["contributor_id"]] = found["shown"]

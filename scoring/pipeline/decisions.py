@@ -275,7 +275,7 @@ def _differs(before: Row | None, after: Row) -> bool:
 
 
 def _judged_from_else(before: str | None, after: str) -> bool:
-    """Whether two stored inputs differ notably; a row of an older version has none."""
+    """Return whether two stored inputs differ notably; a row of an older version has none."""
     if before is None or before == after:
         return before is None
     return differ_notably(msgspec.json.decode(before), msgspec.json.decode(after))

@@ -157,7 +157,9 @@ def _with_offers(
 
 
 def basis_of(thresholds: Mapping[int, Thresholds]) -> dict[str, list[object]]:
-    """What of them decides lanes: a change of it has everybody judged anew, and a count that only is told has not."""
+    """Return what of them decides lanes: a change of it has everybody judged anew, and a count that only is told
+    has not.
+    """
     return {
         str(number): [
             *(one.t_low, one.low_certified, one.low_budget, one.t_high, one.certified, one.budget),
@@ -175,7 +177,9 @@ def known(
     now: datetime,
     low_since: datetime | None = None,
 ) -> Known:
-    """What the store has to say of the lane in these repositories, and since `low_since` of a certified T_LOW."""
+    """Return what the store has to say of the lane in these repositories, and since `low_since` of a certified
+    T_LOW.
+    """
     lanes = _by_repository(rows, LANE, {"now": now})
     clean = _by_repository(rows, CLEAN, {"now": now, "since": low_since}) if low_since else {}
     settled = {row["repository_id"]: row["settled"] for row in rows.rows(SETTLED, {"now": now})}

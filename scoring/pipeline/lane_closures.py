@@ -49,11 +49,11 @@ class Closure:
 
     @property
     def scope(self) -> Literal["site", "repository", "author", "voucher"]:
-        """What it is about, the narrowest first."""
+        """Return what it is about, the narrowest first."""
         return "author" if self.author else "voucher" if self.voucher else "repository" if self.repository else "site"
 
     def covers(self, repository: str, author: str, vouchers: Collection[str]) -> bool:
-        """Whether it holds for a change by this author in this repository, trusted through these vouchers."""
+        """Return whether it holds for a change by this author in this repository, trusted through these vouchers."""
         return (
             self.repository in ("", repository)
             and self.author in ("", author)
@@ -64,7 +64,7 @@ class Closure:
 def closing(
     closures: Iterable[Closure], repository: str, author: str, vouchers: Collection[str]
 ) -> Iterator[LaneClosed]:
-    """Which of these closures hold for a change, as its circumstances keep them."""
+    """Yield which of these closures hold for a change, as its circumstances keep them."""
     for one in closures:
         if one.covers(repository, author, vouchers):
             yield LaneClosed(one.scope, one.by, one.name or None)
@@ -73,7 +73,9 @@ def closing(
 def closed_because(
     closures: Iterable[Closure], repository: str, author: str, vouchers: Collection[str]
 ) -> Reason | None:
-    """Why a change is not fast-laned: the first closure that holds for it; None where the lane is open to it. Pure."""
+    """Return why a change is not fast-laned: the first closure that holds for it; None where the lane is open to
+    it. Pure.
+    """
     found = next(closing(closures, repository, author, vouchers), None)
     return closed_reason(found) if found else None
 

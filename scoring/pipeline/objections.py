@@ -72,7 +72,7 @@ class RecordObjection:
 
     @property
     def due_at(self) -> datetime:
-        """When a person must have answered."""
+        """Return when a person must have answered."""
         return self.seen_at + timedelta(days=DAYS)
 
 
@@ -124,6 +124,6 @@ def tell_wish(store: Store, did: str, left_out: bool, told_at: datetime) -> None
 
 
 def is_left_out(rows: Rows, did: str) -> bool:
-    """Whether a person is left out of the leaderboard on their own wish."""
+    """Return whether a person is left out of the leaderboard on their own wish."""
     sql = f"select count(*) from contributors where did = ? and contributor_id in ({LEFT_OUT})"
     return rows.value(sql, [did]) > 0

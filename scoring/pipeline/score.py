@@ -69,7 +69,7 @@ class Ruling:
 
     @classmethod
     def of(cls, policy: Policy) -> "Ruling":
-        """What judges now."""
+        """Return what judges now."""
         served = None if policy.models is None else SERVING.setdefault(policy.models, Serving(policy.models)).model()
         if served is not None or policy.starter is None:
             return cls(policy, served, None)
@@ -82,7 +82,7 @@ class Ruling:
         return hashlib.sha256(to_json(told).encode()).hexdigest()[:16]
 
     def of_pass(self) -> str:
-        """What a whole pass depends on: the rules of every judgement, and what its order is borrowed from."""
+        """Return what a whole pass depends on: the rules of every judgement, and what its order is borrowed from."""
         return f"{self.of_judgements()}{self.starter.name if self.starter else ''}"
 
     def thresholds(self, rows: Rows, own: Mapping[int, RepositorySettings], now: datetime) -> dict[int, Thresholds]:
@@ -116,7 +116,7 @@ delete from current_scores c where not exists (
 
 
 def has_work(rows: Rows, now: datetime) -> bool:
-    """Whether something changed since the last pass, with time alone too, or that pass is a day old."""
+    """Return whether something changed since the last pass, with time alone too, or that pass is a day old."""
     if rows.value(f"select ({INPUTS}) > (select position_seq from hops where name = 'score')"):
         return True
     judged_at = rows.value("select max(as_of) from current_scores")
@@ -189,7 +189,7 @@ def _pass(store: Store, held: StandingPeople, ruling: Ruling, now: datetime, pos
 
 
 def _read(rows: Rows, wall: datetime, held: StandingPeople, ruling: Ruling, now: datetime, position: int) -> _Read:
-    """Whom and what the inputs up to `position` changed, and what is known of them."""
+    """Return whom and what the inputs up to `position` changed, and what is known of them."""
     policy, own = ruling.policy, read_settings(rows)
     settled, under = _settled(rows), ruling.thresholds(rows, own, now)
     # What a model weighs moves with time alone: everybody is judged anew once a day.
@@ -266,7 +266,7 @@ def _seed_sets(rows: Rows) -> dict[int, tuple[int, ...]]:
 
 
 def _settled(rows: Rows) -> int:
-    """How many settled pull requests could count towards a certificate.
+    """Return how many settled pull requests could count towards a certificate.
 
     Those of push-holders never do: theirs are a group of their own.
     """

@@ -80,7 +80,7 @@ def read_verdict(row: Mapping[str, Any]) -> Verdict:
 
 
 def read_settled(rows: Rows) -> int | None:
-    """How many settled pull requests could count towards a certificate; None before the first pass."""
+    """Return how many settled pull requests could count towards a certificate; None before the first pass."""
     return rows.value(COUNTED)
 
 
@@ -106,7 +106,10 @@ def read_thresholds(row: Mapping[str, Any]) -> Thresholds:
 
 
 def verdict_evidence(row: Mapping[str, Any], verdict: Verdict, path: Sequence[Person]) -> Evidence:
-    """What a verdict was reached from, as its own reasons tell; `row` adds trust and distance, `path` the names."""
+    """Return what a verdict was reached from, as its own reasons tell.
+
+    `row` adds trust and distance, `path` the names.
+    """
     told = {reason.code: reason.params for reason in verdict.reasons}
     record = told.get("track_record", {})
     counts = {name: int(record.get(name) or 0) for name in COUNTS}

@@ -152,7 +152,7 @@ def past_actions(rows: Rows, uri: str) -> tuple[PastAction, ...]:
 
 
 def taken_keys(rows: Rows, keys: Sequence[str]) -> set[str]:
-    """Which of these actions the worker took and this snapshot shows."""
+    """Return which of these actions the worker took and this snapshot shows."""
     sql = "select action_key from maintainer_actions where list_contains(?, action_key)"
     return {row["action_key"] for row in rows.rows(sql, [list(keys)])} if keys else set()
 
@@ -229,7 +229,7 @@ class MergePlace:
 
 
 def merge_place(rows: Rows, uri: str) -> MergePlace | None:
-    """Where to merge a pull request; None where one part of it is not known."""
+    """Return where to merge a pull request; None where one part of it is not known."""
     row = rows.row(PLACE, [uri])
     if row is None or not all(row.values()):
         return None

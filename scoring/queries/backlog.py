@@ -110,7 +110,10 @@ def weeks(rows: Rows, now: datetime, repository: str = "") -> tuple[Week, ...]:
 
 
 def answers(rows: Rows, now: datetime, repository: str = "") -> tuple[Answers, Answers]:
-    """How soon first-timers heard back in the months up to `now`, and how soon regulars did; `repository` as above."""
+    """Return how soon first-timers heard back in the months up to `now`, and how soon regulars did.
+
+    `repository` as above.
+    """
     since = first_month(now)
     months = rows.rows(BY_MONTH, {"since": since, "now": now, "repository": repository})
     waiting = {row["first_timer"]: row for row in rows.rows(WAITING, {"now": now, "repository": repository})}
@@ -150,5 +153,5 @@ def median_of(month: datetime, days: list[float]) -> AnswerMonth:
 
 
 def actable(rows: Rows) -> int:
-    """How many open pull requests are fast lane in repositories whose lane is open."""
+    """Return how many open pull requests are fast lane in repositories whose lane is open."""
     return rows.value(ACTABLE)

@@ -125,7 +125,7 @@ def outcomes_in_words(rows: Rows, found: Sequence[Mapping[str, Any]]) -> dict[st
 
 
 def record_of(rows: Rows, number: int) -> Record:
-    """How many pull requests of the contributor with this number came to which result."""
+    """Return how many pull requests of the contributor with this number came to which result."""
     found = rows.rows(COUNTED, [number])
     return Record(
         {row["result"]: row["pulls"] for row in found},
@@ -135,7 +135,7 @@ def record_of(rows: Rows, number: int) -> Record:
 
 
 def marks_in_words(rows: Rows, uris: list[str]) -> dict[str, str]:
-    """Who marked these pull requests as what, such as "marked needed a fix by ana.example.com", by address."""
+    """Return who marked these pull requests as what, such as "marked needed a fix by ana.example.com", by address."""
     found = rows.rows(MARKED, [uris]) if uris else []
     return {row["pull_uri"]: f"marked {MARKS[row['outcome']]} by {display_name(row)}" for row in found}
 
@@ -248,7 +248,7 @@ def _signals(rows: Rows, person: dict[str, Any]) -> Iterator[Signal]:
 
 
 def _vouches(rows: Rows, number: int, viewer: str | None) -> tuple[VouchLine, ...]:
-    """Who stands for this person, and those who denounce them whom the viewer may hear (CIRCLE)."""
+    """Return who stands for this person, and those who denounce them whom the viewer may hear (CIRCLE)."""
     found = rows.rows(
         "select v.kind, coalesce(v.reason, '') as reason, v.seen_at, c.did, c.handle, c.handle_verified "
         "from vouches v join contributors c on c.contributor_id = v.voucher_id "
@@ -275,7 +275,7 @@ def _history(rows: Rows, number: int) -> tuple[HistoryPoint, ...]:
 
 
 def _stored(rows: Rows, number: int, did: str) -> tuple[tuple[str, int], ...]:
-    """How much is held about a DID, by what it is."""
+    """Return how much is held about a DID, by what it is."""
     asked = (
         ("events in the log", "events where did = ?", did),
         ("pull requests", "pull_requests where author_id = ?", number),

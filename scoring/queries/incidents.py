@@ -110,7 +110,7 @@ class BudgetState:
 
     @property
     def is_spent(self) -> bool:
-        """Whether the share of bad ones is above the budget."""
+        """Return whether the share of bad ones is above the budget."""
         return self.bad > self.budget * self.settled
 
 
@@ -187,7 +187,7 @@ def _voucher_name(path: Sequence[str]) -> str:
 
 
 def _voucher(rows: Rows, author: int, name: str) -> Person | None:
-    """Whose name that was, among all who ever vouched for the author or stand on a path to them."""
+    """Return whose name that was, among all who ever vouched for the author or stand on a path to them."""
     found = [row for row in rows.rows(VOUCHERS, [author, author]) if display_name(row) == name] if name else []
     return Person(found[0]["did"], name) if len(found) == 1 else None
 

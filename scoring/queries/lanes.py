@@ -62,7 +62,7 @@ class Standing:
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """Why it stands there."""
+        """Return why it stands there."""
         return DRAWN_ONLY if self.is_sealed else reason_codes(self.reasons)
 
 
@@ -238,12 +238,12 @@ class Fare:
 
     @property
     def open(self) -> int:
-        """How many are open."""
+        """Return how many are open."""
         return sum(self.lanes.values())
 
 
 def fares(rows: Rows) -> tuple[Fare, Fare]:
-    """How first-timers fare, and how regulars do."""
+    """Return how first-timers fare, and how regulars do."""
     as_of = rows.value("select max(as_of) from current_scores")
     opened = {row["first_timer"]: row for row in rows.rows(WAITING)}
     decided = {row["first_timer"]: row for row in rows.rows(DECIDED, [as_of])} if as_of else {}

@@ -47,7 +47,7 @@ UNKNOWN = Estimate(None, 0.0, 1.0, 0)
 
 
 def is_drawn(verdict: Verdict) -> bool:
-    """Whether a verdict is that of a pull request that the audit drew."""
+    """Return whether a verdict is that of a pull request that the audit drew."""
     return any(reason.code == "audit_drawn" for reason in verdict.reasons)
 
 
@@ -354,7 +354,7 @@ def _on_author(rows: Rows, found: Sequence[Mapping[str, Any]]) -> frozenset[str]
 
 
 def _outlines(rows: Rows, found: Sequence[Mapping[str, Any]]) -> dict[str, ChangeOutline]:
-    """What the reasons of these rows may name of each change."""
+    """Return what the reasons of these rows may name of each change."""
     uris = [row["pull_uri"] for row in found]
     findings = standing_findings(rows, uris)
     return {
@@ -461,7 +461,7 @@ def dashboard(rows: Rows) -> Dashboard:
 
 
 def _histogram(rows: Rows) -> tuple[Bin, ...]:
-    """How many people have which P(clean) at the site, in tenths and by lane."""
+    """Return how many people have which P(clean) at the site, in tenths and by lane."""
     counted = rows.rows(
         "select least(floor(probability * 10), 9)::integer as bin, count(*) as n, "
         "count(*) filter (lane = 'needs_human') as flagged, count(*) filter (lane = 'fast_lane') as fast "

@@ -36,7 +36,7 @@ class Replayed:
 
     @property
     def is_same(self) -> bool:
-        """Whether the same lane, reasons and P(clean) come out, to the last digit."""
+        """Return whether the same lane, reasons and P(clean) come out, to the last digit."""
         return self.again is not None and (
             self.again.lane is self.told.lane
             and self.again.reasons == self.told.reasons
@@ -60,7 +60,7 @@ def judge_again(row: Mapping[str, Any]) -> Replayed:
 
 
 def why_json(found: Replayed) -> dict[str, Any]:
-    """What `why --json` prints: the row, its inputs, and what they give now."""
+    """Return what `why --json` prints: the row, its inputs, and what they give now."""
     row, again = found.row, found.again
     return {
         **{name: row[name] for name in NAMED},
@@ -77,7 +77,7 @@ def why_json(found: Replayed) -> dict[str, Any]:
 
 
 def why_lines(found: Replayed) -> list[str]:
-    """What `why` prints: what was judged, what was decided and why, what was known, and what that gives now."""
+    """Return what `why` prints: what was judged, what was decided and why, what was known, and what that gives now."""
     row = found.row
     return [
         f"{row['pull_uri']}",

@@ -83,7 +83,7 @@ def rounds(rows: Rows, uri: str) -> tuple[Round, ...]:
 
 
 def newest_patch(rows: Rows, uri: str, size: int) -> str | None:
-    """What names the kept patch of the newest round, where it has at most `size` bytes."""
+    """Return what names the kept patch of the newest round, where it has at most `size` bytes."""
     sql = (
         "select k.sha256 from pull_requests p join patches k on k.pull_uri = p.pull_uri and k.patch_ref = p.patch_ref "
         "where p.pull_uri = ? and k.bytes <= ?"
@@ -92,14 +92,14 @@ def newest_patch(rows: Rows, uri: str, size: int) -> str | None:
 
 
 def forge_home(rows: Rows, uri: str, author: str, repository_key: str) -> ForgeHome:
-    """Where a pull request of this DID in this repository stands on the forge by what is known now."""
+    """Return where a pull request of this DID in this repository stands on the forge by what is known now."""
     number = rows.value("select number from pull_pages where pull_uri = ?", [uri])
     row = _repository(rows, repository_key) or dict.fromkeys(("owner", "handle", "name"))
     return ForgeHome(author, row["owner"], row["handle"], row["name"], number)
 
 
 def _repository(rows: Rows, key: str) -> Mapping[str, Any] | None:
-    """Who owns a repository and what it is called now, asked once for a snapshot: all of its rows lead there."""
+    """Return who owns a repository and what it is called now, asked once for a snapshot: all of its rows lead there."""
     if not isinstance(rows, Snapshot):
         return rows.row(REPOSITORY, [key])
     return _repositories.get(rows, key, lambda: rows.row(REPOSITORY, [key]))

@@ -253,7 +253,9 @@ where c.contributor_id in (select unnest(?::integer[])) and c.repository_id = 0
 
 
 def score(rows: Rows, did: str, repository: str | None = None) -> ContributorScore | None:
-    """How a contributor is judged from a repository's seeds, or from the site's; None where one of the two is unknown.
+    """Return how a contributor is judged from a repository's seeds, or from the site's.
+
+    None where one of the two is unknown.
 
     `repository`: its DID, the at-uri of its record, or OWNER/NAME.
     """
@@ -342,7 +344,7 @@ def _shown_people(rows: Rows, dids: Sequence[str], ground: Ground) -> dict[int, 
 
 
 def hidden_because(rows: Rows, did: str) -> str | None:
-    """What is wrong with the account of somebody who is shown to nobody for now; None for everybody else."""
+    """Return what is wrong with the account of somebody who is shown to nobody for now; None for everybody else."""
     return hidden_among(rows, [did]).get(did)
 
 

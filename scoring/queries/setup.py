@@ -53,7 +53,7 @@ class FirstReading:
 
 
 def first_reading(rows: Rows, as_of: datetime) -> FirstReading:
-    """How it stands in this snapshot, which was published at `as_of` (naive UTC)."""
+    """Return how it stands in this snapshot, which was published at `as_of` (naive UTC)."""
     about, run, whole = rows.row(WAITING), rows.row(NEWEST), rows.row(WHOLE)
     assert about is not None  # noqa: S101 - a select without a table has one row
     rest = (whole["ended"], whole["accounts"]) if whole else None
@@ -67,7 +67,10 @@ def first_reading(rows: Rows, as_of: datetime) -> FirstReading:
 
 
 def seconds_left(ended: int, accounts: int, elapsed: float) -> float | None:
-    """How long the rest takes at the pace since the beginning; None while too little has ended to tell a pace."""
+    """Return how long the rest takes at the pace since the beginning.
+
+    None while too little has ended to tell a pace.
+    """
     if ended < LEAST_ACCOUNTS or elapsed < LEAST_SECONDS:
         return None
     return max(accounts - ended, 0) * elapsed / ended

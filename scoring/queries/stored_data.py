@@ -94,7 +94,9 @@ def _theirs(did: str, held: Mapping[str, Iterable[Row]], files: Iterable[Row]) -
 
 
 def _is_denounce(table: str, row: Row, did: str) -> bool:
-    """Whether a row is what somebody else wrote against them, or an event of which that can no longer be told."""
+    """Return whether a row is what somebody else wrote against them, or an event of which that can no longer be
+    told.
+    """
     if table == "vouches":
         return row["kind"] == "denounce" and row["voucher_did"] != did
     if row.get("did") == did or "body" not in row:

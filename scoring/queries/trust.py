@@ -56,7 +56,10 @@ _graphs = PerSnapshot[Graph](1)
 
 
 def explain_trust(rows: Rows, did: str, repository: str | None, policy: Policy) -> TrustExplanation | None:
-    """Why the seeds of a repository, or of the site, trust a contributor; None where one of the two is unknown."""
+    """Return why the seeds of a repository, or of the site, trust a contributor.
+
+    None where one of the two is unknown.
+    """
     view = seed_view(rows, repository, policy)
     person = rows.value("select contributor_id from contributors where did = ?", [did])
     if view is None or person is None or person >= len(view.graph.position):
@@ -66,7 +69,10 @@ def explain_trust(rows: Rows, did: str, repository: str | None, policy: Policy) 
 
 
 def seed_view(rows: Rows, repository: str | None, policy: Policy) -> SeedView | None:
-    """What a seed set makes of everybody, kept for the newest snapshots; None for an unknown repository or no seeds."""
+    """Return what a seed set makes of everybody, kept for the newest snapshots.
+
+    None for an unknown repository or no seeds.
+    """
     number = 0 if repository is None else find_repository(rows, repository)
     return None if number is None else _kept_view(rows, number, policy)
 
@@ -153,7 +159,7 @@ def _weights(graph: Graph, path: Sequence[int]) -> tuple[float, ...]:
 
 
 def _hanging(rows: Rows, view: SeedView, place: int) -> list[int]:
-    """Who keeps the threshold only through this person's vouches, the deepest fall first."""
+    """Return who keeps the threshold only through this person's vouches, the deepest fall first."""
     if not (view.flow.voucher == place).any():
         return []
     fallen = blast_radius(view.flow, view.standing.judged.passage, view.standing.parameters, place, THRESHOLD).person
@@ -200,7 +206,7 @@ def _from_seeds(rows: Rows, person: int, repository: str | None, policy: Policy)
 
 
 def _good_records(rows: Rows, number: int | None, policy: Policy) -> Iterator[Record]:
-    """Who had work merged there and whose settled record is no worse than that of somebody unknown."""
+    """Yield who had work merged there and whose settled record is no worse than that of somebody unknown."""
     for row in rows.rows(RECORDS, [number]):
         estimate = shrunk_rate(row["clean"], row["cases"] - row["clean"], policy.prior, policy.strength)
         if estimate.probability is not None and estimate.probability >= policy.prior:

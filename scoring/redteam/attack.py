@@ -34,7 +34,7 @@ class Region:
 
     @property
     def entries(self) -> int:
-        """How many fakes the bought vouches can land on, each on another one."""
+        """Return how many fakes the bought vouches can land on, each on another one."""
         return min(self.count, len(self.vouchers))
 
     @property

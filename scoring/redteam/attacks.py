@@ -252,7 +252,8 @@ class Farmed:
 
 
 def farm(ground: Ground, fakes: int, each: float, cap: float, parameters: Parameters) -> list[Farmed]:
-    """What 1 to 20 merges bring where a verified merge weighs `each` and all by one person at most `cap`, in [0, 1].
+    """Return what 1 to 20 merges bring where a verified merge weighs `each` and all by one person at most `cap`, in
+    [0, 1].
 
     A seed's vouches are not diluted, so behind one seed any number of fakes fare as one does: whatever `cap` lets one
     reach, it lets all reach. Behind a seed s = w / (w + c): only a cap below c keeps merges alone under s = .5.
@@ -294,7 +295,7 @@ class Quoted:
 
 
 def quote(ground: Ground, fakes: int, base: float, each: float, parameters: Parameters) -> list[Quoted]:
-    """What 0 to 20 merges bring as evidence on the vouches of the most trusted person who is no seed.
+    """Return what 0 to 20 merges bring as evidence on the vouches of the most trusted person who is no seed.
 
     Evidence lifts a vouch to a full one and no further: the most that farming can win is the factor 1 / base. A base
     near 1 leaves little to farm; a low one leaves little to buy where nothing is farmed.

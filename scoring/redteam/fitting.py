@@ -72,7 +72,7 @@ def regulars(ground: Ground, parameters: Parameters, most: int) -> Integers:
 
 
 def most_passing(entering: Floats, parameters: Parameters) -> int:
-    """How many fakes the theorem lets pass at most behind what enters."""
+    """Return how many fakes the theorem lets pass at most behind what enters."""
     mark = half_mass(parameters)
     return int((parameters.hops - 1) * entering.sum() / mark) if mark else 0
 
@@ -92,7 +92,7 @@ def _fakes(ground: Ground, count: int) -> Integers:
 
 
 def _played(ground: Ground, pairs: Pairs, size: int, policy: Policy) -> Brought:
-    """What `size` fakes with these vouches get."""
+    """Return what `size` fakes with these vouches get."""
     fakes = _fakes(ground, size)
     under = Attack(with_pairs(ground.edges, pairs), ground.size + size, fakes, 1)
     trust = first_passage(under.edges, ground.seeds, under.size, policy.parameters).trust[fakes]

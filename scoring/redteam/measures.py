@@ -72,7 +72,7 @@ def lanes_of(trust: Floats, on_two: NDArray[np.bool_], record: int, policy: Poli
 
 
 def _starts(ranked: Floats, sturdy: bool, record: int, policy: Policy) -> Sequence[int]:
-    """Where each lane begins among fakes in rising order of trust."""
+    """Return where each lane begins among fakes in rising order of trust."""
     starts = [0]
     for lane in ORDER[1:]:
         low, high = starts[-1], len(ranked)

@@ -117,7 +117,7 @@ def _told_regions(found: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, A
 
 
 def _lane_rules(policy: Policy) -> str:
-    """What the fast lane asks for besides a record, as the settings have it."""
+    """Return what the fast lane asks for besides a record, as the settings have it."""
     wanted = [f"a trust of {trust_bound(policy.thresholds.trust)}"] if policy.thresholds.trust > 0 else []
     wanted += ["two separate paths"] if policy.thresholds.two_ways else []
     return f"The fast lane asks for {' over '.join(wanted) or 'a record'}."

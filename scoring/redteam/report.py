@@ -117,7 +117,10 @@ def _plays(shape: str, grid: Grid) -> Iterator[Play]:
 
 
 def judge_fakes(ground: Ground, play: Play, attacked: Attack, policy: Policy) -> Cell:
-    """How far the fakes of a region come; a second path is sought only where it could matter, for it takes long."""
+    """Return how far the fakes of a region come.
+
+    A second path is sought only where it could matter, for it takes long.
+    """
     trust = first_passage(attacked.edges, ground.seeds, attacked.size, policy.parameters).trust[attacked.fakes]
     passing, everybody = trust >= HALF, np.ones(len(trust), dtype=bool)
     safe = ~everybody

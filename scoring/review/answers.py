@@ -124,7 +124,10 @@ def decoded(body: bytes, shape: type[T]) -> T:
 
 
 def read_assessment(message: Message, nonces: tuple[str, ...]) -> Assessment:
-    """What the one call of the tool says; NoAnswer for everything that is not exactly that, whole and in range."""
+    """Return what the one call of the tool says.
+
+    NoAnswer for everything that is not exactly that, whole and in range.
+    """
     usage = message.usage.usage
     if message.stop_reason == "refusal":
         category = message.stop_details.category if message.stop_details else None

@@ -113,7 +113,7 @@ class Request:
 
     @property
     def capability(self) -> Capability:
-        """What the model takes."""
+        """Return what the model takes."""
         return capability(self.model)
 
 
@@ -136,7 +136,7 @@ class Claude:
 
     @property
     def attempts(self) -> int:
-        """How many attempts one call may take."""
+        """Return how many attempts one call may take."""
         return self._access.attempts
 
     def tell_found(self, model: str) -> None:
@@ -153,7 +153,7 @@ class Claude:
             return decoded(answer, Tokens).input_tokens
 
     def ask(self, request: Request, tokens: int) -> tuple[Assessment, Usage]:
-        """What the model says, checked, and what it cost; `tokens` are its counted input. Raises NoAnswer.
+        """Return what the model says, checked, and what it cost; `tokens` are its counted input. Raises NoAnswer.
 
         An attempt that died on the way and an answer that cannot be read count as `tokens` of input: nobody says
         whether they were billed.
@@ -176,7 +176,7 @@ class Claude:
                 raise
 
     def look_up(self, model: str) -> ModelTold:
-        """What the API says of a model: lifecycle, end, limits. Raises NoAnswer."""
+        """Return what the API says of a model: lifecycle, end, limits. Raises NoAnswer."""
         with self._client() as client:
             answer, _ = self._tried(lambda: client.models.with_raw_response.retrieve(model).read(), _Tally())
         return decoded(answer, ModelTold)

@@ -58,7 +58,7 @@ def review_artefact(
 
 
 def told(review: Review, findings: Sequence[Finding]) -> dict[str, Any]:
-    """What programs are told: the schema's object, and findings, coverage and reviewer beside it."""
+    """Return what programs are told: the schema's object, and findings, coverage and reviewer beside it."""
     kept = ("scanner", "severity", "file", "line", "quote", "explanation")
     return {
         **review.assessment.model_dump(mode="json"),

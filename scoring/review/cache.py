@@ -264,7 +264,7 @@ def newest_costs(rows: Rows) -> Costs:
 
 
 def verdict_json(reading: Reading) -> str:
-    """What was said, as it is kept."""
+    """Return what was said, as it is kept."""
     told = {
         "assessments": [assessment.model_dump(mode="json") for assessment in reading.assessments],
         "left_out": reading.left_out,

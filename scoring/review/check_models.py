@@ -31,7 +31,7 @@ class ModelReport:
 
     @property
     def serves(self) -> bool:
-        """Whether a review can be asked of it."""
+        """Return whether a review can be asked of it."""
         return self.problem is None
 
 

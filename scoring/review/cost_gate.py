@@ -60,7 +60,7 @@ class Ask:
 
 
 def decide(ask: Ask, t_low: float | None, t_high: float | None) -> tuple[Call, Reason]:
-    """Who reads, and the reason.
+    """Return who reads, and the reason.
 
     Trust at or above `t_high` spares the reading, unless the diff is sensitive; without a `t_high` no trust does. Below
     `t_low` the reading gives a concrete reason; it never lifts anybody. Raises ValueError for NaN, for trust outside

@@ -59,7 +59,7 @@ def _names(languages: Sequence[str]) -> str:
 
 
 def assess(change: Change, findings: Sequence[Finding]) -> Assessment:
-    """What the findings alone say; those of reading the change count too, whether or not they are among them.
+    """Return what the findings alone say; those of reading the change count too, whether or not they are among them.
 
     The risk begins at the floor of the strongest finding and rises with further ones; without any it is at most
     SIZE_CEILING. A person is asked from a med finding on, where anything was not read, and for a large change.
@@ -104,7 +104,7 @@ def changed_lines(file: FileChange) -> int:
 
 
 def place(path: str | None, line: int | None, removed: bool = False) -> str:
-    """Where something is, for a person: path, line in the new file, or in the old one where it was removed.
+    """Return where something is, for a person: path, line in the new file, or in the old one where it was removed.
 
     Hidden characters are spelled out: a path that only seems to be another one must not read like it.
     """

@@ -24,7 +24,7 @@ def numbered(file: FileChange) -> Iterator[tuple[int, Line]]:
 
 
 def finding_place(finding: Finding, change: Change) -> str:
-    """Where a finding on this change is, in a model's words: F1:L12, F1, or "change"."""
+    """Return where a finding on this change is, in a model's words: F1:L12, F1, or "change"."""
     for index, file in enumerate(change.files, 1):
         if finding.file == file.path:
             return _line_place(index, file, finding)

@@ -124,7 +124,8 @@ def _said(submission: Submission) -> Iterator[tuple[str, str]]:
 
 
 def _findings(case: Case) -> Iterator[dict[str, str]]:
-    """What may be told of the findings: no quoted line, since that stands in the diff, scrubbed; nor a package's name.
+    """Yield what may be told of the findings: no quoted line, since that stands in the diff, scrubbed; nor a
+    package's name.
 
     An author may have called a package after themselves, by a word too short to be taken out wherever it stands.
     """
@@ -174,7 +175,7 @@ def _rows(file: FileChange, masked: bool) -> Iterator[_Row]:
 
 
 def _extras(file: FileChange) -> dict[str, Any]:
-    """What is unusual about a file."""
+    """Return what is unusual about a file."""
     told: dict[str, Any] = {"old_path": file.old_path} if file.old_path != file.path else {}
     if file.old_mode != file.new_mode:
         told["modes"] = [file.old_mode, file.new_mode]

@@ -86,7 +86,7 @@ def _cut(change: Change, text: str, row: Row) -> Change:
 
 
 def case_of_pull(rows: Rows, row: Row, change: Change, knowledge: Knowledge) -> tuple[Case, tuple[str, ...]]:
-    """What reviewers are handed of a pull request, and the ids of scanners that were cut off."""
+    """Return what reviewers are handed of a pull request, and the ids of scanners that were cut off."""
     submission = _submission(rows, row, change, knowledge)
     named = rows.rows(OTHERS, {"repository": row["repository_id"], "pull": row["pull_uri"]})
     others = [name for person in named for name in person.values() if name]
@@ -149,7 +149,9 @@ LEFT_OPEN = [*PASSING, "over_budget", "over_repository_budget", "abandoned"]  # 
 
 
 def left_to_read(rows: Rows, prompt_version: str, models: Sequence[str], screen: str = "") -> list[dict[str, Any]]:
-    """What today's prompt and models must still read again, the least tried first; empty: there is no trial (any more).
+    """Return what today's prompt and models must still read again, the least tried first.
+
+    Empty: there is no trial (any more).
 
     `models` read in full, `screen` only screens. `tried_clock` is when a change was last tried, None: never.
     """
@@ -294,7 +296,7 @@ def review_due(store: Store, reviewing: Reviewing) -> int:
 
 
 def _known(reviewing: Reviewing) -> dict[str, Any]:
-    """What decides, beside the tables, whether a review is due."""
+    """Return what decides, beside the tables, whether a review is due."""
     spent = reviewing.spent_by_repository()
     return {
         "rules": REVIEW_VERSION,
@@ -308,7 +310,7 @@ def _known(reviewing: Reviewing) -> dict[str, Any]:
 
 
 def _groups(due: Sequence[Row], size: int) -> Iterator[Sequence[Row]]:
-    """What is begun and written together; last and one by one what was begun before and did not end."""
+    """Yield what is begun and written together; last and one by one what was begun before and did not end."""
     fresh = [row for row in due if not row["attempts"]]
     yield from (fresh[begin : begin + size] for begin in range(0, len(fresh), size))
     yield from ([row] for row in due if row["attempts"])
@@ -327,7 +329,9 @@ def _review(store: Store, group: Sequence[Row], reviewing: Reviewing) -> None:
 
 
 def _meanwhile(row: Row) -> Mapping[str, Any]:
-    """What stands while a change is read: what was said of it before, else nothing. No flag is lost on the way."""
+    """Return what stands while a change is read: what was said of it before, else nothing. No flag is lost on the
+    way.
+    """
     return {} if row["has_review"] else EMPTY
 
 
@@ -382,7 +386,7 @@ def _try(store: Store, left: Sequence[Row], reviewing: Reviewing) -> int:
 
 
 def _is_untold(row: Row, left: Sequence[Row]) -> bool:
-    """Whether no reading of it was kept by this try."""
+    """Return whether no reading of it was kept by this try."""
     return any((one["pull_uri"], one["tried_clock"]) == (row["pull_uri"], row["tried_clock"]) for one in left)
 
 

@@ -38,7 +38,7 @@ def _pin(line: str) -> Package:
 
 
 def known_advisories(rows: Rows) -> int:
-    """How many advisories with ranges of versions on packages of Python were imported."""
+    """Return how many advisories with ranges of versions on packages of Python were imported."""
     return int(rows.value(KNOWN, [ECOSYSTEM]))
 
 

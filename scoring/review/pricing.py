@@ -70,7 +70,7 @@ class Price:
     cache_read: float
 
     def dollars(self, usage: Usage) -> float:
-        """What calls with this usage cost."""
+        """Return what calls with this usage cost."""
         return (
             usage.input_tokens * self.input
             + usage.output_tokens * self.output
@@ -85,7 +85,7 @@ class Price:
 
 
 def capability(model: str) -> Capability:
-    """What this model's API takes."""
+    """Return what this model's API takes."""
     return CAPABILITIES.get(model, UNKNOWN)
 
 

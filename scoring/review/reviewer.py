@@ -170,7 +170,9 @@ class Reviewer:
 
 
 def is_hard(case: Case) -> bool:
-    """Whether the strong model reads: a med or high finding of security or a bug, or much of CI, build or auth."""
+    """Return whether the strong model reads: a med or high finding of security or a bug, or much of CI, build or
+    auth.
+    """
     if any(found.type in HARD_TYPES and found.severity is not Severity.LOW for found in case.findings):
         return True
     risky = (file for file in case.sent.change.files if rank(file.path) in (Rank.CI, Rank.BUILD, Rank.AUTH))
@@ -178,7 +180,7 @@ def is_hard(case: Case) -> bool:
 
 
 def asks_for_more(screened: Review) -> bool:
-    """Whether the small model's reading calls for the full one: any doubt does, and so does its silence."""
+    """Return whether the small model's reading calls for the full one: any doubt does, and so does its silence."""
     told = screened.assessment
     return screened.state == "no content verdict" or told.review_recommended or told.content_risk >= FLOOR[Severity.MED]
 

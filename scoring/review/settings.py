@@ -28,7 +28,7 @@ from scoring.scanners.submission import Knowledge
 
 
 def access_from_settings() -> Access:
-    """How the API is reached; its key is empty where none is set."""
+    """Return how the API is reached; its key is empty where none is set."""
     return Access(
         api_key=settings.ANTHROPIC_API_KEY,
         base_url=settings.ANTHROPIC_BASE_URL,
@@ -38,7 +38,7 @@ def access_from_settings() -> Access:
 
 
 def models_from_settings() -> Models:
-    """Which model reads what, at what price."""
+    """Return which model reads what, at what price."""
     return Models(
         main=settings.CLAUDE_MODEL,
         hard=settings.CLAUDE_HARD_MODEL or None,
@@ -68,7 +68,7 @@ def ledger_from_settings(store: Store, sender: str | None = None) -> StoreLedger
 
 
 def reviewing_from_settings(runtime: Runtime) -> Reviewing:
-    """How the worker reviews: with readings and their costs kept in the store."""
+    """Return how the worker reviews: with readings and their costs kept in the store."""
     ledger = ledger_from_settings(runtime.store)
 
     def learn(change: Change) -> None:
@@ -95,7 +95,7 @@ def reviewing_from_settings(runtime: Runtime) -> Reviewing:
 
 
 def knowledge_from_settings(rows: Rows, pull_uri: str) -> Knowledge:
-    """What is known besides one pull request, as far as the operator's files and the store tell."""
+    """Return what is known besides one pull request, as far as the operator's files and the store tell."""
     return Knowledge(
         licence=own_licence(rows, settings.MIRROR_DIR, pull_uri),
         account=own_account(rows, settings.DIFF_CORPUS_DIR, pull_uri),

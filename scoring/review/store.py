@@ -71,7 +71,7 @@ def review_columns(review: Review, findings: Sequence[Finding]) -> dict[str, Any
 
 
 def content_of(row: Mapping[str, Any]) -> Content:
-    """What the gate is told of a review that has ended."""
+    """Return what the gate is told of a review that has ended."""
     return Content(
         risk=row["content_risk"],
         recommended=row["recommended"],

@@ -64,7 +64,7 @@ class Yearly:
 
 
 def trees_of(model: Estimator) -> int | None:
-    """How many trees a fitted model has; None for one that has none, or that could not be fitted."""
+    """Return how many trees a fitted model has; None for one that has none, or that could not be fitted."""
     whole = model.whole if isinstance(model, Lowered) else model
     return getattr(whole, "rounds_", None) if isinstance(whole, Boosted) else None
 
@@ -105,12 +105,12 @@ class Study:
     decided: dict[str, Decision] = field(default_factory=dict)
 
     def served(self, scope: str) -> Scored:
-        """What the promoted model of a scope said."""
+        """Return what the promoted model of a scope said."""
         return self.scored[scope, self.decided[scope].serves]
 
 
 def steps(plan: Plan, material: Material) -> int:
-    """How often `tell` is called by `run`."""
+    """Return how often `tell` is called by `run`."""
     clock, tasks = _clock(plan, material), len(SCOPES) * len(FITTED) + 1
     return len(plan.labels) * (tasks * (len(clock.quarters) - 1) + len(_lanes()))
 
@@ -238,7 +238,7 @@ def _budgets(study: Study, plan: Plan, tell: Tell) -> dict[tuple[str, bool, floa
 
 
 def _low_budgets(study: Study) -> dict[str, dict[str, Any]]:
-    """What T_LOW would have done in the gate, of people with a record who may not push."""
+    """Return what T_LOW would have done in the gate, of people with a record who may not push."""
     group = with_record(settled_record(study.past.cases, study.label)) & ~study.past.cases.push_holder
     told = (study.past, [study.served(one) for one in SCOPES], study.came, group, study.judged, study.clock)
     return {str(budget): told_low(*told, budget) for budget in BUDGETS}
@@ -356,7 +356,7 @@ def _gain(study: Study, scope: str, which: Mask, plan: Plan) -> dict[str, Any]:
 
 
 def _splits(study: Study, served: Scored, material: Material, plan: Plan) -> dict[str, Any]:
-    """Where what serves lies above or below the Beta-shrunk rate in the test."""
+    """Return where what serves lies above or below the Beta-shrunk rate in the test."""
     cases, plain, came = study.past.cases, study.scored["person", "beta"], study.came.astype(np.float64)
     parts = splits_of(cases, study.clock.quarters, material.repositories, study.newcomers, study.tested)
     return gains_by_split(served.told, plain.told, came, cases.authors, parts, plan.draws, plan.seed)
@@ -385,7 +385,7 @@ def _besides(study: Study, material: Material, plan: Plan) -> dict[str, Any]:
 
 
 def _judged(study: Study, plan: Plan) -> dict[str, Any]:
-    """How the chance that rows show, the lower of the two, did on all that was judged: by whom each was sent.
+    """Return how the chance that rows show, the lower of the two, did on all that was judged: by whom each was sent.
 
     Each was scored by a model of before its quarter; `reliability` is of people who may not push.
     """

@@ -117,7 +117,8 @@ def told_budget(
     draws: int,
     seed: int,
 ) -> dict[str, Any]:
-    """What really came of the lanes over all judged quarters: counts, shares in [0, 1], author-clustered intervals.
+    """Return what really came of the lanes over all judged quarters: counts, shares in [0, 1], author-clustered
+    intervals.
 
     The figures are those of the recipe; under "certificate" stand those of the lane that `train` would have certified.
     Each lane counts the newcomers in it apart.
@@ -179,7 +180,7 @@ def told_low(
     clock: Clock,
     budget: float,
 ) -> dict[str, Any]:
-    """What became of the cases of `group` that scored below T_LOW, counted where `judged`; shares in [0, 1].
+    """Return what became of the cases of `group` that scored below T_LOW, counted where `judged`; shares in [0, 1].
 
     T_LOW is certified anew each month as `train` does; a refused attempt leaves the one before in force for as long as
     the same model serves. `clean_sent` is the share of all clean ones that was sent, which the budget is of; `months`

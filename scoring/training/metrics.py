@@ -87,7 +87,7 @@ def calibration_error(told: Floats, came: Floats) -> float:
 
 
 def error_band(told: Floats, draws: int, seed: int) -> tuple[float, float]:
-    """Where the ECE of perfectly calibrated probabilities lies in 95 % of draws: at n = 100 about .04 to .14."""
+    """Return where the ECE of perfectly calibrated probabilities lies in 95 % of draws: at n = 100 about .04 to .14."""
     if not len(told):
         return float("nan"), float("nan")
     told, generator = np.sort(told), np.random.default_rng(seed)
@@ -122,7 +122,7 @@ def decompose(told: Floats, came: Floats) -> Decomposition:
 
 
 def author_draws(authors: NDArray[np.int64], draws: int, seed: int) -> Floats:
-    """How often each case is in each bootstrap sample of whole authors: (draws, n)."""
+    """Return how often each case is in each bootstrap sample of whole authors: (draws, n)."""
     people, back = np.unique(authors, return_inverse=True)
     generator = np.random.default_rng(seed)
     odds = np.full(len(people), 1 / max(len(people), 1))
@@ -227,7 +227,9 @@ def gain_of(
 
 
 def beyond_chance(bad: int, lane: int, budget: float) -> bool:
-    """Whether so many false approvals come in fewer than CHANCE of lanes that keep the budget (exact binomial)."""
+    """Return whether so many false approvals come in fewer than CHANCE of lanes that keep the budget (exact
+    binomial).
+    """
     # The lower bound of the rate is the upper bound of its complement, seen from the other side.
     return lane > 0 and 1 - float(upper_bound(np.array([lane - bad]), np.array([lane]), CHANCE)[0]) > budget
 

@@ -76,7 +76,10 @@ class TrainingChild:
 
 
 def next_start(folder: Path, days: int) -> float | None:
-    """When the next child is due, as files know the time; None: now, since none began yet or the newest has no end."""
+    """Return when the next child is due, as files know the time.
+
+    None: now, since none began yet or the newest has no end.
+    """
     began = _changed(folder / MARK)
     return None if not began or _changed(folder / ENDED) < began else began + days * DAY_SECONDS
 

@@ -120,7 +120,7 @@ def _try(
 def _objection(
     candidate: Candidate, serving: Candidate, n: int, people: int, low: float | None, spread: float | None
 ) -> str:
-    """Why the candidate does not take the place of what serves; "" where it does."""
+    """Return why the candidate does not take the place of what serves; "" where it does."""
     if n < FEWEST_CASES or people < FEWEST_AUTHORS:
         return (
             f"{n:,} settled cases by {people:,} authors are too few to compare on: "

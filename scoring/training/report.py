@@ -111,7 +111,7 @@ def _below(splits: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def interval_words(part: Mapping[str, Any]) -> str:
-    """How sure P(clean) was in the test of one scope, newcomers apart, as a sentence."""
+    """Return how sure P(clean) was in the test of one scope, newcomers apart, as a sentence."""
     told = part["venn_abers"]
     return f"Venn-Abers intervals: {_width(told)}; of newcomers {_width(told['newcomers'])}."
 

@@ -78,7 +78,9 @@ class Past:
         return self._known[moment]
 
     def came(self) -> NDArray[np.int8]:
-        """What became of each case in the end: 1 clean, 0 not, -1 unknown, as of what the lane let through unheard."""
+        """Return what became of each case in the end: 1 clean, 0 not, -1 unknown, as of what the lane let through
+        unheard.
+        """
         found = outcomes(self.cases, self.label).clean
         if self.lane:
             found[self.lane.unheard(self.cases)] = -1
@@ -87,7 +89,9 @@ class Past:
         return found
 
     def judged(self, first: np.datetime64) -> NDArray[np.bool_]:
-        """Which cases models are compared on: settled, opened from `first` on, and it is known what became of them."""
+        """Return which cases models are compared on: settled, opened from `first` on, and it is known what became
+        of them.
+        """
         return settled(self.cases) & (self.came() >= 0) & (self.cases.opened_at >= first)
 
     def window(self, moment: np.datetime64) -> Known:
@@ -145,7 +149,7 @@ def calibrate_quarters(past: Past, scored: Scored, clock: Clock) -> None:
 
 
 def blend(past: Past, clock: Clock, line: Scored, trees: Scored) -> Scored:
-    """What the blend of two models would have said, with maps of its own."""
+    """Return what the blend of two models would have said, with maps of its own."""
     odds = mean_odds(line.odds, trees.odds)
     found = Scored(odds, np.full(len(odds), np.nan), list(dict.fromkeys([*line.said, *trees.said])))
     calibrate_quarters(past, found, clock)

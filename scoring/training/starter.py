@@ -95,7 +95,7 @@ def starter_of_file(path: Path, folder: Path, now: datetime, seed: int) -> tuple
 
 
 def read_history(rows: Rows) -> History:
-    """What the temporary table `cases` gives to learn from; it is left with every project started afresh."""
+    """Return what the temporary table `cases` gives to learn from; it is left with every project started afresh."""
     rows.rows(AFRESH)
     cases, who = read_cases(rows), rows.columns(WHO)
     keys, columns = read_columns(rows, [str(key) for key in cases.keys])
@@ -185,13 +185,13 @@ def text_of(record: dict[str, Any]) -> str:
 
 
 def fit(columns: dict[str, Floats], came: Labels) -> Lowered:
-    """What a person moves alone, such as what they choose to send, only lowers."""
+    """Return what a person moves alone, such as what they choose to send, only lowers."""
     directions = {one.name: one.direction for one in COLUMNS}
     return Lowered(Logistic(without_alone(directions, ALONE)), Logistic(directions)).fit(columns, came)
 
 
 def judge(history: History, seed: int) -> dict[str, Any]:
-    """How good the order is in each project by a model of the others, the largest project first.
+    """Return how good the order is in each project by a model of the others, the largest project first.
 
     Means are over projects by their size. `record_auc` is what the shrunk rate of the author's own record gives,
     `newcomers` are those of whose author nothing was settled there, and a log-loss is set beside that of a constant,

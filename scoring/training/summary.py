@@ -36,7 +36,7 @@ def keep_shown(path: Path, shown: msgspec.Struct) -> Path:
 
 
 def read_shown(path: Path, kind: type[Shown], largest: int) -> Shown | None:
-    """What was kept there; None where there is none, or none of this type within `largest` bytes."""
+    """Return what was kept there; None where there is none, or none of this type within `largest` bytes."""
     try:
         with path.open("rb") as file:
             data = file.read(largest + 1)
@@ -158,7 +158,9 @@ def _scope(part: Mapping[str, Any]) -> ShownScope:
 
 
 def shown_lane(certificate: Certificate, t_low: float = 0.0) -> ShownLane:
-    """What an attempt at T_HIGH says of the lane, month by month, and of what scores lower, above T_LOW and below."""
+    """Return what an attempt at T_HIGH says of the lane, month by month, and of what scores lower, above T_LOW and
+    below.
+    """
     found = certificate.found
     nearest = found.need.threshold if found.need else None
     threshold = nearest if found.threshold is None else found.threshold
@@ -174,7 +176,7 @@ def shown_lane(certificate: Certificate, t_low: float = 0.0) -> ShownLane:
 
 
 def _share(cases: tuple[Case, ...], start: float, end: float | None) -> ShownShare:
-    """What became of those that scored from `start` to below `end`."""
+    """Return what became of those that scored from `start` to below `end`."""
     import numpy as np
 
     steps = range(round(start * STEPS), STEPS + 1 if end is None else round(end * STEPS))
@@ -306,7 +308,7 @@ class ShownBacktest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def shown_backtest(found: Mapping[str, Any], besides: Mapping[str, Any], at: datetime) -> ShownBacktest:
-    """What of a run a page shows; `found` and `besides` are what `backtest.run` returns."""
+    """Return what of a run a page shows; `found` and `besides` are what `backtest.run` returns."""
     labels = tuple(_label(label, figures, besides[label]["judged"]) for label, figures in found["labels"].items())
     return ShownBacktest(BACKTEST_FORM, at.replace(microsecond=0), found["cases"], labels)
 

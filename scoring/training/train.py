@@ -110,7 +110,7 @@ class Scope:
         return maker(name, self.material, self.name, self.seed if seed is None else seed)
 
     def score(self, tell: Tell) -> dict[str, Scored]:
-        """What each model would have said of every case at its opening."""
+        """Return what each model would have said of every case at its opening."""
         scored = {}
         for name in ("beta", *FITTED):
             scored[name] = score_quarters(self.past, self.features, self.make(name), self.clock, tell)
@@ -202,7 +202,9 @@ def _whole(scope: Scope, name: str) -> Estimator:
 
 
 def _figures(scope: Scope, scored: Mapping[str, Scored], serves: str, held: Slice) -> dict[str, Any]:
-    """How what serves did on the slice, every model beside it, its gain over the shrunk rate, its reliability curve."""
+    """Return how what serves did on the slice, every model beside it, its gain over the shrunk rate, its
+    reliability curve.
+    """
     on_slice = {name: (one.told[held.which], one.odds[held.which]) for name, one in scored.items()}
     each = {name: figures_of(told, held.came, scope.draws, scope.seed, odds) for name, (told, odds) in on_slice.items()}
     gain = gain_of(on_slice[serves], on_slice["beta"], held.came, held.authors, scope.draws, scope.seed)
@@ -226,7 +228,10 @@ def _over_seeds(scope: Scope, held: Slice, name: str) -> tuple[float, ...]:
 
 
 def _lift(scope: Scope, held: Slice, name: str) -> float:
-    """What a person could gain alone under the model fitted at the beginning of the slice; a change is capped."""
+    """Return what a person could gain alone under the model fitted at the beginning of the slice.
+
+    A change is capped.
+    """
     if scope.name != "person" or not held.which.any():
         return 0.0
     start, said = scope.clock.judged_from, list[str]()

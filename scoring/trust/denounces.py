@@ -81,7 +81,10 @@ def judge_within(
 
 
 def transfers_left(vouches: Network, judged: Denounced, seeds: Integers, parameters: Parameters) -> Transfers:
-    """What each vouch passes on once the denounces count, which is what `judged.passage` flows along; without zeros."""
+    """Return what each vouch passes on once the denounces count, which is what `judged.passage` flows along.
+
+    Without zeros.
+    """
     return _scaled(transfers_within(vouches, seeds, parameters), judged.keep, parameters.hops)
 
 

@@ -74,7 +74,9 @@ def hangs_on_one(dominator: Integers, distance: Integers) -> np.ndarray:
 def _shared(
     column: NDArray[np.int32], place: int, voucher: Integers, starts: Integers, reached: Integers, depth: Integers
 ) -> NDArray[np.int32]:
-    """What the vouchers of the `reached`, whose edges begin at `starts`, have in common at the distance `place`."""
+    """Return what the vouchers of the `reached`, whose edges begin at `starts`, have in common at the distance
+    `place`.
+    """
     if not len(starts):
         return column[:0]
     offered = column[voucher]

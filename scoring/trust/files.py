@@ -225,7 +225,7 @@ def _refuse_first(wrong: NDArray[np.bool_], sentence: str) -> None:
 
 
 def _reason(problem: Exception) -> str:
-    """Why a file could not be used, in one line."""
+    """Return why a file could not be used, in one line."""
     number = getattr(problem, "errno", None)
     return os.strerror(number) if number else printable(str(problem).split("\n")[0])
 
@@ -319,7 +319,7 @@ def table_of(graph: NamedGraph, judged: Judged) -> pyarrow.Table:
 
 
 def explain(graph: NamedGraph, judged: Judged, parameters: Parameters, name: str) -> Iterator[str]:
-    """Why a node is trusted as it is, in lines for a person; FileProblem where no file names it."""
+    """Yield why a node is trusted as it is, in lines for a person; FileProblem where no file names it."""
     node = _place_of(name, graph.names)
     passage, shown = judged.denounced.passage, graph.name(node)
     distance = int(passage.distance[node])
@@ -337,7 +337,7 @@ def explain(graph: NamedGraph, judged: Judged, parameters: Parameters, name: str
 
 
 def _denounces(denounced: Denounced, node: int) -> Iterator[str]:
-    """What denounces took, if any."""
+    """Yield what denounces took, if any."""
     if denounced.by_seed[node]:
         yield "A seed warns about it, which is final."
     elif denounced.keep[node] < 1:
@@ -375,7 +375,7 @@ def _ways(graph: NamedGraph, judged: Judged, parameters: Parameters, node: int) 
 
 
 def _brings(graph: NamedGraph, judged: Judged, parameters: Parameters, node: int) -> Iterator[str]:
-    """What hangs on the node's own vouches, and what it could do if compromised."""
+    """Yield what hangs on the node's own vouches, and what it could do if compromised."""
     passage = judged.denounced.passage
     if passage.trust[node] == 0:
         return
@@ -413,12 +413,12 @@ def _note(count: int, word: str, what: str) -> list[str]:
 
 
 def _places(column: pyarrow.Array | pyarrow.ChunkedArray, names: pyarrow.Array) -> Integers:
-    """Where each name of a column stands in `names`."""
+    """Return where each name of a column stands in `names`."""
     return np.asarray(_found(column, names), dtype=np.int64)
 
 
 def _place_of(name: str, names: pyarrow.Array) -> int:
-    """Where one name stands; FileProblem where it does not."""
+    """Return where one name stands; FileProblem where it does not."""
     try:
         place = int(names.index(name).as_py())
     except UnicodeEncodeError:  # bytes of a command line that are no text

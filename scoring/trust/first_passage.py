@@ -65,7 +65,7 @@ class Transfers:
 
 
 def find_transfers(edges: Edges, seeds: Integers, size: int, parameters: Parameters) -> Transfers:
-    """What each vouch within reach passes on, for one seed set; `transfers_within` tells it of prepared vouches.
+    """Return what each vouch within reach passes on, for one seed set; `transfers_within` tells it of prepared vouches.
 
     Raises ValueError for an unknown person, a weight outside [0, 1] or no seed.
     """
@@ -73,7 +73,7 @@ def find_transfers(edges: Edges, seeds: Integers, size: int, parameters: Paramet
 
 
 def transfers_within(network: Network, seeds: Integers, parameters: Parameters) -> Transfers:
-    """What each vouch within reach passes on: A_uv = w * min(c, B / sum of u's weights), c * w from a seed.
+    """Return what each vouch within reach passes on: A_uv = w * min(c, B / sum of u's weights), c * w from a seed.
 
     Vouches for a seed are dropped before the sum. Work grows with what the seeds reach, not with the network. Raises
     ValueError for an unknown seed or none.
@@ -94,7 +94,9 @@ def transfers_within(network: Network, seeds: Integers, parameters: Parameters) 
 
 
 def _places_out_of(network: Network, near: NDArray[np.bool_], is_seed: NDArray[np.bool_]) -> NDArray:
-    """Which vouches the people `near` give to others than seeds: as a mask where they are most, else as numbers."""
+    """Return which vouches the people `near` give to others than seeds: as a mask where they are most, else as
+    numbers.
+    """
     people = np.flatnonzero(near)
     if 4 * (network.starts[people + 1] - network.starts[people]).sum() > len(network.subject):
         return near[network.voucher] & ~is_seed[network.subject]
@@ -103,7 +105,9 @@ def _places_out_of(network: Network, near: NDArray[np.bool_], is_seed: NDArray[n
 
 
 def passed_on(voucher: Integers, weight: Floats, unbounded: NDArray[np.bool_], parameters: Parameters) -> Floats:
-    """What each edge passes on: A_uv = w * min(c, B / sum of u's weights); c * w if u is `unbounded` (bool[size])."""
+    """Return what each edge passes on: A_uv = w * min(c, B / sum of u's weights); c * w if u is `unbounded`
+    (bool[size]).
+    """
     given = np.bincount(voucher, weights=weight, minlength=len(unbounded))
     rate = np.full(len(unbounded), parameters.transfer)
     spends = (given > 0) & ~unbounded
@@ -223,7 +227,9 @@ def _slices(flow: Transfers, starts: Integers, people: Integers, bridges: Bridge
 
 
 def _rows(starts: Integers, people: Integers) -> tuple[Integers, Integers]:
-    """Where the rows of `people` lie, one after the other, and for each place whose it is, as an index of `people`."""
+    """Return where the rows of `people` lie, one after the other, and for each place whose it is, as an index of
+    `people`.
+    """
     first, last = starts[people], starts[people + 1]
     return stretches(first, last), np.repeat(np.arange(len(people)), last - first)
 
@@ -294,7 +300,10 @@ def trust_of(mass: Floats, parameters: Parameters, is_seed: NDArray[np.bool_]) -
 
 
 def _next_hop(flow: Transfers, starts: Integers, arriving: Floats) -> Floats:
-    """What arrives one hop after `arriving`; the first hops start from few people, so only their vouches are read."""
+    """Return what arrives one hop after `arriving`.
+
+    The first hops start from few people, so only their vouches are read.
+    """
     people = np.flatnonzero(arriving)
     first, last = starts[people], starts[people + 1]
     most = 2 * (last - first).sum() > len(flow.subject)

@@ -60,12 +60,12 @@ class SeedSetTrust:
         return SeedSetTrust.of(vouches, denounces, self.seeds, self.parameters, self.strength)
 
     def _hears_vouches_of(self, people: Integers) -> bool:
-        """Whether one of `people` is fewer than L hops away: vouches of others are not read."""
+        """Return whether one of `people` is fewer than L hops away: vouches of others are not read."""
         distance = self.judged.first.distance[people]
         return bool(((distance >= 0) & (distance < self.parameters.hops)).any())
 
     def _hears_denounces_of(self, people: Integers) -> bool:
-        """Whether one of `people` is a seed or has trust: denounces of others weigh nothing."""
+        """Return whether one of `people` is a seed or has trust: denounces of others weigh nothing."""
         first = self.judged.first
         return bool(((first.distance[people] == 0) | (first.mass[people] > 0)).any())
 
@@ -167,7 +167,7 @@ class StandingTrust:
 
 
 def _reaches(held: Standing, people: Integers) -> bool:
-    """Whether trust from the seeds comes to any of these people."""
+    """Return whether trust from the seeds comes to any of these people."""
     reached = held.passage["contributor_id"].to_numpy()[held.passage["reached"].to_numpy() >= 0]
     return bool(np.isin(people, reached).any())
 
@@ -177,7 +177,10 @@ def _none() -> Integers:
 
 
 def _changed(before: Graph, after: Graph) -> Integers:
-    """Whose vouches or denounces differ between two graphs, by contributor_id; numbers may have moved meanwhile."""
+    """Return whose vouches or denounces differ between two graphs, by contributor_id.
+
+    Numbers may have moved meanwhile.
+    """
     pairs = ((before.vouches, after.vouches), (before.denounces, after.denounces))
     if np.array_equal(before.contributor_ids, after.contributor_ids):
         found = [after.contributor_ids[changed_vouchers(old, new)] for old, new in pairs]

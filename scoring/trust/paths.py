@@ -71,7 +71,7 @@ def product_along(flow: Transfers, path: Path) -> float:
 
 
 def contributions(flow: Transfers, person: int, hops: int) -> tuple[Integers, Floats]:
-    """Who vouches for `person`, and how much of their F arrives over each vouch; the most first, ties by number.
+    """Return who vouches for `person`, and how much of their F arrives over each vouch; the most first, ties by number.
 
     Exact, and sums to F: of all walks to `person`, cut at their first arrival, each one is counted for the voucher it
     arrives from. It is not what would be lost without the vouch: a voucher who takes one back has more for the others.

@@ -54,7 +54,9 @@ group by n.voucher_id, n.subject_id
 
 
 def verified_evidence(rows: Rows, now: datetime, window_days: int) -> Edges:
-    """How many merged pull requests each vouch rightly names, as its weight; people by contributor_id, others left out.
+    """Return how many merged pull requests each vouch rightly names, as its weight.
+
+    People by contributor_id, others left out.
 
     Only what was seen up to `now` counts; a merge is taken back by what is known by then to have happened to its lines
     within `window_days`.
@@ -128,11 +130,11 @@ class Graph:
         return Edges(self.vouches.voucher, self.vouches.subject, self.vouches.weight)
 
     def merges_behind(self, voucher: Integers, subject: Integers) -> Integers:
-        """How many merges each of these vouches stands for; 0 where somebody really vouched."""
+        """Return how many merges each of these vouches stands for; 0 where somebody really vouched."""
         return _counted(self.merges, voucher, subject, len(self.contributor_ids))
 
     def evidence_behind(self, voucher: Integers, subject: Integers) -> Integers:
-        """How many verified pull requests each of these vouches names."""
+        """Return how many verified pull requests each of these vouches names."""
         return _counted(self.evidence, voucher, subject, len(self.contributor_ids))
 
 
@@ -160,7 +162,9 @@ def read_graph(rows: Rows, now: datetime, policy: Policy) -> Graph:
 
 
 def _weight_of(merges: Integers, pulls: Integers, policy: Policy) -> Floats:
-    """What vouches weigh before they age: by the merges that they are, or by the pull requests that they name."""
+    """Return what vouches weigh before they age: by the merges that they are, or by the pull requests that they
+    name.
+    """
     said = evidence_weights(pulls, policy.vouch_weight, policy.evidence_weight)
     return np.where(merges > 0, np.minimum(policy.merge_weight * merges, policy.merge_cap), said)
 
@@ -271,7 +275,7 @@ def _path_columns(graph: Graph, chains: Integers) -> tuple[pa.Array, pa.Array]:
 
 
 def _ends(used: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """Where the lists of a list column begin, and where the last one ends."""
+    """Return where the lists of a list column begin, and where the last one ends."""
     return np.concatenate([[0], np.cumsum(used.sum(axis=1))]).astype(np.int32)
 
 

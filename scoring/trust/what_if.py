@@ -63,7 +63,7 @@ class Worthwhile:
 def blast_radius(
     flow: Transfers, passage: FirstPassage, parameters: Parameters, voucher: int, threshold: float
 ) -> BlastRadius:
-    """Who keeps s >= `threshold` only through the vouches of `voucher`: the deepest fall first, ties by number.
+    """Return who keeps s >= `threshold` only through the vouches of `voucher`: the deepest fall first, ties by number.
 
     `passage` is the trust along `flow`. The account passes nothing on any more, as if it were compromised and all that
     it vouched for in doubt; what others gave it goes to nobody else, and its denounces stay. Its own s does not hang on
@@ -158,12 +158,12 @@ def _with_vouch(vouches: Network, voucher: int, subject: int) -> Network:
 
 
 def _brings_more_than_it_takes(old: Floats, new: Floats, person: int, merges: Integers) -> bool:
-    """Whether a vouch raises its subject, and everybody's s times merges together."""
+    """Return whether a vouch raises its subject, and everybody's s times merges together."""
     return bool(new[person] > old[person] and merges @ (new - old) > 0)
 
 
 def _answer(before: SeedSetTrust, after: SeedSetTrust, person: int, merges: Integers, threshold: float) -> Worthwhile:
-    """What one vouch would bring, from the standings without and with it."""
+    """Return what one vouch would bring, from the standings without and with it."""
     old, new = before.judged.passage.trust, after.judged.passage.trust
     opened = np.flatnonzero((old < threshold) & (new >= threshold)).tolist()
     exposures = [exposure_of(after.judged.passage, other, after.parameters, threshold) for other in opened]

@@ -95,7 +95,7 @@ def own_origin() -> str:
 
 
 def listening_origin() -> str:
-    """Where the web process of this machine is reached on it."""
+    """Return where the web process of this machine is reached on it."""
     host, _, port = settings.BIND.rpartition(":")
     reachable = "127.0.0.1" if host in ("0.0.0.0", "[::]", "*", "") else host  # noqa: S104 - compared, not bound
     return f"http://{reachable}:{port}"

@@ -45,7 +45,7 @@ class Roles:
         return max(self.least, *self.held.values()) if self.held else self.least
 
     def keys(self, role: Role) -> frozenset[str]:
-        """Where a row gives them at least this role; "" among them: everywhere."""
+        """Return where a row gives them at least this role; "" among them: everywhere."""
         return frozenset(key for key, held in self.held.items() if held >= role)
 
     def within(self, repo_key: str) -> "Roles":
@@ -54,7 +54,7 @@ class Roles:
 
 
 def roles_of(person: Person | AnonymousUser | None) -> Roles:
-    """What a person may do, in one query; whoever is signed in reads, and nobody else has a role."""
+    """Return what a person may do, in one query; whoever is signed in reads, and nobody else has a role."""
     if not isinstance(person, Person) or not person.is_active:
         return Roles()
     found = Maintainer.objects.filter(person=person).values_list("repo_key", "role")
@@ -67,7 +67,8 @@ def role_of(person: Person | AnonymousUser | None, repo_key: str) -> Role:
 
 
 def sees_thresholds(roles: Roles, repo_key: str | None = None) -> bool:
-    """Whether exact thresholds, counterfactuals and what is still needed are told: to maintainers of the repository.
+    """Return whether exact thresholds, counterfactuals and what is still needed are told: to maintainers of the
+    repository.
 
     Without a repository it is about the site's own figures, which any maintainer judges by. Every page and operation
     that could name such a figure asks here and shows others the lane's reason in words.

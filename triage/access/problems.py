@@ -57,7 +57,7 @@ def problem_response(problem: ApiProblem) -> JsonResponse:
 
 
 def prefers_json(request: HttpRequest) -> bool:
-    """Whether whoever asks ranks JSON above a page."""
+    """Return whether whoever asks ranks JSON above a page."""
     return request.get_preferred_type(["text/html", "application/json"]) == "application/json"
 
 

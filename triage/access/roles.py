@@ -41,7 +41,7 @@ def keep_watched(record: str, now: datetime) -> None:
 
 
 def is_seed(did: str, repo_key: str) -> bool:
-    """Whether somebody's role makes them a seed of the repository, or of the site ("")."""
+    """Return whether somebody's role makes them a seed of the repository, or of the site ("")."""
     held = Maintainer.objects.filter(person__did=did, person__is_active=True, repo_key=repo_key, role__in=SEEDS)
     return held.exists()
 

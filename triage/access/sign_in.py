@@ -169,7 +169,9 @@ class SignInProblem(Exception):
 
 
 def may_read(request: Request) -> bool:
-    """Whether whoever asks may see pages and all scores: anybody if PUBLIC_READ, a person, a token that reads all."""
+    """Return whether whoever asks may see pages and all scores: anybody if PUBLIC_READ, a person, a token that
+    reads all.
+    """
     if settings.PUBLIC_READ or request.user.is_authenticated:
         return True
     token = bearer_token(request, "read")
@@ -332,7 +334,7 @@ def _demo_sign_in(request: Request, did: str) -> HttpResponse:
 
 
 def is_local(request: HttpRequest) -> bool:
-    """Whether the request came over loopback and was addressed to a loopback name.
+    """Return whether the request came over loopback and was addressed to a loopback name.
 
     Either alone can be had from elsewhere: the name by rebinding DNS, the address through a proxy on this machine.
     """
@@ -348,7 +350,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def safe_next(request: HttpRequest) -> str:
-    """Where to go after signing in: the path in `next` if it is on this site, else the queue."""
+    """Return where to go after signing in: the path in `next` if it is on this site, else the queue."""
     target = request.POST.get("next") or request.GET.get("next") or ""
     local = target.startswith("/") and url_has_allowed_host_and_scheme(target, allowed_hosts=None)
     return target if local else "/"

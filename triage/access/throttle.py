@@ -13,7 +13,7 @@ MINUTE, HOUR = 60, 3600  # seconds
 
 
 def network_of(address: str) -> str:
-    """What is counted as one address: an IPv4 address, or an IPv6 /64, which is what one subscriber is given."""
+    """Return what is counted as one address: an IPv4 address, or an IPv6 /64, which is what one subscriber is given."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

@@ -65,7 +65,7 @@ def secret_hash(secret: str) -> str:
 
 
 def same_hash(left: str, right: str) -> bool:
-    """Whether two hashes are equal, in a time that does not tell where they differ."""
+    """Return whether two hashes are equal, in a time that does not tell where they differ."""
     return hmac.compare_digest(left, right)
 
 
@@ -135,7 +135,7 @@ def count_refused(secret: str) -> None:
 
 
 def bearer_secret(request: HttpRequest) -> str:
-    """What came as a bearer token in the Authorization header; "" for nothing."""
+    """Return what came as a bearer token in the Authorization header; "" for nothing."""
     scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
     return secret.strip() if scheme.lower() == "bearer" else ""
 

@@ -31,6 +31,6 @@ for _prefix, _router in (
 
 
 def answer_as_json(operation: str, request: HttpRequest) -> HttpResponse:
-    """What an operation answers, for an address that people and programs share."""
+    """Return what an operation answers, for an address that people and programs share."""
     found = (one for one in api.urls[0] if isinstance(one, URLPattern) and one.name == operation)
     return next(found).callback(request)

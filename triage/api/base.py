@@ -127,7 +127,7 @@ class Reader(HttpBearer):
         return True
 
     def allows(self, request: Request) -> bool:
-        """Whether this request may be answered."""
+        """Return whether this request may be answered."""
         return may_read(request)
 
     def authenticate(self, request: HttpRequest, token: str) -> None:
@@ -138,7 +138,7 @@ class RepositoryReader(Reader):
     """The same, and tokens for one repository: for operations that ask `held_to` what they may tell."""
 
     def allows(self, request: Request) -> bool:
-        """Whether this request may be answered, in whole or for one repository."""
+        """Return whether this request may be answered, in whole or for one repository."""
         return may_read(request) or bool(held_to(request))
 
 
@@ -307,7 +307,7 @@ def write_cursor(last: str, told: int) -> str:
 
 
 def first_after(items: Sequence[str], cursor: str) -> int:
-    """Where in `items` the page after `cursor` begins ("": at the first); MalformedCursor where it is none.
+    """Return where in `items` the page after `cursor` begins ("": at the first); MalformedCursor where it is none.
 
     Where its item stands now, whatever came before it meanwhile; where it is gone, after as many as were told.
     """

@@ -39,7 +39,8 @@ CONTENT = {"text/plain": {"schema": {"type": "string", "maxLength": 1_000_000}, 
 def get_digest(
     request: Request, repository: RepositoryFilter = "", q: TextFilter = "", mine: MineFilter = False
 ) -> HttpResponse:
-    """What waits, what came within 24 hours (20 at most, flagged first), audits due, closed lanes, what is approved.
+    """Return what waits, what came within 24 hours (20 at most, flagged first), audits due, closed lanes, what is
+    approved.
 
     `repository`, `q` and `mine` narrow all of it but the state of the lane, as they narrow the queue. Plain text for a
     mail that cron sends; it names no threshold to people who maintain nothing. Ages move with the clock, so there is a

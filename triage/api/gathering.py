@@ -29,7 +29,7 @@ class Gathering(Generic[Value]):
         self._turn = threading.Lock()
 
     def ask(self, way: Hashable, key: str, look_up: Callable[[Sequence[str]], Mapping[str, Value]]) -> Value | None:
-        """What `look_up` finds under `key`, None where it finds nothing.
+        """Return what `look_up` finds under `key`, None where it finds nothing.
 
         `way`: who asks with an equal one may be answered by each other's `look_up`, which asks here for nothing itself.
         Where one for several failed, each calls their own, so that each meets their own errors alone.

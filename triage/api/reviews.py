@@ -69,7 +69,7 @@ router = Router(auth=MayReview(), tags=["review"])
     throttle=[Requests(), Reviews()],
 )
 def review_pr(request: Request, artefact: Annotated[ArtefactIn, Body()]) -> Status:
-    """What the scanners, and Claude where the site asks it, say of a diff; a body of at most 1 MB."""
+    """Return what the scanners, and Claude where the site asks it, say of a diff; a body of at most 1 MB."""
     job = new_job(time.time())
     huey.put(reply_key(job), WAITING)
     review_by_hand(artefact.model_dump(), reply_key(job), caller(request)[0])

@@ -184,7 +184,10 @@ def _rest(score: read.ContributorScore, briefing: bool) -> bytes:
 
 
 def _unknown(snapshot: Snapshot, missing: Sequence[str], repo: str | None) -> list[UnknownOut]:
-    """Why these people have no score; ApiProblem 404 where nobody has, since no watched repository is so called."""
+    """Return why these people have no score.
+
+    ApiProblem 404 where nobody has, since no watched repository is so called.
+    """
     if missing and repo and read.repository_key(snapshot, repo) is None:
         detail = f"No watched repository is called {repo[:200]!r}; leave repo out for the site's seeds."
         raise ApiProblem(404, detail, code="unknown_repository")

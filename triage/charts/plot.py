@@ -128,7 +128,7 @@ def within(share: float) -> float:
 
 
 def is_drawn(*values: float | None) -> bool:
-    """Whether all of these are figures that can be drawn: finite, and not beyond all counting."""
+    """Return whether all of these are figures that can be drawn: finite, and not beyond all counting."""
     return all(value is not None and math.isfinite(value) and abs(value) <= LARGEST for value in values)
 
 

@@ -175,7 +175,7 @@ def _third(share: float, bad: int) -> str:
 
 
 def groups_table(one: ShownLabel) -> Table:
-    """How many of each group went bad, and how well the score ordered them."""
+    """Return how many of each group went bad, and how well the score ordered them."""
     rows = tuple(
         (GROUPS[group.group], f"{group.n:,}", f"{group.bad:,}", _bad_share(group), pairs(group.auc))
         for group in one.groups
@@ -204,7 +204,7 @@ def orders_table(one: ShownLabel) -> Table:
 
 
 def lanes_table(one: ShownLabel) -> Table:
-    """What a lane of each budget would have let through, and of all with those by people who may push."""
+    """Return what a lane of each budget would have let through, and of all with those by people who may push."""
     everybody = {(lane.budget, lane.way): lane for lane in one.budgets if lane.group == "all"}
     rows = tuple(
         _lane_row(lane, everybody.get((lane.budget, lane.way))) for lane in one.budgets if lane.group == "outside"
@@ -402,7 +402,9 @@ def _row(one: Month, name: str) -> tuple[str, ...]:
 
 
 def like_these(lane: ShownLane | None) -> Mapping[str, str]:
-    """What the backtest says of each lane's rows, in a sentence by lane; none for a lane where it had no pull request.
+    """Return what the backtest says of each lane's rows, in a sentence by lane.
+
+    None for a lane where it had no pull request.
 
     It knows scores and no findings: of what is not let through it counts those whose score alone leads there.
     """

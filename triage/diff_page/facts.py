@@ -13,7 +13,7 @@ ELSEWHERE = "Read it on the forge"
 
 
 def file_facts(file: FileChange, inner: bool = False) -> tuple[str, ...]:
-    """What a file's header says beside its lines; `inner` for a file of a comparison of two rounds."""
+    """Return what a file's header says beside its lines; `inner` for a file of a comparison of two rounds."""
     if inner:
         kinds = {"added": "only the later round changes it", "deleted": "only the earlier round changes it"}
         facts = [kinds.get(file.kind, "")]
@@ -46,7 +46,7 @@ def round_words(found: Round) -> str:
 
 
 def why_missing(found: Round | None) -> tuple[str, str]:
-    """Why no text of a round can be shown, and what to do; ("", "") where nothing is known to be missing."""
+    """Return why no text of a round can be shown, and what to do; ("", "") where nothing is known to be missing."""
     if found is None:
         return "Its record names no patch.", "Its author must send it again, or look on the forge."
     if found.state is None and found.problem:
@@ -76,7 +76,7 @@ UNREADABLE = (
 
 
 def state_words(found: Round) -> str:
-    """What to bear in mind of a patch that can be shown; "" for one that was read whole."""
+    """Return what to bear in mind of a patch that can be shown; "" for one that was read whole."""
     if found.state == "oversized":
         return f"Only the first {found.bytes:,} bytes of this patch were fetched: what follows them is not shown."
     if found.state == "malformed":
@@ -85,7 +85,7 @@ def state_words(found: Round) -> str:
 
 
 def comparison_words(found: Comparison, same_patch: bool) -> tuple[str, ...]:
-    """What came of comparing two rounds, in sentences."""
+    """Return what came of comparing two rounds, in sentences."""
     if same_patch or found.verdict == "same":
         told = ["Nothing changed: both rounds make the same change, line for line."]
         told.append("Only positions, messages or dates may differ, as after a rebase without change.")
@@ -105,7 +105,7 @@ def comparison_words(found: Comparison, same_patch: bool) -> tuple[str, ...]:
 
 
 def rest_words(lines: int, files: int) -> str:
-    """What one page does not show; "" where it shows everything."""
+    """Return what one page does not show; "" where it shows everything."""
     return f"The rest is not shown: {lines:,} line{'' if lines == 1 else 's'} in {_files(files)}." if lines else ""
 
 

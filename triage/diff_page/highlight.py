@@ -62,7 +62,7 @@ class Allowance:
     ends: float | None = None
 
     def over(self) -> bool:
-        """Whether the time is up; it begins with the first question."""
+        """Return whether the time is up; it begins with the first question."""
         if self.ends is None:
             self.ends = self.clock() + self.seconds
         return self.clock() > self.ends
@@ -118,7 +118,7 @@ def _spans(lexer: Any, text: str, allowance: Allowance) -> list[Spans] | None:
 
 
 def _texts(found: list[Spans]) -> list[str]:
-    """What a reader sees of the spans: a lexer that loses or changes a character is not believed."""
+    """Return what a reader sees of the spans: a lexer that loses or changes a character is not believed."""
     return ["".join(text for _, text in line) for line in found]
 
 

@@ -91,7 +91,7 @@ def change_page(
 def comparison_page(
     before: str, after: str, same_patch: bool, reviews: Sequence[ContentReview | None], masked: bool, only: int = 0
 ) -> DiffPage:
-    """What changed from one round to another; `same_patch`: both have the same patch-id."""
+    """Return what changed from one round to another; `same_patch`: both have the same patch-id."""
     changes = [read_change(text, LIMITS) for text in (before, after)]
     found = compare_rounds(*changes)
     told: dict[str, str] = {}
@@ -113,7 +113,7 @@ def _page(change: Change, files: tuple[FileView, ...], only: int) -> DiffPage:
 
 
 def _notes(change: Change, review: ContentReview | None, dismissals: Dismissals) -> tuple[NoteView, ...]:
-    """What the review found, and problems of this reading that it does not tell."""
+    """Return what the review found, and problems of this reading that it does not tell."""
     notes = with_dismissals(review_notes(review, dismissals.patch_id) if review else (), dismissals.words)
     told = {(note.text, note.anchor) for note in notes}
     problems = finding_notes(map(_as_shown, change.problems))

@@ -157,7 +157,7 @@ def file_views(
 
 
 def lines_of(files: Sequence[FileChange]) -> int:
-    """How many lines the hunks of these files hold."""
+    """Return how many lines the hunks of these files hold."""
     return sum(map(_size, files))
 
 

@@ -43,7 +43,7 @@ def written_choice(uri: str, seen: Seen, version: int) -> str:
 
 
 def read_seen(values: Mapping[str, str]) -> Seen:
-    """What a form says stood on the screen; ActionProblem for what no form of ours sends."""
+    """Return what a form says stood on the screen; ActionProblem for what no form of ours sends."""
     number = _number(values.get("round", ""))
     return Seen(_text(values, "record_cid") or None, number, _text(values, "patch_id") or None)
 

@@ -18,7 +18,7 @@ class DiffQuery:
 
     @property
     def same_patch(self) -> bool:
-        """Whether both rounds were read as one and the same patch."""
+        """Return whether both rounds were read as one and the same patch."""
         one, other = self.found, self.since
         return bool(one and other and one.patch_id is not None and one.patch_id == other.patch_id)
 

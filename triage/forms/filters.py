@@ -42,7 +42,7 @@ class QueueFilters:
 
     @property
     def size(self) -> int:
-        """How many rows of a group are shown at once."""
+        """Return how many rows of a group are shown at once."""
         return GROUP_PAGE if self.bucket else GROUP_PREVIEW
 
     def search(self) -> str:
@@ -73,7 +73,7 @@ class QueueFilters:
 
     @property
     def narrowed(self) -> bool:
-        """Whether fewer than all open pull requests can be in view."""
+        """Return whether fewer than all open pull requests can be in view."""
         return bool(self.bucket or self.text or self.repository or self.mine)
 
     @property
@@ -134,7 +134,10 @@ class ListFilters:
 
     @property
     def by_author(self) -> str:
-        """How the addresses of pull requests begin that the account whose DID is searched sent; "" without one."""
+        """Return how the addresses of pull requests begin that the account whose DID is searched sent.
+
+        "" without one.
+        """
         return f"at://{self.text}/" if self.text.startswith("did:") else ""
 
     def on_page(self, page: int) -> str:
@@ -144,7 +147,7 @@ class ListFilters:
 
     @property
     def narrowed(self) -> bool:
-        """Whether fewer than all can be in view."""
+        """Return whether fewer than all can be in view."""
         return bool(self.text or self.repository or self.outcome)
 
 

@@ -84,7 +84,7 @@ def form_fields(
 
 
 def _holding(name: str, held: RepositorySettings, site: Mapping[str, str], names: Mapping[str, str]) -> dict[str, Any]:
-    """What holds now for one field, and who its DIDs are."""
+    """Return what holds now for one field, and who its DIDs are."""
     if name in site:
         value = getattr(held, name)
         told = f"{site[name]}, the site default" if value is None else _figure_words(name, value)

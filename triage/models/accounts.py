@@ -38,7 +38,7 @@ class Person(AbstractBaseUser):
 
     @property
     def has_password(self) -> bool:
-        """Whether a password was set; Django's own word takes an empty hash for one."""
+        """Return whether a password was set; Django's own word takes an empty hash for one."""
         return bool(self.password) and self.has_usable_password()
 
 
@@ -97,7 +97,7 @@ class Maintainer(models.Model):
         super().save(*args, **kwargs)
 
     def __str__(self) -> str:
-        """Who has which role where."""
+        """Return who has which role where."""
         return f"{self.person}, {self.role} of {self.repo_key or 'the site'}"
 
 
@@ -146,7 +146,7 @@ class Change(models.Model):
     objects: ClassVar[models.Manager] = models.Manager()
 
     def __str__(self) -> str:
-        """What happened, and when."""
+        """Return what happened, and when."""
         return f"{self.what} at {self.made_at:%Y-%m-%d %H:%M}"
 
 
@@ -166,5 +166,5 @@ class RepositoryChoice(models.Model):
     objects: ClassVar[models.Manager] = models.Manager()
 
     def __str__(self) -> str:
-        """Which repository, and which version."""
+        """Return which repository, and which version."""
         return f"{self.repo_key} version {self.version}"

@@ -60,7 +60,7 @@ class Action(models.Model):
     objects: ClassVar[models.Manager] = models.Manager()
 
     def __str__(self) -> str:
-        """Who did what to which pull request."""
+        """Return who did what to which pull request."""
         return f"{self.kind} of {self.pull_uri} by {self.person}"
 
 
@@ -74,7 +74,7 @@ class Lease(models.Model):
     objects: ClassVar[models.Manager] = models.Manager()
 
     def __str__(self) -> str:
-        """Who looks at what."""
+        """Return who looks at what."""
         return f"{self.person} looks at {self.pull_uri}"
 
 
@@ -158,7 +158,7 @@ class LaneClosure(models.Model):
         ]
 
     def __str__(self) -> str:
-        """What is closed."""
+        """Return what is closed."""
         named = " ".join(part for part in (self.repo_key, self.author, self.voucher) if part)
         return f"fast lane closed for {named or 'everything'}"
 
@@ -230,7 +230,7 @@ class AuditAnswer(models.Model):
         ]
 
     def __str__(self) -> str:
-        """What was answered."""
+        """Return what was answered."""
         return f"{'yes' if self.would_merge else 'no'} to {self.pull_uri}"
 
 

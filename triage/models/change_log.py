@@ -27,7 +27,10 @@ def log_change(
 
 
 def is_any(query: str, *values: object) -> bool:
-    """Whether a query finds a row; each `%s` in it is one of the values, which are datetimes or what SQLite takes."""
+    """Return whether a query finds a row.
+
+    Each `%s` in it is one of the values, which are datetimes or what SQLite takes.
+    """
     with connection.cursor() as cursor:
         return cursor.execute(query, [connection.ops.adapt_unknown_value(one) for one in values]).fetchone() is not None
 

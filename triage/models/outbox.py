@@ -36,7 +36,7 @@ class OutboxEntry(models.Model):
     objects: ClassVar[models.Manager] = models.Manager()
 
     def __str__(self) -> str:
-        """What it is and when it takes effect."""
+        """Return what it is and when it takes effect."""
         return f"{self.kind} {self.key} due {self.due_at:%Y-%m-%d %H:%M:%S}"
 
 
@@ -49,7 +49,7 @@ class DeliveryRun(models.Model):
     objects: ClassVar[models.Manager] = models.Manager()
 
     def __str__(self) -> str:
-        """Which run to which store."""
+        """Return which run to which store."""
         return f"run {self.number} to {self.store}"
 
 
@@ -72,7 +72,7 @@ class ToldState(models.Model):
         constraints: ClassVar = [models.UniqueConstraint(fields=["kind", "key"], name="one_told_state")]
 
     def __str__(self) -> str:
-        """What stands how."""
+        """Return what stands how."""
         return f"{self.kind} {self.key}: {self.value}"
 
 
@@ -96,7 +96,7 @@ class WebhookDelivery(models.Model):
     objects: ClassVar[models.Manager] = models.Manager()
 
     def __str__(self) -> str:
-        """Which event, never its body."""
+        """Return which event, never its body."""
         return f"{self.event} {self.key}"
 
 
@@ -119,7 +119,7 @@ def withdraw(key: str) -> bool:
 
 
 def next_due() -> datetime | None:
-    """When the earliest message that waits takes effect; one that failed waits for the worker's sweep."""
+    """Return when the earliest message that waits takes effect; one that failed waits for the worker's sweep."""
     return (
         OutboxEntry.objects.filter(delivered_at=None, problem="")
         .order_by("due_at")

@@ -33,7 +33,7 @@ class ContributorLink(models.Model):
     objects: ClassVar[models.Manager] = models.Manager()
 
     def __str__(self) -> str:
-        """What it opens, never the secret."""
+        """Return what it opens, never the secret."""
         return f"{self.purpose} of {self.did}"
 
 
@@ -75,7 +75,7 @@ class Objection(models.Model):
     objects: ClassVar[models.Manager] = models.Manager()
 
     def __str__(self) -> str:
-        """Who objects, and where it stands."""
+        """Return who objects, and where it stands."""
         return f"{self.did}, {self.state}"
 
 
@@ -90,5 +90,5 @@ class LeaderboardWish(models.Model):
     objects: ClassVar[models.Manager] = models.Manager()
 
     def __str__(self) -> str:
-        """Who wishes what."""
+        """Return who wishes what."""
         return f"{self.did} {'left out' if self.left_out else 'listed'}"

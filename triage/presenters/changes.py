@@ -83,12 +83,12 @@ HIDDEN = frozenset({"key", "batch", "pull_uri", "bad_high"})
 
 
 def what_words(what: str) -> str:
-    """What was done; an unknown kind as it is stored."""
+    """Return what was done; an unknown kind as it is stored."""
     return WORDS.get(what, what)
 
 
 def told_details(details: Mapping[str, Any]) -> tuple[str, ...]:
-    """What it was before and is since, a clause each."""
+    """Return what it was before and is since, a clause each."""
     changes = details.get("changes")
     if isinstance(changes, dict):
         return change_words(changes)

@@ -121,12 +121,12 @@ def _closures(snapshot: Snapshot, roles: Roles, since: datetime, only: str) -> I
 
 
 def _where(only: str) -> dict[str, str]:
-    """What chooses the rows of the one repository, so that others do not use up the room."""
+    """Return what chooses the rows of the one repository, so that others do not use up the room."""
     return {"repo_key": only} if only else {}
 
 
 def _maintained(roles: Roles) -> Q:
-    """What chooses the rows of repositories that they maintain: rows of others would use up the room."""
+    """Return what chooses the rows of repositories that they maintain: rows of others would use up the room."""
     keys = roles.keys(Role.MAINTAINER)
     return Q() if "" in keys else Q(repo_key__in=keys)
 

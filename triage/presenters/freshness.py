@@ -38,7 +38,9 @@ class Trouble:
 def troubles(
     status: Status | None, now: float, gaps_open: int, recorded: bool, has_hosts: bool = True, gap_reason: str = ""
 ) -> tuple[Trouble, ...]:
-    """What is wrong at `now` (unix seconds), the worst first. A recording is at rest once its worker has stopped.
+    """Return what is wrong at `now` (unix seconds), the worst first.
+
+    A recording is at rest once its worker has stopped.
 
     `has_hosts`: whether BACKFILL_HOSTS names anybody, without whom no gap is ever filled. `gap_reason`: how the newest
     open gap came about.
@@ -53,7 +55,7 @@ def troubles(
 
 
 def notes(status: Status | None, now: float, dead_letters: int, unknown_shapes: int) -> tuple[str, ...]:
-    """What is worth knowing and needs nobody."""
+    """Return what is worth knowing and needs nobody."""
     told = []
     if status is not None and status.is_alive(now) and status.hosts_left_alone:
         count, names = status.hosts_left_alone, ", ".join(status.hosts_named[:3])

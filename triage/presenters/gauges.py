@@ -44,7 +44,7 @@ def families(known: Known) -> Iterator[GaugeMetricFamily]:
 
 
 def newest_event(board: Dashboard | None, status: Status | None) -> float | None:
-    """When the newest event handled was witnessed, in unix seconds: the worker's word, else the snapshot's."""
+    """Return when the newest event handled was witnessed, in unix seconds: the worker's word, else the snapshot's."""
     if status is not None and status.cursor_us:
         return status.cursor_us / 1_000_000
     newest = board.newest_event_at if board is not None else None

@@ -59,7 +59,7 @@ def count_lists(request: Request, snapshot: Snapshot) -> ListCounts:
 
 
 def audits_due(snapshot: Snapshot, roles: Roles) -> list[Subject]:
-    """What the audit drew in repositories that somebody maintains and nobody answered, the oldest first."""
+    """Return what the audit drew in repositories that somebody maintains and nobody answered, the oldest first."""
     mine = [one for one in audits_drawn(snapshot) if roles.role(one.repository_key) >= Role.MAINTAINER]
     given = AuditAnswer.objects.filter(pull_uri__in=[one.uri for one in mine]) if mine else ()
     answered = {(one.pull_uri, Seen(one.record_cid or None, one.round, one.patch_id or None)) for one in given}
@@ -67,12 +67,12 @@ def audits_due(snapshot: Snapshot, roles: Roles) -> list[Subject]:
 
 
 def audits_drawn(snapshot: Snapshot) -> tuple[Subject, ...]:
-    """What the audit drew anywhere and nobody had answered when this snapshot was made, the oldest first."""
+    """Return what the audit drew anywhere and nobody had answered when this snapshot was made, the oldest first."""
     return _due.get(snapshot, "", lambda: _read_due(snapshot))
 
 
 def saved_filters(viewer: object, filters: QueueFilters) -> tuple[SavedFilter, ...]:
-    """What this viewer saved, in order, and which of them is shown."""
+    """Return what this viewer saved, in order, and which of them is shown."""
     kept = viewer.saved_filters if isinstance(viewer, Person) else ()
     views = [(one["name"], read_queue(one).of_list) for one in kept]
     return tuple(SavedFilter(visible(name), name, search, search == filters.of_list) for name, search in views)

@@ -53,7 +53,9 @@ def is_estimated(verdict: Verdict) -> bool:
 
 
 def is_unblamed(verdict: Verdict) -> bool:
-    """Whether a person is asked though nothing was found, such as where the contributor objects: no warning, then."""
+    """Return whether a person is asked though nothing was found, such as where the contributor objects: no warning,
+    then.
+    """
     return verdict.lane is Lane.NEEDS_HUMAN and not any(reason.code in WARNINGS for reason in verdict.reasons)
 
 

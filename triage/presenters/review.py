@@ -112,13 +112,13 @@ class NoteGroup:
 
     @property
     def digests(self) -> str:
-        """What a form sends to name all of them; "" where one cannot be named."""
+        """Return what a form sends to name all of them; "" where one cannot be named."""
         named = dict.fromkeys(note.digest for note in self.notes)
         return "" if "" in named else " ".join(named)
 
     @property
     def dismissed(self) -> str:
-        """Who called all of them a false alarm, and why; "" while one is open."""
+        """Return who called all of them a false alarm, and why; "" while one is open."""
         said = dict.fromkeys(note.dismissed for note in self.notes)
         return "" if "" in said else "; ".join(said)
 
@@ -205,7 +205,7 @@ def strongest_first(notes: Iterable[NoteView]) -> tuple[NoteView, ...]:
 
 
 def reviewer_words(reviewer: str) -> str:
-    """Who read, named as what it is."""
+    """Return who read, named as what it is."""
     return "the deterministic reviewer (scanners only)" if reviewer == DETERMINISTIC else f"{reviewer} and the scanners"
 
 

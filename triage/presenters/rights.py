@@ -149,7 +149,7 @@ class StoredView:
 
 
 def own_pull(row: QueueRow) -> OwnPull:
-    """Where one stands, why, and what its author can do; without the thresholds, which are the maintainers'."""
+    """Return where one stands, why, and what its author can do; without the thresholds, which are the maintainers'."""
     if row.is_sealed:
         return OwnPull(row, SEALED)
     lane = Lane.NORMAL_QUEUE if row.shadow and row.verdict.lane is Lane.FAST_LANE else row.verdict.lane
@@ -206,12 +206,12 @@ def document(did: str, found: Stored | None) -> dict[str, Any]:
 
 
 def table_words(table: str) -> str:
-    """What the rows of a table are, in words."""
+    """Return what the rows of a table are, in words."""
     return TABLE_WORDS.get(table) or table.replace("_", " ").capitalize()
 
 
 def source_of(table: str) -> str:
-    """Where the rows of a table come from, in words."""
+    """Return where the rows of a table come from, in words."""
     return SOURCES.get(table, USUAL_SOURCE)
 
 

@@ -76,7 +76,7 @@ class Offer:
 
 
 def refused_approval(row: QueueRow) -> str:
-    """Why nobody may approve this row here, as a sentence; empty where they may."""
+    """Return why nobody may approve this row here, as a sentence; empty where they may."""
     if row.shadow:
         return "Nothing changed. Watching: the lane is shut in this repository, so nothing is approved here."
     return "Nothing changed. This is a random audit: answer its question first." if row.is_sealed else ""
@@ -105,20 +105,20 @@ def merge_commands(row: QueueRow, act: RowActs, viewer: object) -> tuple[str, ..
 
 
 def dismissal_words(uri: str) -> dict[str, str]:
-    """Who calls a finding of a pull request a false alarm, and why, by the digest of the finding."""
+    """Return who calls a finding of a pull request a false alarm, and why, by the digest of the finding."""
     found = actions.dismissals(uri)
     return {digest: f"{visible(str(one.person))}: {visible(one.note)}" for digest, one in found.items()}
 
 
 def seen_in(row: QueueRow) -> Seen:
-    """What a row of the queue shows."""
+    """Return what a row of the queue shows."""
     return Seen(row.record_cid, row.round, row.patch_id)
 
 
 def acts_of(
     viewer: Person | AnonymousUser, roles: Roles, snapshot: Snapshot, found: Iterable[QueueRow], now: datetime
 ) -> dict[str, RowActs]:
-    """What this viewer may do to these rows, by address; `now` is the wall clock.
+    """Return what this viewer may do to these rows, by address; `now` is the wall clock.
 
     `roles` are those of whoever reads; of them only a person acts, never a token.
     """
@@ -193,7 +193,7 @@ def _changed_words(changed: ChangedApproval | None, stand: Standing, viewer: Per
 
 
 def offers_to(request: Request, now: datetime) -> list[Offer]:
-    """What whoever asks can still undo; asked once for a request, by its tag and by its frame."""
+    """Return what whoever asks can still undo; asked once for a request, by its tag and by its frame."""
     known = getattr(request, "offers", None)
     if known is None:
         viewer = request.user
@@ -202,7 +202,7 @@ def offers_to(request: Request, now: datetime) -> list[Offer]:
 
 
 def offers(viewer: Person, snapshot: Snapshot | None, now: datetime) -> list[Offer]:
-    """What the viewer can still undo, newest first; a bulk approval is one offer."""
+    """Return what the viewer can still undo, newest first; a bulk approval is one offer."""
     found: dict[str, list[Action]] = {}
     for action in actions.undoable(viewer, now):
         found.setdefault(action.batch or action.key, []).append(action)

@@ -84,7 +84,10 @@ class Progress:
 
 
 def progress_of(reading: FirstReading, handed_over: int) -> Progress | None:
-    """How far the reading is; `handed_over` is what is not seen to be taken over. None where nothing was begun."""
+    """Return how far the reading is.
+
+    `handed_over` is what is not seen to be taken over. None where nothing was begun.
+    """
     if reading.state == "none" and not handed_over:
         return None
     is_done = reading.state == "done" and not handed_over and not reading.unasked

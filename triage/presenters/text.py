@@ -121,7 +121,7 @@ def tightened_words(one: Tightened) -> str:
 
 
 def budget_words(state: BudgetState) -> str:
-    """How many of those that the lane let through turned out bad, against what may."""
+    """Return how many of those that the lane let through turned out bad, against what may."""
     if not state.let_through:
         return "It did not go through the fast lane, so nothing counts against a budget."
     count = things(state.let_through, "pull request")
@@ -187,7 +187,7 @@ def training_words(need: TrainingNeed) -> str:
 
 
 def no_reliability(name: str | None, model: ShownModel | None, need: TrainingNeed) -> str:
-    """Why there is no reliability curve; "" where there is one."""
+    """Return why there is no reliability curve; "" where there is one."""
     if name is None:
         return (
             f"{PRIOR_SERVES} A curve needs a trained model, and pull requests that settled after its training. "
@@ -204,14 +204,16 @@ def no_reliability(name: str | None, model: ShownModel | None, need: TrainingNee
 
 
 def no_lifts(name: str | None, need: TrainingNeed) -> str:
-    """Why nothing was measured of what people could lift their own score by."""
+    """Return why nothing was measured of what people could lift their own score by."""
     if name is None:
         return f"{PRIOR_SERVES} Nobody settles pull requests alone. {training_words(need)}"
     return f"The model was not tried for this, or its file is damaged. {next_training(need)}"
 
 
 def fewest_words(budget: float, delta: float, a_year: int) -> str:
-    """How many settled pull requests a budget asks for at least, and how long they take where `a_year` are decided."""
+    """Return how many settled pull requests a budget asks for at least, and how long they take where `a_year` are
+    decided.
+    """
     fewest = items_needed(budget, delta)
     told = f"At least {fewest:,} settled pull requests, all clean, are needed for this budget"
     if not a_year:
@@ -221,7 +223,10 @@ def fewest_words(budget: float, delta: float, a_year: int) -> str:
 
 
 def no_false_approvals(name: str | None, model: ShownModel | None, exact: bool, fewest: str, need: TrainingNeed) -> str:
-    """Why there is no rate of false approvals; "" where there is one. What is still needed is for maintainers."""
+    """Return why there is no rate of false approvals.
+
+    "" where there is one. What is still needed is for maintainers.
+    """
     if name is None:
         needed_too = f" {fewest}" if exact and fewest else ""
         told = "The backtest replays a trained model on past pull requests, and none is trained yet."
@@ -234,7 +239,7 @@ def no_false_approvals(name: str | None, model: ShownModel | None, exact: bool, 
 
 
 def no_live(window: int) -> str:
-    """Why no outcome of the lane itself stands beside the backtest, `window` days after a merge."""
+    """Return why no outcome of the lane itself stands beside the backtest, `window` days after a merge."""
     return (
         "Live: 0 outcomes of the fast lane are known so far. One counts "
         f"{window} days after its merge, or when it is refused, reverted or fixed."
@@ -242,7 +247,7 @@ def no_live(window: int) -> str:
 
 
 def needed(lane: ShownLane) -> str:
-    """What an attempt that failed lacked, as a sentence; "" for one that did not fail."""
+    """Return what an attempt that failed lacked, as a sentence; "" for one that did not fail."""
     if lane.certified:
         return ""
     if lane.need is None:
@@ -255,7 +260,7 @@ def _need(told: ToldNeed) -> Need:
 
 
 def no_vouches(known: ContributorScore | None) -> str:
-    """Why no vouch is proposed to somebody, and what would change that."""
+    """Return why no vouch is proposed to somebody, and what would change that."""
     if known is None:
         return (
             "No record of yours has reached this site, so no trust flows through you. Sign in with the DID that "
@@ -294,7 +299,10 @@ MEASURE_WORDS: dict[Measure, str] = {
 
 
 def trust_sentences(found: TrustExplanation) -> tuple[str, ...]:
-    """How far from the seeds, over how many ways, and what would end it; () for a seed and where there is no path."""
+    """Return how far from the seeds, over how many ways, and what would end it.
+
+    () for a seed and where there is no path.
+    """
     if not found.distance:
         return ()
     hops = "One step" if found.distance == 1 else f"{found.distance} steps"
@@ -318,7 +326,7 @@ def share_words(share: float) -> str:
 
 
 def vouching_words(merges: int, evidence: int = 0) -> str:
-    """How somebody vouches: in a record, with what evidence that was verified, or by merging."""
+    """Return how somebody vouches: in a record, with what evidence that was verified, or by merging."""
     if not merges:
         named = "1 merged pull request" if evidence == 1 else f"{evidence:,} merged pull requests"
         return f"vouched, with {named} as evidence" if evidence else "vouched"
@@ -326,7 +334,7 @@ def vouching_words(merges: int, evidence: int = 0) -> str:
 
 
 def dependents_words(found: TrustExplanation, exact: bool = True) -> str:
-    """Whose trust hangs on this person's vouches, by the exact mark or not; "" where nobody's does."""
+    """Return whose trust hangs on this person's vouches, by the exact mark or not; "" where nobody's does."""
     if not found.dependents_total:
         return ""
     people = _people(found.dependents_total)
@@ -336,7 +344,7 @@ def dependents_words(found: TrustExplanation, exact: bool = True) -> str:
 
 
 def worth_words(found: VouchWorth) -> str:
-    """What one vouch would open, and the most that it could be abused for."""
+    """Return what one vouch would open, and the most that it could be abused for."""
     mark = trust_bound(found.threshold)
     told = [f"Would be trusted with {mark} or more." if found.after >= found.threshold else f"Stays below {mark}."]
     if found.opens:
@@ -362,7 +370,7 @@ _REPEATED = re.compile(r"(connection refused|network is unreachable|no route to 
 
 
 def age_words(then: datetime | None, now: datetime) -> str:
-    """How long ago in one figure ("3 days"), "" for None; a time ahead of the clock reads "just now"."""
+    """Return how long ago in one figure ("3 days"), "" for None; a time ahead of the clock reads "just now"."""
     return duration_words((now - then).total_seconds()) if then is not None else ""
 
 
@@ -400,19 +408,19 @@ def borrowed_words(projects: int | None) -> str:
 
 
 def is_denounced(verdict: Verdict) -> bool:
-    """Whether a seed denounces the contributor: then a missing path is known to be missing, and final."""
+    """Return whether a seed denounces the contributor: then a missing path is known to be missing, and final."""
     return any(reason.code == "denounced_by_seed" for reason in verdict.reasons)
 
 
 def no_path_words(verdict: Verdict) -> str:
-    """Why no path is shown."""
+    """Return why no path is shown."""
     if is_denounced(verdict):
         return "Someone you trust warns about this contributor, so no vouch for them counts."
     return "No trust path from the seeds. That is unknown, not bad."
 
 
 def missing_evidence(verdict: Verdict, path: Sequence[Person], content_risk: float | None) -> tuple[str, ...]:
-    """What is not known, each as a clause."""
+    """Return what is not known, each as a clause."""
     estimate = verdict.estimate
     known = (
         (bool(path) or is_denounced(verdict), "no trust path from the seeds"),
@@ -432,7 +440,7 @@ class Freshness:
 
 
 def unread_words(repositories: int) -> str:
-    """What is missing where `repositories` ask for Claude and it cannot be asked; "" where none does."""
+    """Return what is missing where `repositories` ask for Claude and it cannot be asked; "" where none does."""
     if not repositories:
         return ""
     whose = "the one repository that asks" if repositories == 1 else f"the {repositories:,} repositories that ask"
@@ -440,7 +448,7 @@ def unread_words(repositories: int) -> str:
 
 
 def freshness(newest: datetime | None, now: datetime, recorded: bool) -> Freshness:
-    """How far the newest event lies back; amber over 60 s, red over 10 min, and both say so in words."""
+    """Return how far the newest event lies back; amber over 60 s, red over 10 min, and both say so in words."""
     if newest is None:
         return Freshness("none", "No data yet")
     if recorded:

@@ -137,8 +137,8 @@ def undo(person: Person, key: str, now: datetime) -> list[Action]:
 
 
 def is_second_click(person: Person, now: datetime, uri: str = "", key: str = "") -> bool:
-    """Whether this may be the second of a double click: the same person undid something of the pull request `uri`, or
-    did what `key` names, less than SECOND_CLICK ago."""
+    """Return whether this may be the second of a double click: the same person undid something of the pull request
+    `uri`, or did what `key` names, less than SECOND_CLICK ago."""
     mine, since = Action.objects.filter(person=person), now - SECOND_CLICK
     undone = mine.filter(pull_uri=uri, undone_at__gt=since)
     return undone.exists() if uri else mine.filter(Q(key=key) | Q(batch=key), made_at__gt=since).exists()
@@ -157,7 +157,7 @@ def look(person: Person, subject: Subject, now: datetime) -> Lease:
 
 
 def undoable(person: Person, now: datetime) -> list[Action]:
-    """What this person did within the window, newest first; of a bulk approval each part."""
+    """Return what this person did within the window, newest first; of a bulk approval each part."""
     if not is_any(UNDOABLE, person.pk, now):
         return []
     return list(
@@ -173,12 +173,14 @@ def acted_on(person: Person) -> list[str]:
 
 
 def versions(uris: Iterable[str]) -> dict[str, int]:
-    """How much was done to each of these pull requests: actions, and undos once more; none is missing from the map."""
+    """Return how much was done to each of these pull requests: actions, and undos once more; none is missing from
+    the map.
+    """
     return {uri: _version(actions) for uri, actions in _by_uri(uris).items()}
 
 
 def standings(seen: Mapping[str, Seen], now: datetime) -> dict[str, Standing]:
-    """What people did to these pull requests, as far as it counts for the round that is shown."""
+    """Return what people did to these pull requests, as far as it counts for the round that is shown."""
     held = {lease.pull_uri: lease for lease in _leases(seen, now)}
     return {uri: standing(actions, seen[uri], held.get(uri)) for uri, actions in _by_uri(seen).items()}
 
@@ -190,7 +192,7 @@ def dismissals(uri: str) -> dict[str, Action]:
 
 
 def false_alarms() -> dict[str, int]:
-    """How many findings people call false alarms, by scanner, the most first."""
+    """Return how many findings people call false alarms, by scanner, the most first."""
     done = Action.objects.filter(kind__in=ON_FINDINGS, undone_at=None).order_by("pk")
     return dict(Counter(action.scanner for action in _dismissed(done).values()).most_common())
 
@@ -236,12 +238,14 @@ def _is_of_round(action: Action, seen: Seen) -> bool:
 
 
 def is_own(action: Action) -> bool:
-    """Whether somebody acted on what they sent themselves: the address of a record begins with its author's DID."""
+    """Return whether somebody acted on what they sent themselves: the address of a record begins with its author's
+    DID.
+    """
     return action.pull_uri.startswith(f"at://{action.person.did}/")
 
 
 def seen_by(action: Action) -> Seen:
-    """What the person saw."""
+    """Return what the person saw."""
     return Seen(action.record_cid, action.round, action.patch_id)
 
 
@@ -329,7 +333,7 @@ def _put(person: Person, subject: Subject, wanted: Wanted, batch: str, now: date
 
 
 def payload_of(action: Action) -> dict[str, Any]:
-    """What the worker is told, as `scoring.handlers.actions` reads it."""
+    """Return what the worker is told, as `scoring.handlers.actions` reads it."""
     named = ("kind", "outcome", "note", "pull_uri", "record_cid", "round", "patch_id", "decision", "batch")
     told = {name: getattr(action, name) for name in named}
     return told | {"person": action.person.did, "made_at": action.made_at.isoformat()}

@@ -133,7 +133,7 @@ def clear_traces() -> None:
 
 
 def account_of(did: str) -> dict[str, Any] | None:
-    """What is kept under a DID, without secrets and their hashes; None where there is no account."""
+    """Return what is kept under a DID, without secrets and their hashes; None where there is no account."""
     person = Person.objects.filter(did=did).first()
     if person is None:
         return None
@@ -170,7 +170,7 @@ def account_of(did: str) -> dict[str, Any] | None:
 
 
 def said_by(did: str) -> dict[str, Any]:
-    """What a contributor was handed, objected to and wished here, without secrets and their hashes.
+    """Return what a contributor was handed, objected to and wished here, without secrets and their hashes.
 
     With snoozes of what they offer and the webhook's messages about it.
     """

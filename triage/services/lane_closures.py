@@ -112,7 +112,7 @@ def as_closure(one: LaneClosure, known: Mapping[str, str]) -> Closure:
 
 
 def names_in(snapshot: Snapshot | None, closures: Iterable[Closure]) -> dict[str, str]:
-    """What a sentence about closures names: repositories by key and people by DID."""
+    """Return what a sentence about closures names: repositories by key and people by DID."""
     repositories = read.repository_names(snapshot) if snapshot else {}
     return repositories | names(snapshot, (did for one in closures for did in (one.author, one.voucher)))
 
@@ -200,7 +200,9 @@ BAD = (Action.Outcome.NEEDED_FIX, Action.Outcome.REVERTED)
 
 
 def opened_by(mark: Action) -> str | None:
-    """Where the incident of an action is, where it opens one: it marks something bad that somebody had approved."""
+    """Return where the incident of an action is, where it opens one: it marks something bad that somebody had
+    approved.
+    """
     if mark.kind != Action.Kind.OUTCOME or mark.outcome not in BAD:
         return None
     approvals = Action.objects.filter(kind=Action.Kind.APPROVE, pull_uri=mark.pull_uri, undone_at=None)

@@ -34,7 +34,7 @@ def names(snapshot: Snapshot | None, dids: Iterable[str]) -> dict[str, str]:
 
 
 def _is_unknown(person: read.Person) -> bool:
-    """Whether the network confirms no handle, so that the name is the shortened DID."""
+    """Return whether the network confirms no handle, so that the name is the shortened DID."""
     return person.name.startswith("did:")
 
 

@@ -55,7 +55,10 @@ class Looks:
                 self._thread.start()
 
     def _is_due(self, did: str) -> bool:
-        """Whether the hour is over; forgets whose is, the oldest first, and the oldest beyond what is remembered."""
+        """Return whether the hour is over.
+
+        Forgets whose is, the oldest first, and the oldest beyond what is remembered.
+        """
         now = self._clock()
         while self._told:
             oldest, told = next(iter(self._told.items()))

@@ -118,13 +118,13 @@ def _state_then(one: Snooze) -> RowState:
 
 
 def _last_acted(uris: Collection[str]) -> dict[str, datetime]:
-    """When somebody last did something with each of these that was not undone."""
+    """Return when somebody last did something with each of these that was not undone."""
     done = Action.objects.filter(pull_uri__in=uris, undone_at=None).order_by()
     return dict(done.values_list("pull_uri").annotate(newest=Max("made_at")))
 
 
 def count_flagged(found: Collection[Snooze]) -> int:
-    """How many of these rows are flagged."""
+    """Return how many of these rows are flagged."""
     return sum(one.lane == Lane.NEEDS_HUMAN for one in found)
 
 

@@ -121,7 +121,7 @@ def _audits(told: Told, pulls: Iterable[Standing], address: Address) -> Iterator
 
 
 def _named(one: Standing, address: Address) -> dict[str, Any]:
-    """What every event about a pull request says of it."""
+    """Return what every event about a pull request says of it."""
     return {
         "pull_request": one.uri,
         "repository": one.repository,
@@ -135,7 +135,7 @@ PREFIX = "whsec_"
 
 
 def secret_of(key: str) -> str:
-    """What the receiver is given, from the key's 64 hex digits."""
+    """Return what the receiver is given, from the key's 64 hex digits."""
     return PREFIX + base64.b64encode(bytes.fromhex(key)).decode()
 
 

@@ -60,7 +60,10 @@ def icon(name: str) -> SafeString:
 
 @register.simple_tag
 def help_with(place: str) -> SafeString:
-    """What the numbers of this place mean and do not mean, folded away; `triage.presenters.help` names the places."""
+    """Return what the numbers of this place mean and do not mean, folded away.
+
+    `triage.presenters.help` names the places.
+    """
     return _help(place, settings.LABEL_WINDOW_DAYS, settings.FALSE_APPROVAL_BUDGET)
 
 
@@ -84,13 +87,13 @@ def in_bucket(filters: QueueFilters, bucket: Bucket) -> str:
 
 @register.filter
 def of(held: Mapping[str, Any] | None, key: str) -> Any:
-    """What is held under this key, such as what can be done to the row of an address; None for nothing."""
+    """Return what is held under this key, such as what can be done to the row of an address; None for nothing."""
     return held.get(key) if held else None
 
 
 @register.filter
 def any_may(acts: Mapping[str, RowActs] | None) -> bool:
-    """Whether the viewer may approve any of the rows."""
+    """Return whether the viewer may approve any of the rows."""
     return any(act.can_approve for act in (acts or {}).values())
 
 
@@ -123,7 +126,7 @@ def row_line(item: rows.RowView, act: RowActs | None, opened: str = "") -> SafeS
 
 @register.filter
 def measure(value: Measure) -> str:
-    """What is served as structural trust, in words."""
+    """Return what is served as structural trust, in words."""
     return trust_words.MEASURE_WORDS[value]
 
 

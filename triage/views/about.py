@@ -34,14 +34,15 @@ _medians = PerSnapshot[float | None](1)
 
 @require_safe
 def about(request: Request) -> HttpResponse:
-    """How it judges, what is never used, what leaves this machine, how to object."""
+    """Return how it judges, what is never used, what leaves this machine, how to object."""
     return render(request, "about.html", {"sections": sections(facts_from_settings(_readers(request)))})
 
 
 @require_safe
 @never_cache
 def find(request: Request) -> HttpResponse:
-    """Whether the pull request at an address, or of a handle or DID (`q`), is here, since when, and how to get further.
+    """Return whether the pull request at an address, or of a handle or DID (`q`), is here, since when, and how to
+    get further.
 
     Neither lane, score, reason nor finding; what is hidden is told as what is not here, and nothing is fetched.
     """
@@ -99,7 +100,7 @@ def _read_median(snapshot: Snapshot) -> float | None:
 
 
 def facts_from_settings(readers: tuple[int, int] | None) -> Facts:
-    """What the page says, as the site is set."""
+    """Return what the page says, as the site is set."""
     models = (settings.CLAUDE_MODEL, settings.CLAUDE_HARD_MODEL)
     screen = settings.CLAUDE_SCREEN_MODEL if settings.CLAUDE_SCREEN else ""
     return Facts(
@@ -126,7 +127,7 @@ def facts_from_settings(readers: tuple[int, int] | None) -> Facts:
 
 
 def _readers(request: Request) -> tuple[int, int] | None:
-    """How many watched repositories let Claude read their changes, of how many; for those who may read."""
+    """Return how many watched repositories let Claude read their changes, of how many; for those who may read."""
     if request.snapshot is None or not may_read(request):
         return None
     modes = [one.settings.review for one in read.watched_repositories(request.snapshot)]

@@ -316,7 +316,7 @@ def _approvable(request: Request, snapshot: Snapshot) -> dict[str, object]:
 
 
 def _person(request: Request, found: Sequence[QueueRow]) -> Person:
-    """Who asks, where they maintain the repositories of all of these; the site for none."""
+    """Return who asks, where they maintain the repositories of all of these; the site for none."""
     for key in {row.repository_key for row in found}:
         require(request, key, Role.MAINTAINER)
     return require(request, "", Role.VIEWER)

@@ -213,7 +213,10 @@ def _data(request: Request, did: str, token: str) -> HttpResponseBase:
 
 
 def _standing(snapshot: Snapshot, did: str) -> dict[str, Any]:
-    """Where somebody's open pull requests are, and what maintainers see of them; nothing that only readers know."""
+    """Return where somebody's open pull requests are, and what maintainers see of them.
+
+    Nothing that only readers know.
+    """
     uris = [one.uri for one in read.offers(snapshot, did)][:SHOWN]
     found = {row.uri: row for row in as_shown.pulls(snapshot, uris)}
     page = read.contributor(snapshot, did)

@@ -31,7 +31,10 @@ WEEKS, SHORT_WEEKS = 12, 4  # over which the backlog is shown
 @reading
 @unless_held
 def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """How the score is doing; `?repository=` narrows what is open and how long people wait, `?weeks=` the backlog."""
+    """Return how the score is doing.
+
+    `?repository=` narrows what is open and how long people wait, `?weeks=` the backlog.
+    """
     repositories = {one.key: one.name for one in read.watched_repositories(snapshot)}
     wanted = read_list(request.GET).repository
     repository = wanted if wanted in repositories else ""
@@ -90,7 +93,10 @@ def _lanes(board: read.Dashboard, actable: int) -> dict[str, object]:
 def _learned(
     exact: bool, a_year: int, results: tuple[read.LaneMonth, ...], need: read.TrainingNeed
 ) -> dict[str, object]:
-    """What was learned, told with thresholds where `exact`; `a_year` pull requests were decided in the last one."""
+    """Return what was learned, told with thresholds where `exact`.
+
+    `a_year` pull requests were decided in the last one.
+    """
     name, model = read_serving(settings.MODEL_DIR, LABEL)
     lane = model.lane if model else None
     budget = lane.budget if lane else settings.FALSE_APPROVAL_BUDGET

@@ -125,7 +125,7 @@ def _page(
     query: DiffQuery,
     acts: Callable[[NoteView], str] | None,
 ) -> DiffPage:
-    """What is shown: lines, or why there are none."""
+    """Return what is shown: lines, or why there are none."""
     chosen = [query.found] if query.since is None else [query.since, query.found]
     texts = [_text(one) for one in chosen]
     for one, text in zip(chosen, texts, strict=True):
@@ -143,7 +143,7 @@ def _page(
 
 
 def _acts(request: Request, snapshot: Snapshot, subject: Subject, query: DiffQuery) -> RowActs | None:
-    """What the viewer may do to findings: nothing to those of an older round, or of what is not open."""
+    """Return what the viewer may do to findings: nothing to those of an older round, or of what is not open."""
     row = as_shown.pull(snapshot, subject.uri) if subject.state == "open" else None
     if row is None or row.is_sealed or query.since is not None or query.found is None or not query.found.newest:
         return None
@@ -160,13 +160,13 @@ def _why(one: Round | None) -> tuple[str, str]:
 
 
 def _review(snapshot: Snapshot, subject: Subject, one: Round) -> read.ContentReview | None:
-    """What was found in a round; of the newest one what its decision rests on."""
+    """Return what was found in a round; of the newest one what its decision rests on."""
     newest = read.content_review(snapshot, subject.uri) if one.newest else None
     return newest or read.round_review(snapshot, subject.uri, one.patch_ref)
 
 
 def _is_sealed(snapshot: Snapshot, subject: Subject) -> bool:
-    """Whether the audit keeps everything back but the change itself."""
+    """Return whether the audit keeps everything back but the change itself."""
     row = as_shown.pull(snapshot, subject.uri) if subject.state == "open" else None
     return row is not None and row.is_sealed
 
@@ -204,7 +204,7 @@ def history(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
 
 
 def _forms(request: Request, subject: Subject) -> dict[str, object]:
-    """What the page's forms carry, for somebody who may act."""
+    """Return what the page's forms carry, for somebody who may act."""
     if role_of(request.user, subject.repository_key) < Role.MAINTAINER:
         return {}
     stand = actions.standings({subject.uri: subject.seen}, timezone.now())[subject.uri]

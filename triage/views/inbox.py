@@ -84,7 +84,7 @@ def _lists(request: Request, snapshot: Snapshot, filters: QueueFilters) -> dict[
 
 
 def _approved(snapshot: Snapshot, filters: QueueFilters, query: read.QueueQuery) -> tuple[read.Approved, ...]:
-    """What is approved and not merged yet, which stands below all lanes alone."""
+    """Return what is approved and not merged yet, which stands below all lanes alone."""
     if replace(filters, mine=False).narrowed:
         return ()
     return tuple(one for one in as_shown.approved(snapshot) if is_in_view(one.subject, query))

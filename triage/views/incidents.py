@@ -63,7 +63,7 @@ def for_maintainers(page: Page) -> Page:
 
 @for_maintainers
 def incident(request: Request, snapshot: Snapshot, key: str) -> HttpResponse:
-    """What was known when an approved pull request that was marked bad was approved, and what follows."""
+    """Return what was known when an approved pull request that was marked bad was approved, and what follows."""
     mark = find_mark(key)
     require(request, mark.repo_key, Role.MAINTAINER)
     found, subject = as_shown.incident(snapshot, mark.pull_uri, present(snapshot)), _subject(snapshot, mark.pull_uri)
@@ -140,7 +140,7 @@ def answer_audit(request: Request, snapshot: Snapshot) -> HttpResponse:
 
 
 def _scope(snapshot: Snapshot, told: Mapping[str, str]) -> lane_closures.Scope:
-    """What a form names, people by handle or DID; with `scope` the part of it that its button is about."""
+    """Return what a form names, people by handle or DID; with `scope` the part of it that its button is about."""
     names = SCOPES.get(told.get("scope", ""))
     if names is None:
         raise ActionProblem("Nothing changed: this button does not exist.")

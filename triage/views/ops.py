@@ -53,7 +53,9 @@ def metrics(request: Request) -> HttpResponse:
 
 
 def _known(request: Request) -> Known:
-    """What is known, also before anything was published: that is when somebody wants to know whether a worker runs."""
+    """Return what is known, also before anything was published: that is when somebody wants to know whether a
+    worker runs.
+    """
     snapshot = request.snapshot
     return Known(
         board=dashboard_of(snapshot) if snapshot else None,

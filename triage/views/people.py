@@ -88,7 +88,7 @@ def change_role(request: Request) -> HttpResponse:
 @require_safe
 @never_cache
 def changes(request: Request) -> HttpResponse:
-    """What people changed, the newest first: all of it for maintainers of the site, else what is theirs."""
+    """Return what people changed, the newest first: all of it for maintainers of the site, else what is theirs."""
     roles = _someone(request, Role.MAINTAINER)
     mine = roles.keys(Role.MAINTAINER)
     found = Change.objects.select_related("person").order_by("-made_at", "-pk")

@@ -60,7 +60,7 @@ def reading(page: Page) -> Page:
 
 
 def is_begun(snapshot: Snapshot) -> bool:
-    """Whether anything is watched: before that no page has anything to show."""
+    """Return whether anything is watched: before that no page has anything to show."""
     return dashboard_of(snapshot).watched > 0
 
 
@@ -73,7 +73,7 @@ def first_run(request: Request) -> HttpResponse:
 
 
 def wants_fragment(request: Request) -> bool:
-    """Whether htmx asks for the part to swap; never for the Back button, which needs the whole page."""
+    """Return whether htmx asks for the part to swap; never for the Back button, which needs the whole page."""
     return bool(request.htmx) and not request.htmx.history_restore_request
 
 

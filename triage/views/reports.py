@@ -46,7 +46,9 @@ def for_any_maintainer(page: Page) -> Page:
 
 @for_any_maintainer
 def vouches(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """Whom the viewer could vouch for, what each vouch would change, and the most that it could be abused for."""
+    """Return whom the viewer could vouch for, what each vouch would change, and the most that it could be abused
+    for.
+    """
     did, maintained = viewer_did(request), sorted(viewing(request).keys(Role.MAINTAINER))
     asked = [key for key in maintained if key][:REPOSITORIES_ASKED]
     worth = read.vouches_worth_making(snapshot, did, asked, policy_from_settings()) if did else ()
@@ -61,7 +63,7 @@ def vouches(request: Request, snapshot: Snapshot) -> HttpResponse:
 
 @for_any_maintainer
 def redteam(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """What was attacked, what came of it, and what is known not to hold."""
+    """Return what was attacked, what came of it, and what is known not to hold."""
     name, model = read_serving(settings.MODEL_DIR, LABEL)
     report = read_report(settings.LOG_DIR)
     shown: dict[str, object] = {"report": report, "heads": HEADS, "not_played": NOT_PLAYED}

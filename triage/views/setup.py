@@ -108,7 +108,7 @@ def setup_looking(request: Request) -> HttpResponse:
 @require_safe
 @maintainers_only
 def setup_progress(request: Request) -> HttpResponse:
-    """How far the reading is, polled: 304 where nothing has changed."""
+    """Return how far the reading is, polled: 304 where nothing has changed."""
     shown = _progress(request)
     return _polled(request, "_fragments/setup_progress.html", shown, shown)
 

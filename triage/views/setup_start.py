@@ -58,7 +58,9 @@ def start_watching(
 
 
 def handed_over(snapshot: Snapshot | None) -> tuple[int, str]:
-    """How many of these messages the snapshot does not show, and why the last try of one failed, "" where none did."""
+    """Return how many of these messages the snapshot does not show, and why the last try of one failed, "" where
+    none did.
+    """
     waiting: Mapping[str, str] = dict(
         OutboxEntry.objects.filter(kind__in=KINDS, delivered_at=None).values_list("key", "problem")
     )
@@ -66,7 +68,8 @@ def handed_over(snapshot: Snapshot | None) -> tuple[int, str]:
 
 
 def _taken_since(snapshot: Snapshot | None) -> int:
-    """How many the worker has taken that no snapshot shows yet: a page that counts them as shown says that all is done.
+    """Return how many the worker has taken that no snapshot shows yet: a page that counts them as shown says that
+    all is done.
 
     A snapshot that names the newest run of deliveries shows everything; in another, whatever was taken from a minute
     before it on may be missing, as a message bears the time at which its run began.
@@ -127,7 +130,7 @@ def account_of(typed: str) -> str | None:
 
 
 def worker_trouble() -> str:
-    """Why nothing can be looked up now, "" where the worker runs and stores and this is no recording."""
+    """Return why nothing can be looked up now, "" where the worker runs and stores and this is no recording."""
     if settings.STREAM_CLOCK:
         return RECORDED
     found = freshness.troubles(worker_status(), time.time(), 0, recorded=False)
@@ -144,7 +147,7 @@ def look_up(who: str) -> str:
 
 
 def answer_of(search: Search) -> Answer:
-    """What is known of the search now."""
+    """Return what is known of the search now."""
     if not search.job:
         return Answer()
     told = huey.get(reply_key(search.job, FOUND), peek=True)

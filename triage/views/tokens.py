@@ -78,7 +78,7 @@ def _sees_all(roles: Roles) -> bool:
 
 
 def _problem(person: Person, name: str, scopes: list[str]) -> str:
-    """What is wrong with what was typed; "" for nothing."""
+    """Return what is wrong with what was typed; "" for nothing."""
     if not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
         return f"A token needs a name of 1 to {LONGEST_NAME} characters, which says what it is for."
     if not scopes or not set(scopes) <= set(SCOPES):
@@ -89,7 +89,7 @@ def _problem(person: Person, name: str, scopes: list[str]) -> str:
 
 
 def _refusal(scopes: list[str], repo_key: str, roles: Roles, places: dict[str, str]) -> str:
-    """What this person may not give away; "" for nothing."""
+    """Return what this person may not give away; "" for nothing."""
     if "review" in scopes and roles.highest() < Role.MAINTAINER:
         return "Only a maintainer's token may have changes reviewed."
     return "" if not repo_key or repo_key in places else "You have no role in that repository."
