@@ -124,8 +124,9 @@ def test_the_order_is_as_good_as_promised_and_not_too_good_to_be_true(figures: d
 def test_what_is_told_of_changes_and_newcomers_comes_as_often_as_told(figures: dict[str, Any], label: str) -> None:
     assert is_inside_band(figures[label]["test"])
     assert is_inside_band(figures[label]["newcomers"])
-    # Full counts judge the years of which docs/method.md speaks, with draws that place the end of the band.
-    assert is_inside_band(figures[label]["person"]["test"]) or not PROVE
+    # .0320 of .0321 for clean_fix: 200 draws place the end of a band only within a twentieth.
+    person = figures[label]["person"]["test"]
+    assert person["ece"] <= person["ece_band"][1] * (1.0 if PROVE else 1.05)
 
 
 @pytest.mark.parametrize("label", BARS)
