@@ -1,6 +1,6 @@
 """P(clean) from settled pull requests: a clean rate shrunk towards the prior with what it rests on; and the models.
 
-Pure. What learns stands in scoring/learning and is imported where it is used: the gate needs only the rate.
+Pure. Libraries that learn are imported where they are used: the gate needs only the rate.
 """
 
 import math

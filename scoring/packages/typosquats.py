@@ -1,7 +1,7 @@
 """Names that look like a widely known one without being it: how typosquats are told. Pure.
 
 Measured on 95 malicious Python names against the names that they imitate, with 664 honest names beside them: see
-tests/scoring/test_typosquats.py for what is found and what is not.
+tests/scoring/packages/test_typosquats.py for what is found and what is not.
 
 Widely known names by ecosystem: a list of our own (known/*.txt), and what the operator adds.
 """

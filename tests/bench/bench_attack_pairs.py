@@ -7,7 +7,7 @@ rules that catch it.
 import json
 import sys
 
-from tests.scoring.evidence.attack_pairs import by_kind, read_pairs, told
+from tests.scoring.scanners.attack_pairs import by_kind, read_pairs, told
 from tests.sources import PROJECT
 
 PAIRS = PROJECT.parent / "shared" / "data" / "attack_diffs"

@@ -26,7 +26,7 @@ from scoring.review.deterministic import assess
 from scoring.scanners import scanners
 from scoring.scanners.submission import Submission
 from scoring.types import Finding, Severity
-from tests.scoring.test_likeness import changed_words
+from tests.scoring.diff.test_likeness import changed_words
 from tests.sources import PROJECT
 
 FLOOR = {Severity.LOW: 0.10, Severity.MED: 0.40, Severity.HIGH: 0.80}

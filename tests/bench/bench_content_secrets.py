@@ -14,9 +14,9 @@ from time import process_time
 from scoring.scanners import invisible, prompt_injection, secrets
 from scoring.scanners.submission import Submission
 from scoring.types import Finding, Severity
-from tests.scoring.content.injections import CASES
-from tests.scoring.content.real_diffs import real_submissions
-from tests.scoring.content.secret_kinds import CARRIERS, KINDS, adding, leak
+from tests.scoring.review.injections import CASES
+from tests.scoring.scanners.real_diffs import real_submissions
+from tests.scoring.scanners.secret_kinds import CARRIERS, KINDS, adding, leak
 from tests.sources import PROJECT
 
 SHARED = PROJECT.parent / "shared"

@@ -26,8 +26,8 @@ from scoring.trust.graph import Edges
 from scoring.trust.table import verified_evidence
 from tests.bench.bench_merges import LAST, REPLAY, figures, fill, told, trust_when_asked
 from tests.pipeline import opened
-from tests.scoring.attack_table import measure
-from tests.scoring.graphs import advogato
+from tests.scoring.redteam.attack_table import measure
+from tests.scoring.trust.graphs import advogato
 from trustsite.settings import DATA_ROOT
 
 SETTINGS = ((1.0, 0.0), (0.9, 0.05), (0.9, 0.1), (0.75, 0.125), (0.75, 0.25), (0.5, 0.25), (0.5, 0.5), (0.25, 0.75))

@@ -21,7 +21,7 @@ from ingest.store.transaction import Rows
 from scoring.dataset.dataset import build_cases, read_cases
 from scoring.dataset.features import NAMES, add_features
 from scoring.dataset.past_trust import prepare_slices
-from tests.scoring.learning.histories import UNTIL
+from tests.scoring.dataset.past_projects import UNTIL
 from trustsite.settings import DATA_ROOT
 
 PULLS = 1_000_000

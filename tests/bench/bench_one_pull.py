@@ -25,7 +25,7 @@ from scoring.models.boosted import FEWEST
 from scoring.models.calibration import Behind
 from scoring.models.serving import _read_columns, _told, predict
 from scoring.models.storage import Part, Served, load_model, save_model
-from tests.scoring.test_serving import made_up_model
+from tests.scoring.models.test_serving import made_up_model
 from tests.sources import PROJECT
 from trustsite.settings import DATA_ROOT
 

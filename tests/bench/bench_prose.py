@@ -24,7 +24,7 @@ from scoring.scanners.prompt_injection import LIKELY
 from scoring.scanners.submission import Submission
 from scoring.training.prose import train
 from scoring.training.prose_grammar import FORMS, attempts, grammar
-from tests.scoring.content.real_diffs import real_submissions
+from tests.scoring.scanners.real_diffs import real_submissions
 from tests.sources import PROJECT
 
 MODEL, KEY, ROOM = "claude-sonnet-4-6", b"k" * 32, 180_000

@@ -12,7 +12,7 @@ import time
 from scoring.scanners.run import examine
 from scoring.scanners.submission import Submission
 from scoring.scanners.whole_files import whole_files
-from tests.scoring.patched import change
+from tests.scoring.diff.patched import change
 from tests.sources import PROJECT
 
 ROUNDS, LINES, ADDED, HUNKS = 15, 2_000, 200, 10

@@ -53,7 +53,7 @@ def act(store: object, made: int) -> None:
     """The next action: an approval of each pull request first, then notes."""
     from ingest.store.database import Store
     from scoring.queries import read
-    from tests.scoring.offered_world import SECOND, THIRD
+    from tests.scoring.pipeline.offered_world import SECOND, THIRD
     from tests.scoring.small import OFFERED
     from triage.models import Person
     from triage.services import actions

@@ -22,7 +22,7 @@ from scoring.pipeline.approvals import settle_approvals
 from scoring.queries import read
 from tests.ingest.stream.frames import REPO, SEED
 from tests.pipeline import Later, Result, opened
-from tests.scoring.offered_world import learn, offered_world
+from tests.scoring.pipeline.offered_world import learn, offered_world
 from tests.scoring.small import OFFERED
 from triage import middleware
 from triage.models import Action, Maintainer, Person

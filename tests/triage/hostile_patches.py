@@ -1,6 +1,6 @@
 """Sixty patches that mean no good, by name: markup, bidi, lies about length, odd names, odd files, no patch at all."""
 
-from tests.scoring.patches import SUM, mail, one_line
+from tests.scoring.diff.patches import SUM, mail, one_line
 
 TEXTS = {
     "a script": "<script>alert(1)</script>",

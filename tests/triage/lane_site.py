@@ -19,7 +19,7 @@ from scoring.handlers.settings import switch_shadow
 from tests.ingest.stream.frames import ANA, MARA, REPO, SEED, pull_uri
 from tests.pipeline import OPEN_LANE, Later, opened
 from tests.scoring.offered import CLEAN, end_lookups, offer
-from tests.scoring.offered_world import MADE
+from tests.scoring.pipeline.offered_world import MADE
 from tests.scoring.small import DAY, MERGED_AT, again, feed, settled, take
 from tests.triage.acting_site import ActingSite, copied_site
 

@@ -11,9 +11,9 @@ from playwright.sync_api import Browser, Page, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
+from tests.scoring.diff.patches import one_line
 from tests.scoring.offered import offer
-from tests.scoring.offered_world import BLOBS, a_new_round
-from tests.scoring.patches import one_line
+from tests.scoring.pipeline.offered_world import BLOBS, a_new_round
 from tests.scoring.small import OFFERED
 from tests.triage.acting_site import ActingSite, acting_site
 from tests.waiting import PATIENT_MS

@@ -15,7 +15,7 @@ from scoring.diff.change import Line
 from scoring.diff.parser import read_change
 from scoring.queries.read import ContentReview, ShownFinding, ShownFlag
 from tests.conftest import PROVE, Count
-from tests.scoring.patches import SUM, mail, one_line
+from tests.scoring.diff.patches import SUM, mail, one_line
 from tests.triage.hostile_patches import PATCHES
 from triage.diff_page.page import DiffPage, change_page, comparison_page, quoted_lines
 from triage.diff_page.rows import FOLDED, HTML, How, Room, file_views, masks, shown

@@ -15,7 +15,7 @@ from scoring.review.store import BEGUN, finding_json
 from scoring.types import Finding, Severity
 from tests.ingest.stream.frames import BLOB, MARA
 from tests.scoring.offered import CLEAN, offer
-from tests.scoring.offered_world import BLOBS, SECOND, a_new_round
+from tests.scoring.pipeline.offered_world import BLOBS, SECOND, a_new_round
 from tests.scoring.small import OFFERED
 from tests.triage.acting_site import ActingSite, acting_site, signed_in
 from tests.triage.lane_site import NEXT, lane_site

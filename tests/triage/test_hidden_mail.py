@@ -7,7 +7,7 @@ import pytest
 from pytest_django import Settings
 
 from ingest.git import process
-from tests.scoring.hidden_mails import behind
+from tests.scoring.diff.hidden_mails import behind
 from tests.scoring.offered import CLEAN, offer
 from tests.triage.acting_site import ActingSite
 from tests.triage.lane_site import NEXT, lane_site, lanes

@@ -25,9 +25,9 @@ from scoring.training.summary import (
     keep_backtest,
     keep_figures,
 )
-from tests.scoring.certified_cases import MODEL
-from tests.scoring.learning.test_shown import SCOPE, backtest, shown
-from tests.scoring.test_redteam_last_run import RUN
+from tests.scoring.certificates.certified_cases import MODEL
+from tests.scoring.redteam.test_last_run import RUN
+from tests.scoring.training.test_shown import SCOPE, backtest, shown
 from tests.triage.drawn_rows import HOSTILE, MARA, NOW
 from tests.triage.explained import unexplained
 from tests.triage.pages_world import DrawnWorld, draw, sign_in

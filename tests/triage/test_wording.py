@@ -8,7 +8,7 @@ import pytest
 from django.conf import settings
 
 from scoring.explain import decided, sentences, spoken
-from tests.scoring.test_explain_plain import Watched
+from tests.scoring.explain.test_plain import Watched
 from triage.presenters.help import HELP
 
 # Each stands for a better one: "merge" for what is neither, a name for what it names.

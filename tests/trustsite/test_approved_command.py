@@ -15,7 +15,7 @@ from scoring.handlers.actions import ToldAction, take
 from scoring.queries import read
 from tests.ingest.stream.frames import MARA, REPO, SEED, Frames, at
 from tests.pipeline import Result
-from tests.scoring.offered_world import SECOND, a_new_round, offered_world
+from tests.scoring.pipeline.offered_world import SECOND, a_new_round, offered_world
 from tests.scoring.small import OFFERED, settled
 from trustsite.standins import StandIns
 from trustsite.standins.recording import Person, Repository, make_recording

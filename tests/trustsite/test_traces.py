@@ -15,7 +15,7 @@ from scoring.review.answers import NoAnswer
 from scoring.review.anthropic_client import FOUND, Access, Block, Claude, ModelCall, Request, leave, listen, tell
 from scoring.review.cost_gate import Call
 from scoring.review.pricing import Usage
-from tests.scoring.content.reviewing import PRICES, SONNET, a_reviewer, worded
+from tests.scoring.review.reviewing import PRICES, SONNET, a_reviewer, worded
 from tests.trustsite.ports import free_port
 from tests.waiting import LONG_SECONDS, ends_by_itself, wait_for
 from trustsite.ops.traces import WAITING, Traces, attributes

@@ -9,7 +9,7 @@ from scoring.diff.mailbox import Source, mailbox
 from scoring.handlers.actions import ToldAction, take
 from scoring.pipeline.approvals import settle_approvals
 from tests.ingest.git.git_world import OWNER, TEXT, Place, Work
-from tests.scoring.hidden_mails import INSTALL, ways
+from tests.scoring.diff.hidden_mails import INSTALL, ways
 
 SOURCE = Source("did:plc:" + "m" * 24, "mara.example", "Mend the lamp", datetime(2026, 3, 1))
 

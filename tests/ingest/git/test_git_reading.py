@@ -22,8 +22,8 @@ from scoring.diff.parser import read_change
 from tests.conftest import Count
 from tests.ingest.git.git_world import Work
 from tests.ingest.lookups.asked import World, cid_of
-from tests.scoring.hidden_mails import behind, hidden_mail, ways
-from tests.scoring.patches import FROM, SUM, mail, one_line
+from tests.scoring.diff.hidden_mails import behind, hidden_mail, ways
+from tests.scoring.diff.patches import FROM, SUM, mail, one_line
 
 HIDDEN_AT = mail().count("\n") + 1  # where the second mail begins
 SAME = GitReading("same")

@@ -14,9 +14,9 @@ from scoring.scanners.submission import Knowledge, Submission
 from scoring.scanners.whole_files import whole_files
 from scoring.thresholds import CONDITIONS, Thresholds
 from scoring.types import AccountChange, Circumstances, Content, Draw, Evidence, LaneClosed
-from tests.scoring.evidence.written import PATH
-from tests.scoring.patched import patch
-from tests.scoring.patches import SUM, mail, one_line
+from tests.scoring.diff.patched import patch
+from tests.scoring.diff.patches import SUM, mail, one_line
+from tests.scoring.scanners.written import PATH
 
 # A trusted contributor's harmless change where nothing stands against the fast lane.
 FAST = Inputs(

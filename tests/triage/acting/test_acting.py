@@ -10,7 +10,7 @@ from pytest_django import Settings
 from tests.ingest.stream.frames import ANA as TUTOR
 from tests.ingest.stream.frames import MALLORY, MARA, REPO
 from tests.pipeline import Later
-from tests.scoring.offered_world import SECOND, a_new_round, learn
+from tests.scoring.pipeline.offered_world import SECOND, a_new_round, learn
 from tests.scoring.small import OFFERED
 from tests.triage.acting_site import ANA, HTMX, NOON, ActingSite, approved, last_key
 from triage.access.tokens import create_token

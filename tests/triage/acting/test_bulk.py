@@ -12,7 +12,7 @@ from pytest_django import Settings
 
 from scoring.handlers.settings import switch_shadow
 from tests.ingest.stream.frames import MARA, REPO
-from tests.scoring.offered_world import MADE, SECOND, THIRD, a_new_round
+from tests.scoring.pipeline.offered_world import MADE, SECOND, THIRD, a_new_round
 from tests.scoring.small import OFFERED
 from tests.triage.acting_site import ActingSite, acting_site
 from tests.triage.drawn_rows import ANA as DRAWN_ANA

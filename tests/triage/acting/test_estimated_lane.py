@@ -204,7 +204,7 @@ def test_the_bet_of_a_new_opening_counts_only_what_became_known_since(site: Acti
 
 def test_a_certificate_outranks_it_and_the_opening_stands_again_after_it(site: ActingSite) -> None:
     from scoring.certificates.issue import certify
-    from tests.scoring.certified_cases import MODEL, NOW, TERMS, settled
+    from tests.scoring.certificates.certified_cases import MODEL, NOW, TERMS, settled
 
     open_lane(site)
     now = StreamClock(site.result.store).now()

@@ -11,7 +11,7 @@ from django.test import Client
 from scoring.review.store import finding_json
 from scoring.types import Finding, Severity
 from tests.ingest.stream.frames import MARA, REPO
-from tests.scoring.offered_world import a_new_round
+from tests.scoring.pipeline.offered_world import a_new_round
 from tests.scoring.small import OFFERED
 from tests.triage.acting_site import ANA, HTMX, ActingSite, last_key, maintainer, signed_in
 from triage.models import Action, Change, Maintainer, OutboxEntry, Person

@@ -9,7 +9,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from tests.ingest.stream.frames import MARA, REPO
-from tests.scoring.offered_world import SECOND, THIRD, a_new_round
+from tests.scoring.pipeline.offered_world import SECOND, THIRD, a_new_round
 from tests.scoring.small import OFFERED
 from tests.triage.acting_site import ANA, ActingSite, signed_in
 from triage.access.tokens import create_token

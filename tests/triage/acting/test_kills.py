@@ -15,7 +15,7 @@ import pytest
 
 from tests.conftest import Count, with_environment
 from tests.pipeline import opened
-from tests.scoring.offered_world import offered_world
+from tests.scoring.pipeline.offered_world import offered_world
 from tests.sources import PROJECT
 from tests.triage.acting_child import ACTIONS
 from trustsite import drive

@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from tests.scoring.offered_world import a_new_round
+from tests.scoring.pipeline.offered_world import a_new_round
 from tests.scoring.small import OFFERED
 from tests.triage.acting_site import HTMX, ActingSite, approved, last_key
 from triage.models import Action

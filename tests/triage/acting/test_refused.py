@@ -8,7 +8,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from tests.ingest.stream.frames import MARA
-from tests.scoring.offered_world import SECOND, THIRD, a_new_round
+from tests.scoring.pipeline.offered_world import SECOND, THIRD, a_new_round
 from tests.scoring.small import OFFERED
 from tests.sources import PROJECT
 from tests.triage.acting_site import ANA, BEN, HTMX, ActingSite, approved, last_key, signed_in

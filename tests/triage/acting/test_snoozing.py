@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from tests.ingest.stream.frames import REPO
-from tests.scoring.offered_world import SECOND, THIRD, a_new_round
+from tests.scoring.pipeline.offered_world import SECOND, THIRD, a_new_round
 from tests.scoring.small import OFFERED
 from tests.triage.acting_site import ANA, BEN, HTMX, ActingSite, maintainer, signed_in
 from triage import tasks

@@ -14,7 +14,7 @@ from scoring.handlers.settings import switch_shadow
 from tests.ingest.stream.frames import ANA, BLOB, REPO, Frames, pull_uri
 from tests.pipeline import opened
 from tests.scoring.offered import CLEAN, offer
-from tests.scoring.offered_world import MADE
+from tests.scoring.pipeline.offered_world import MADE
 from tests.scoring.small import settled, take
 from tests.triage import acting_site as acting_sites
 from tests.triage.acting_site import ActingSite, acting_site

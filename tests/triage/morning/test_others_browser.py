@@ -4,7 +4,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.ingest.stream.frames import ANA, pull_uri
 from tests.scoring.offered import offer
-from tests.scoring.offered_world import LATER, a_new_round, learn
+from tests.scoring.pipeline.offered_world import LATER, a_new_round, learn
 from tests.scoring.small import OFFERED, settled
 from tests.triage.acting_site import ActingSite
 from tests.triage.morning.conftest import SECOND_ONE, Enter

@@ -1,0 +1,150 @@
+"""Facts about an open change on its page: the CI run of its round, and who changed the same files here before."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pytest_django import Settings
+
+from scoring.queries import read
+from scoring.queries.read import ChangeFacts
+from tests.ingest.stream.frames import ANA, MARA
+from tests.pipeline import Result
+from tests.scoring.pipeline.offered_world import SECOND, THIRD, offered_world
+from tests.scoring.small import OFFERED
+from tests.triage.acting_site import BEN, ActingSite, acting_site
+from tests.triage.lane_site import NEXT, OTHER, lane_site
+from triage.presenters.rows import fact_lines
+
+TOUCHED = """
+insert or replace into touched_files
+select pull_uri, patch_ref, [], $paths, true from pull_requests where pull_uri = $uri
+"""
+RAN = """
+insert or replace into ci_runs
+select pull_uri, patch_ref, '', $state, $flows, $now from pull_requests where pull_uri = $uri
+"""
+NAMED = "did:plc:anaaaa\N{HORIZONTAL ELLIPSIS}aaaa"  # how a page names whose handle it does not know
+MERGED = "update pull_requests set state = 'merged', merge_proof = $proof where pull_uri = $uri"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[Result]:
+    with offered_world(tmp_path) as result:
+        touch(result, OFFERED, "a.py", "b.py")
+        touch(result, SECOND, "b.py")
+        touch(result, THIRD, "c.py", "a.py")
+        yield result
+
+
+def touch(result: Result, uri: str, *paths: str) -> None:
+    with result.store.write() as txn:
+        txn.execute(TOUCHED, {"uri": uri, "paths": list(paths)})
+
+
+def merge(result: Result, uri: str, proof: str = "verified") -> None:
+    with result.store.write() as txn:
+        txn.execute(MERGED, {"uri": uri, "proof": proof})
+
+
+def ran(result: Result, state: str, uri: str = OFFERED, **workflows: str) -> None:
+    flows = json.dumps([{"name": name, "status": status} for name, status in workflows.items()])
+    with result.store.write() as txn:
+        txn.execute(RAN, {"uri": uri, "state": state, "flows": flows, "now": result.store.wall()})
+
+
+def facts(result: Result) -> ChangeFacts:
+    with result.store.read() as rows:
+        return read.change_facts(rows, OFFERED)
+
+
+def test_before_anything_is_known_there_are_no_facts(world: Result) -> None:
+    assert facts(world) == ChangeFacts(None, (), 0)
+    assert fact_lines(facts(world)) == ()
+
+
+def test_people_whose_merges_touched_the_same_files_are_named_with_how_many(world: Result) -> None:
+    merge(world, SECOND)
+    merge(world, THIRD)
+    assert [(owner.person.did, owner.merged) for owner in facts(world).owners] == [(ANA, 2)]
+    assert fact_lines(facts(world)) == (("Same files", f"merged before: {NAMED} 2, the author 0"),)
+
+
+def test_the_authors_own_merges_are_counted_and_the_author_is_no_owner_besides(world: Result) -> None:
+    with world.store.write() as txn:
+        txn.execute(
+            "update pull_requests set author_id = (select contributor_id from contributors where did = ?) "
+            "where pull_uri = ?",
+            [MARA, THIRD],
+        )
+    merge(world, THIRD)
+    assert facts(world) == ChangeFacts(None, (), 1)
+
+
+@pytest.mark.parametrize("proof", ["unverified", "contradicted"])
+def test_a_merge_that_only_its_author_tells_of_makes_nobody_an_owner(world: Result, proof: str) -> None:
+    merge(world, SECOND, proof)
+    assert facts(world).owners == ()
+
+
+def test_a_merge_that_touched_other_files_or_is_this_change_does_not_count(world: Result) -> None:
+    touch(world, SECOND, "d.py")
+    merge(world, SECOND)
+    merge(world, OFFERED)
+    assert facts(world) == ChangeFacts(None, (), 0)
+
+
+@pytest.mark.parametrize(
+    ("state", "workflows", "words"),
+    [
+        ("passed", {"test": "success"}, "passed"),
+        ("failed", {"build": "success", "test": "failed", "lint": "timeout"}, "failed: test, lint"),
+        ("running", {"test": "pending"}, "running"),
+        ("never_ran", {}, "did not run on this round"),
+    ],
+)
+def test_the_ci_run_of_the_round_is_told_with_the_workflows_that_failed(
+    world: Result, state: str, workflows: dict[str, str], words: str
+) -> None:
+    ran(world, state, **workflows)
+    assert fact_lines(facts(world)) == (("CI", words),)
+
+
+def test_names_of_workflows_are_cut_and_only_the_first_are_told(world: Result) -> None:
+    ran(world, "failed", **{f"{number}{'x' * 500}": "failed" for number in range(50)})
+    ((_, words),) = fact_lines(facts(world))
+    assert len(words) < 400
+    assert words.endswith(" and 45 more")
+
+
+@pytest.mark.django_db
+class TestOnThePage:
+    @pytest.fixture
+    def site(self, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[ActingSite]:
+        with acting_site(tmp_path, settings, monkeypatch) as made:
+            yield made
+
+    def test_an_open_row_tells_both_and_a_hostile_name_is_only_text(self, site: ActingSite) -> None:
+        touch(site.result, OFFERED, "a.py")
+        touch(site.result, SECOND, "a.py")
+        merge(site.result, SECOND)
+        ran(site.result, "failed", **{"<script>alert(1)</script>": "failed"})
+        site.publish()
+        page = site.maintainer(BEN, "ben.example").get(f"/pull/{OFFERED}").content.decode()
+        assert "failed: &lt;script&gt;alert(1)&lt;/script&gt;" in page
+        assert f"merged before: {NAMED} 1, the author 0" in page
+
+    def test_a_row_that_the_audit_seals_tells_its_ci_run_and_no_owners(
+        self, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with lane_site(tmp_path, settings, monkeypatch, audited=True) as site:
+            for uri in (NEXT, OTHER):
+                touch(site.result, uri, "a.py")
+            merge(site.result, OTHER)
+            ran(site.result, "passed", uri=NEXT)
+            site.publish()
+            page = site.maintainer(BEN, "ben.example").get(f"/pull/{NEXT}").content.decode()
+            assert "Would you have merged" in page
+            assert "<dt>CI</dt>" in page
+            assert "merged before" not in page

@@ -1,0 +1,49 @@
+"""Attacks in languages other than Python, each beside a benign change of the same place, as pairs/*.yml tell them.
+
+Every pair stands for a class, in an API or framework of its own; what the scanners say of the two has to differ.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import msgspec.yaml
+import pytest
+
+from scoring.scanners import scanners
+from scoring.scanners.submission import Submission
+from scoring.types import Finding, Severity
+from tests.scoring.scanners.written import change_of, marked_lines
+
+FOLDER = Path(__file__).with_name("pairs")
+WEIGHTY = (Severity.HIGH, Severity.MED)
+
+
+class WrittenPair(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One file's hunk, bad and good, of lines that begin with their mark."""
+
+    kind: str
+    path: str
+    bad: str
+    good: str
+
+
+def pairs() -> list[WrittenPair]:
+    """Every pair of every file."""
+    files = sorted(FOLDER.glob("*.yml"))
+    return [pair for file in files for pair in msgspec.yaml.decode(file.read_bytes(), type=list[WrittenPair])]
+
+
+def weighty(text: str, path: str) -> Iterator[Finding]:
+    """What all scanners find in the hunk, low findings left out."""
+    submission = Submission(change_of(marked_lines(text, path)))
+    findings = (finding for scan in scanners().values() for finding in scan(submission))
+    return (finding for finding in findings if finding.severity in WEIGHTY)
+
+
+@pytest.mark.parametrize("pair", pairs(), ids=lambda pair: f"{pair.kind}: {pair.path}")
+def test_a_bad_change_is_found_and_its_benign_twin_is_not(pair: WrittenPair) -> None:
+    known = {(finding.scanner, finding.rule) for finding in weighty(pair.good, pair.path)}
+    found = {(finding.scanner, finding.rule) for finding in weighty(pair.bad, pair.path)}
+    assert found - known
+    assert not {rule for scanner, rule in known if scanner == "dangerous"}

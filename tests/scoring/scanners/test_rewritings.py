@@ -1,0 +1,74 @@
+"""A rule finds its bad example however it is written.
+
+On Python with other names, in another order and with one step of indirection; on lines of any language with wider
+spaces, other hosts, other lines between and further in.
+"""
+
+from collections.abc import Callable
+from typing import get_args
+
+import pytest
+
+from scoring.scanners import dangerous
+from scoring.scanners._rules import Rewriting, Rule, rules
+from tests.scoring.scanners.rewriting import (
+    by_indirection,
+    further_in,
+    in_another_order,
+    with_lines_between,
+    with_other_hosts,
+    with_other_names,
+    with_wider_spaces,
+)
+from tests.scoring.scanners.test_dangerous import example
+from tests.scoring.scanners.written import added_lines, rules_found
+
+REWRITTEN: dict[Rewriting, Callable[[str], str | None]] = {
+    "names": with_other_names,
+    "order": in_another_order,
+    "indirection": by_indirection,
+}
+ON_PYTHON = [
+    rule
+    for rule in rules()
+    if (rule.rule is not None and rule.languages == ("python",))
+    or (rule.statement is not None and rule.languages[0] == "python")
+]
+ON_LINES = [rule for rule in rules() if rule.lines is not None]
+OF_LINES = (with_wider_spaces, with_other_hosts, with_lines_between, further_in)
+AT_THE_MARGIN = "go-generate-fetches"  # Go itself reads such a line at the margin only
+FRAIL = 0.1  # of all rules
+
+
+@pytest.mark.parametrize("way", get_args(Rewriting))
+@pytest.mark.parametrize("rule", ON_PYTHON, ids=lambda rule: rule.id)
+def test_a_rule_survives_a_rewriting_unless_it_says_that_it_does_not(rule: Rule, way: Rewriting) -> None:
+    code = REWRITTEN[way](rule.bad)
+    if code is None:
+        assert way not in rule.frail
+        return
+    is_found = rule.id in rules_found(dangerous.scan, added_lines(code))
+    assert is_found == (way not in rule.frail), code
+
+
+@pytest.mark.parametrize("way", get_args(Rewriting))
+def test_the_benign_twin_stays_benign(way: Rewriting) -> None:
+    flagged = [
+        rule.id
+        for rule in ON_PYTHON
+        if (code := REWRITTEN[way](rule.good)) and rule.id in rules_found(dangerous.scan, added_lines(code))
+    ]
+    assert flagged == []
+
+
+def test_few_rules_say_that_they_do_not_survive_one() -> None:
+    assert sum(bool(rule.frail) for rule in ON_PYTHON) <= FRAIL * len(ON_PYTHON)
+
+
+@pytest.mark.parametrize("rewrite", OF_LINES, ids=lambda rewrite: rewrite.__name__)
+@pytest.mark.parametrize("rule", ON_LINES, ids=lambda rule: rule.id)
+def test_a_rule_on_lines_survives_what_changes_their_look_alone(rule: Rule, rewrite: Callable[[str], str]) -> None:
+    for language in rule.languages:
+        is_found = rule.id in rules_found(dangerous.scan, example(rule, rewrite(rule.bad), language))
+        assert is_found or (rewrite, rule.id) == (further_in, AT_THE_MARGIN), rewrite(rule.bad)
+        assert rule.id not in rules_found(dangerous.scan, example(rule, rewrite(rule.good), language))
