@@ -1,4 +1,4 @@
-"""What a score is computed from: seeds, labels and features, rebuilt by the statements of derived.sql."""
+"""Rebuilds the basis of a score, that is seeds, labels and features, by the statements of derived.sql."""
 
 import re
 from collections.abc import Collection, Mapping

@@ -1,4 +1,4 @@
-"""What an operator may set about the gate, and what a repository's maintainers may. Pure data.
+"""Settings of the gate: the operator's, and those of a repository's maintainers. Pure data.
 
 Every condition of the fast lane has a name here; which of them hold is a setting, and so is the number that one asks
 for. The sentence of each stands in `scoring.explain.sentences`.
@@ -51,7 +51,7 @@ CONDITIONS: tuple[Condition, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Where the lanes begin, and what the fast lane asks for besides. `t_high` None: the fast lane is shut.
+    """The bounds of the lanes, and other conditions of the fast lane. `t_high` None: the fast lane is shut.
 
     `certified` says that a certificate stands behind `t_high`; an operator's own value has none. `budget` is the rate
     of false approvals that may happen, `delta` the chance that it is exceeded all the same. `low_certified` says that
@@ -109,7 +109,7 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryRules:
-    """What the maintainers of one watched repository set for it.
+    """The rules that the maintainers of one watched repository set for it.
 
     `never_fast_paths` are path patterns (`scoring.diff.globs`) beside those that hold everywhere
     (`scoring.diff.paths.NEVER_FAST`). In the tier 'sensitive' a change needs its author's valid attestation.

@@ -19,7 +19,7 @@ PATH_LENGTH = 200  # characters of a path that are kept; a longer one is cut in 
 
 
 class Severity(StrEnum):
-    """How much a finding weighs. The floor that it puts under the content risk: low .10, med .40, high .80."""
+    """The weight of a finding. The floor that it puts under the content risk: low .10, med .40, high .80."""
 
     LOW = "low"
     MED = "med"
@@ -70,7 +70,7 @@ Measure = Literal["first_passage", "eigentrust"]  # what is served as structural
 
 
 class Lane(StrEnum):
-    """Where a pull request goes. The order is the order of the queue."""
+    """The lane of a pull request. The order is the order of the queue."""
 
     NEEDS_HUMAN = "needs_human"
     NORMAL_QUEUE = "normal_queue"
@@ -79,7 +79,7 @@ class Lane(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a lane was chosen or withheld: a code with parameters; `explain.sentence` words it."""
+    """A reason for a lane, or against it: a code with parameters; `explain.sentence` words it."""
 
     code: str
     params: Mapping[str, Param]
@@ -112,7 +112,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """What alone, all else as it is, would bring P(clean) to the next lane: `needed`, with the `value` that it has now.
+    """A change that alone would bring P(clean) to the next lane: `needed`, with the `value` that it has now.
 
     `name` is 'clean_here' (`needed` more pull requests there that stay clean, where `value` are merged),
     'structural_trust' or 'denounce_count'.
@@ -125,7 +125,7 @@ class Needed:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a trained model says of one contributor or one change.
+    """A trained model's prediction for one contributor or one change.
 
     `factors` are the features that it weighed, with their shares of P(clean), the largest first; `model` names the file
     that says how it was trained and how well it did. `ways` are told of changes that P keeps out of a better lane.
@@ -139,7 +139,7 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What is known of one contributor in one repository at one moment.
+    """The evidence on one contributor in one repository at one moment.
 
     `clean` and `not_clean` count settled pull requests in every repository that counts; `merged_here`,
     `settled_here` only those in this one; `waiting` is merged with its window still open.
@@ -167,7 +167,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What the review of one change came to, for the gate.
+    """The result of one change's review, for the gate.
 
     `risk` in [0, 1]; `high_flags` counts flags of severity high, `worst` is the type of the strongest flag and `place`
     its place, both None where there is none. `has_verdict` is false where a reading was asked for and is missing,
@@ -202,7 +202,7 @@ class AccountChange:
 
 @dataclass(frozen=True, slots=True)
 class LaneClosed:
-    """That a person closed the fast lane for a change.
+    """A closure of the fast lane by a person that holds for a change.
 
     `scope` is for what: 'site' (every repository), 'repository', what one 'author' sends, or trust through one
     'voucher'. `by` is who closed it, as shown; `name` whose changes or vouches it is about, as shown.
@@ -215,7 +215,7 @@ class LaneClosed:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """Whether a pull request was drawn for the audit, and with which odds in [0, 1]."""
+    """The draw of a pull request for the audit: its result, and its odds in [0, 1]."""
 
     drawn: bool
     odds: float
@@ -223,7 +223,7 @@ class Draw:
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What surrounds one change at the moment of its decision, for the conditions of the fast lane.
+    """The circumstances of one change at the moment of its decision, for the conditions of the fast lane.
 
     The defaults say that nobody looked, which is never fast lane. `judged_round` is the round that the review read,
     `newest_round` the newest that was seen. `pending` names the look-ups that have not ended ('identity', 'patch',

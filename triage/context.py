@@ -1,4 +1,4 @@
-"""What every page's frame shows: how fresh the data is, who is here, and whether a lane is shut.
+"""Values of every page's frame: the data's freshness, the viewer, shut lanes, and a digest of the page's state.
 
 What a page depends on beside its address: the snapshot, what people did, and who looks, in sixteen characters.
 """

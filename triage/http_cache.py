@@ -66,7 +66,7 @@ def _with_tag(page: Page, tag_of: Callable[[Request, Snapshot], str | None]) -> 
 
 
 def prepare(snapshot: Snapshot) -> None:
-    """What every page's frame, the queue as it opens, and the rows of the seed sets that were asked for last take."""
+    """Compute every page's frame, the queue as it opens, and the rows of the seed sets that were asked for last."""
     dashboard_of(snapshot)
     as_shown.prepare(snapshot)
     renew(snapshot, policy_from_settings())

@@ -1,1 +1,1 @@
-"""Where a text says who wrote it: patterns, files, known strings, and the placeholders that stand for them."""
+"""Finds the places in a text that name its author, and puts placeholders there: patterns, files, known strings."""

@@ -1,4 +1,4 @@
-"""Where a line says who wrote it, whoever that is: trailers, copyright, addresses, profiles, paths, keys, times.
+"""Rules for text that names a person: trailers, copyright, addresses, profiles, paths, keys, times.
 
 What a pattern of identities is, and the pieces that they share.
 

@@ -59,7 +59,7 @@ class Case(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 
 
 class Later(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What became known after the certificate was made: [digest, seconds when it became known, bad, odds]."""
+    """An outcome that became known after the certificate was made: [digest, seconds when it was known, bad, odds]."""
 
     name: Digest
     known: Seconds
@@ -75,7 +75,7 @@ class ToldRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ToldNeed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What was missing where nothing was certified: a `scoring.certificates.sample_size.Need`."""
+    """The lack that kept a threshold from being certified: a `scoring.certificates.sample_size.Need`."""
 
     needed: Count
     have: Count
@@ -85,7 +85,7 @@ class ToldNeed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Found(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What came out: the threshold, or None and why; n and k are weights, figures are rounded to six decimals.
+    """The result: the threshold, or None and the reason; n and k are weights, figures are rounded to six decimals.
 
     Of the side "low" n are all clean ones and k those of them that scored below the threshold.
     """

@@ -18,7 +18,7 @@ ANSWERS = 12_175  # of the audit in a year, where 100 a day go through and 1 in 
 
 @dataclass(frozen=True, slots=True)
 class AlarmRule:
-    """When audited outcomes shut the lane: a bet against the budget that has grown 1 / `delta` times.
+    """The rule by which audited outcomes shut the lane: a bet against the budget has grown 1 / `delta` times.
 
     The bet is tuned to a rate of `times` the budget. `start` of it is placed at once and the rest in equal parts over
     `answers` outcomes, and as much after them, so that a lane that was good for long is found out nearly as soon as one

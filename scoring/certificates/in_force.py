@@ -1,4 +1,4 @@
-"""Which thresholds hold in each repository: the certificates', where nothing speaks against them. Pure.
+"""The thresholds in force in each repository: the certificates', where nothing speaks against them. Pure.
 
 A certificate is pooled over all repositories. What happens in one of them, or in the audit of all, can only shut a
 lane. Where none holds, the lane that a maintainer opened on an estimate stands until its outcomes break its budget.
@@ -21,7 +21,7 @@ from scoring.types import Param, Reason
 
 @dataclass(frozen=True, slots=True)
 class LaneOutcome:
-    """What became of one pull request that the lane let through, or would have, and from when that was known.
+    """The outcome of a pull request that the lane let through, or would have, and the time when it became known.
 
     `weight` is for how many it stands: 1 / odds of one that the audit drew among others, else 1.
     """
@@ -46,7 +46,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryOutcomes:
-    """What one repository has to say of the lane; push-holders' own pull requests are in none of it.
+    """The outcomes in one repository that bear on the lane; push-holders' own pull requests are left out.
 
     `budget` and `alarm_budget` are its own, None for the operator's. `settled` counts its settled pull requests of the
     last year, in the lane or not. `lane` are the settled ones that scored high enough for the lane. `clean` are all

@@ -66,7 +66,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What is to be certified: a budget, the delta of all attempts of a side together, by which label, of which model.
+    """The terms of a certificate: a budget, the delta of all attempts of a side together, a label and a model.
 
     `model` is the SHA-256 of the model's file; `days` until it expires, at most 90. `definition` is that of
     `Certificate`, None for the label itself.

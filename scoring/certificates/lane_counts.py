@@ -1,4 +1,4 @@
-"""What would have been in the fast lane under each threshold, counted for all thresholds at once. Pure."""
+"""Counts the cases that the fast lane would have held under each threshold, for all thresholds at once. Pure."""
 
 from dataclasses import dataclass
 from typing import Any, Self

@@ -1,4 +1,4 @@
-"""How many settled pull requests a budget of false approvals asks for, and when they will be there. Pure."""
+"""The number of settled pull requests that a budget of false approvals needs, and when it is reached. Pure."""
 
 import math
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ def _divergence(one: float, other: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What is missing for a threshold: `needed` settled pull requests scored `threshold` or higher, `have` so far.
+    """The lack of a threshold: `needed` settled pull requests scored `threshold` or higher, `have` so far.
 
     `threshold` None: at no threshold was the share of bad ones within the budget, and `needed` is what the fewest
     would be, all of them clean. `weeks` is how long the rest takes at the pace of the window, None where it never comes

@@ -1,4 +1,4 @@
-"""What a store says of the cases of a certificate, as it was known when the certificate was made."""
+"""Reads the cases of a certificate from a store, as they were known when the certificate was made."""
 
 from datetime import datetime
 

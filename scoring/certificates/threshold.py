@@ -24,7 +24,7 @@ Why = Literal["certified", "too_few", "above_budget", "too_few_authors", "a_part
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How a threshold is chosen; the defaults are the measured ones.
+    """The rule that chooses a threshold; the defaults are the measured ones.
 
     Testing begins at each of `starts` times the fewest cases that could certify, and delta is shared among them: a
     start at the fewest alone finds nothing in 16 % of histories of 1,000. With fewer than `few_authors` in the lane, or

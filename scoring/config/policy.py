@@ -1,4 +1,4 @@
-"""What an operator may set about judging, in one value that is passed down."""
+"""The operator's settings for judging, in one value that is passed down."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +12,7 @@ from scoring.types import Measure
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """How trust flows: `transfer` c in [0, 1] for each vouch, `budget` B >= 0 for each person, `hops` L in 1..4.
+    """Parameters of trust: `transfer` c in [0, 1] for each vouch, `budget` B >= 0 for each person, `hops` L in 1..4.
 
     Raises ValueError for anything else. The bound of the region needs B <= 1.
     """
@@ -32,7 +32,7 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True)
 class AuditRules:
-    """How many are drawn: all of the `first`, then the share in [0, 1] that gives about `per_day` a day, if larger.
+    """The size of the audit: all of the `first`, then the share in [0, 1] that gives about `per_day` a day, if larger.
 
     The defaults: at a share of 5 % alone and 20 a day, a rate of 12 % bad instead of 5 % is found after 79 days. Of a
     lane that was opened on an estimate the share `estimated` is drawn from the first one on, and nothing else counts.

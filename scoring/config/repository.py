@@ -1,4 +1,4 @@
-"""What the maintainers of one watched repository set for it: one value, its defaults, its bounds. Pure.
+"""Settings of watched repositories: their bounds and defaults, their place in the store, and the rules in force.
 
 What holds in one repository: the operator's thresholds and rules under what its maintainers set. Pure.
 

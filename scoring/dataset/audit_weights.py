@@ -1,4 +1,4 @@
-"""What the fast lane let through, and what people answered of those that the audit drew.
+"""Reads the fast-laned pull requests, and the answers that people gave about those that the audit drew.
 
 That nobody said anything of the others does not make them clean: they teach nothing and judge nothing. An answer stands
 for as many as its odds say, 1 / odds, so that what is learned of the lane is not what happened to surface there
@@ -18,7 +18,7 @@ from scoring.dataset.labels import Known
 
 
 class Audited(NamedTuple):
-    """What a person answered of one that the audit drew, by which odds it was drawn, and when that was known."""
+    """A person's answer about a pull request that the audit drew, the odds of the draw, and when it was known."""
 
     odds: float
     bad: bool
@@ -27,7 +27,7 @@ class Audited(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Waved:
-    """What the fast lane let through, and of it what was audited, by address."""
+    """The pull requests that the fast lane let through, and those of them that were audited, by address."""
 
     audited: Mapping[str, Audited] = field(default_factory=dict)
     addresses: Collection[str] = ()

@@ -1,4 +1,4 @@
-"""What a model may know of a pull request at its opening: a catalogue.
+"""A catalogue of the features that a model may know of a pull request at its opening.
 
 Who can move a feature decides what it may do: what its author moves alone, be it by waiting, may lower
 P(clean) and never raise it. `self` is the author, and whoever the author can be with a second account; `voucher`

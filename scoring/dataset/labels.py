@@ -1,4 +1,4 @@
-"""What became of each pull request under three definitions, from when that was known, and what to train on. Pure.
+"""The outcome of each pull request under three definitions, when it was known, and the cases to train on. Pure.
 
 A merge is known at once and a refusal only after months, so labels known so far are too good: on real history a budget
 of 10 % that was chosen on them really gave 18.5 %. Whoever trains as of a moment therefore takes `known_by`, and

@@ -1,4 +1,4 @@
-"""Whether a feature knows the future: computed with everything and with only what was known by a moment, it must agree.
+"""Checks that no feature knows the future: it must be the same from all data and from the data of its moment.
 
 Reads a cursor on which `build_cases` has run, and leaves it as it was.
 """

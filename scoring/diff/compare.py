@@ -1,4 +1,4 @@
-"""What changed from one round of a pull request to another, file by file: a diff of two diffs. Pure.
+"""Compares two rounds of a pull request file by file: a diff of two diffs. Pure.
 
 Positions are left aside. A rebase moves lines and changes what stands around them; where both rounds add and remove the
 same lines it is called one, and no line is shown.

@@ -35,7 +35,7 @@ class MailboxProblem(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a mail is made from where the patch itself does not say: who sent it, when, under which title."""
+    """The data of a mail that the patch itself does not give: the sender, the time and the title."""
 
     did: str
     name: str

@@ -1,4 +1,4 @@
-"""What a path says about a change: what a file is for, what runs unread, what is read first and always. Pure.
+"""Classifies a change by its paths: the use of each file, files that run unread, files always read first. Pure.
 
 The one place where files are told apart by their names; who reads a file's lines asks here first.
 
@@ -21,7 +21,7 @@ Role = Literal["code", "tests", "docs", "vendored", "generated"]
 
 
 class Rank(IntEnum):
-    """What a file is for, the most dangerous reading of its path, in the order in which reviewers are given files."""
+    """The use of a file, by the most dangerous reading of its path, in the order in which reviewers are given files."""
 
     CI = 0
     BUILD = 1

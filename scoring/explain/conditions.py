@@ -1,4 +1,4 @@
-"""What holds a change back besides P(clean) and its content, in plain words. Pure.
+"""Explains the conditions that hold a change back besides P(clean) and its content, in plain words. Pure.
 
 A condition says what is asked for and never what a person might be up to: an account that moved has moved.
 """

@@ -1,4 +1,4 @@
-"""What a change's review means for its lane, in plain words. Pure."""
+"""Explains what a change's review means for its lane, in plain words. Pure."""
 
 from collections.abc import Callable, Mapping
 

@@ -35,7 +35,7 @@ _LINE = re.compile(r":\d+( \(removed\))?$")
 
 @dataclass(frozen=True, slots=True)
 class ChangeOutline:
-    """What a clause may name of a change besides its reasons; `findings` strongest first."""
+    """The facts of a change that a clause may name besides its reasons; `findings` strongest first."""
 
     findings: Sequence[ShownFinding] = ()
     files: int = 0

@@ -1,4 +1,4 @@
-"""What would bring the chance of one change to the next lane, in a sentence that was tried on the model. Pure."""
+"""Says what would bring one change's chance to the next lane, in a sentence that was tried on the model. Pure."""
 
 from collections.abc import Callable, Mapping
 

@@ -1,4 +1,4 @@
-"""Whether a contributor's attestation of jurisdiction holds in one repository. Pure.
+"""Judges whether a contributor's attestation of jurisdiction holds in one repository. Pure.
 
 Nothing is inferred: only what the contributor chose to show and an issuer confirmed counts, and neither an address nor
 a place nor a profile is looked at. Three things count: an attestation by an issuer whom the maintainers accept; being
@@ -38,7 +38,7 @@ class Attested:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """Whose word the maintainers of a repository take: DIDs, and domains of organisations with all names below them."""
+    """Issuers whom a repository's maintainers accept: DIDs, and organisations' domains with all names below them."""
 
     issuers: frozenset[str]
     domains: frozenset[str]

@@ -28,7 +28,7 @@ def audit_odds(rules: AuditRules, drawn_from: int, daily: float) -> float:
 
 
 class Judged(NamedTuple):
-    """What a draw is about: one round of a pull request as a decision names it; "" for what it does not know."""
+    """The subject of a draw: one round of a pull request as a decision names it; "" for a part that is not known."""
 
     pull_uri: str
     round: int

@@ -1,4 +1,4 @@
-"""What the fast lane asks for besides P(clean) and content risk. Pure; a condition lowers a lane and never lifts one.
+"""Conditions of the fast lane besides P(clean) and content risk. Pure; a condition only ever lowers a lane.
 
 Whatever is not known counts against the lane: it says so in a reason of its own and never as a doubt about a person.
 """

@@ -1,4 +1,4 @@
-"""Which rule alone would have kept a change out of the fast lane: its inputs judged again, each rule tightened. Pure.
+"""Finds each rule that alone would have kept a change out of the fast lane: judged again, one rule tightened. Pure.
 
 Every change is the smallest that holds this one change; whether it is wise is for the person who reads it.
 """

@@ -21,7 +21,7 @@ TOLD = frozenset({"settled", "factors", "ways"})
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What the gate was told of one change, by which thresholds and rules it judged, and where those came from.
+    """The inputs of a decision on one change: its facts, the thresholds and rules, and where those came from.
 
     `content` is None while nobody has reviewed the change; `prior` and `strength` are those of the shrunk rate, and
     `prediction` what a trained model said in its place. A field that later rules add has a default, so that every

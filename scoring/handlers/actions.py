@@ -1,4 +1,4 @@
-"""What maintainers decided on the pages, taken into the store: each action once, an approval only of what stands."""
+"""Takes maintainers' decisions from the pages into the store: each once, and an approval only of what stands."""
 
 import logging
 from collections.abc import Mapping

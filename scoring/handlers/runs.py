@@ -1,4 +1,4 @@
-"""Which deliveries a store holds: its name among all stores that ever were, and the number of the newest run.
+"""Keeps the deliveries of a store: its name among all stores that ever were, and the number of the newest run.
 
 A file that was made anew, or put back from an older backup, says so by these two. They stand among the hops, which are
 no part of what two replays of one log must agree in.

@@ -1,4 +1,4 @@
-"""What maintainers set on a page becomes what the worker judges by.
+"""Takes settings, roles and watched repositories from the pages into the worker's file.
 
 What the pages told of roles, brought into the worker's file: whoever judges for a repository is a seed there.
 

@@ -1,4 +1,4 @@
-"""What every estimator takes: named columns as a matrix, labels to learn from, standardised columns. Pure.
+"""The common parts of every estimator: the matrix of named columns, standardising, labels, and its interface. Pure.
 
 What every estimator does, and two of them told as one. Pure.
 """
@@ -18,12 +18,12 @@ BLOCK = 8_192  # rows
 
 
 class FitProblem(ValueError):
-    """What nothing can be learned from, or a model that cannot be used, in one sentence."""
+    """The reason, in one sentence, why nothing can be learned from data or why a model cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """Which columns make the matrix, in which order."""
+    """The columns of the matrix, in their order."""
 
     names: tuple[str, ...]
 

@@ -1,4 +1,4 @@
-"""What a model's score rests on: shares that add up to it exactly. Pure.
+"""Splits a model's score into shares that add up to it exactly. Pure.
 
 A linear model's share of a column is its coefficient times the standardised value, with what its being unknown counts;
 of trees they are the exact Shapley values that LightGBM computes itself (TreeSHAP, Lundberg and others 2020); of their

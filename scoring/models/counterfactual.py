@@ -1,4 +1,4 @@
-"""What would bring a pull request's P(clean) to the next lane, searched on the model itself. Pure.
+"""Searches the model for changes that would bring a pull request's P(clean) to the next lane. Pure.
 
 A way is something that others would have to do: more merges that stay clean, more trust, a denounce taken back. What a
 person moves alone is no way, since it cannot open a lane.
@@ -64,7 +64,7 @@ def what_would_do(parts: Sequence[Part], targets: Floats, levers: Sequence[Lever
 
 @dataclass(frozen=True, slots=True)
 class _Tries:
-    """Which row is tried with which amount of a lever, those of one row together and the nearest first."""
+    """The rows to try, each with an amount of a lever, those of one row together and the nearest first."""
 
     lever: Lever
     rows: Rows

@@ -24,7 +24,7 @@ class Lowered(Paired):
 
     @property
     def name(self) -> str:
-        """That of its models."""
+        """Return the name of its models."""
         return self.whole.name
 
     @property

@@ -1,4 +1,4 @@
-"""What the serving model says of people and of open changes, for a scoring pass.
+"""Applies the serving model to people and to open changes, for a scoring pass.
 
 Where no model serves, the shrunk rate does (`scoring.models.registry`). Features are as of now, trust as the pass left
 it. Of a change the lower of two probabilities counts: with what it is, and of its author alone, since whoever chooses
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """What one model said in one pass. `model` is its version; whoever is in neither has the shrunk rate."""
+    """Predictions of one model in one pass. `model` is its version; whoever is in neither has the shrunk rate."""
 
     model: str = SHRUNK_RATE
     people: Mapping[Pair, Prediction] = field(default_factory=dict)

@@ -71,7 +71,7 @@ class Starter:
 
 @dataclass(frozen=True, slots=True)
 class Borrowed:
-    """What one pass borrowed: a value in (0, 1) of each change by its address, and from how many projects."""
+    """Values that a pass borrowed: one in (0, 1) for each change by its address, and from how many projects."""
 
     values: Mapping[str, float] = field(default_factory=dict)
     projects: int | None = None

@@ -1,4 +1,4 @@
-"""What a change does to the dependencies that a file names: new ones, other versions, other sources, other hashes."""
+"""Compares the dependencies of a file before and after: new ones, other versions, other sources, other hashes."""
 
 from bisect import bisect_right
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""What one manifest or lock file says of one dependency, and the part of a file that it is read from. Pure data.
+"""A dependency as a manifest or lock file names it, the part of the file it comes from, and usual sources. Pure data.
 
 Where packages usually come from, by ecosystem, and whether an address is another place.
 """

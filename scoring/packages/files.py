@@ -1,4 +1,4 @@
-"""Which files name dependencies, of which ecosystem, and how each is read."""
+"""Lists the files that name dependencies, with the ecosystem and the reader of each."""
 
 import re
 from collections.abc import Iterator

@@ -13,7 +13,7 @@ LONGEST = 500  # characters of an expression
 
 
 class Demand(IntEnum):
-    """What a licence asks, from least to most."""
+    """The demands of a licence, from least to most."""
 
     PERMISSIVE = 0  # credit
     WEAK = 1  # changes to these files or this library stay under it

@@ -21,7 +21,7 @@ _DIGIT = re.compile(r"\d")
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Which versions a constraint allows: exactly one, or from `floor` on; neither where it says nothing of these."""
+    """Versions that a constraint allows: exactly one, or from `floor` on; neither where it says nothing of these."""
 
     version: str | None = None
     floor: str | None = None

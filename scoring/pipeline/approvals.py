@@ -1,4 +1,4 @@
-"""What becomes of approvals: a later round voids one, a merge fulfils it or turns out to be of something else.
+"""Follows approvals: a later round voids one, and a merge fulfils it or turns out to be of something else.
 
 The target branch has the last word: where the approved change is found on it later, it was merged as approved.
 Nobody approves what they sent: such an approval, which older versions took, counts nowhere whatever became of it.

@@ -1,4 +1,4 @@
-"""Whose evidence may have changed since the last whole pass over a store: only theirs is looked at again.
+"""Finds people whose evidence may have changed since the last whole pass: only they are looked at again.
 
 Held in memory beside the store. A process that begins, other rules and a pass that failed have everybody looked at; so
 has a change that touches more people than are worth telling apart. What is told here is told once it is committed, so

@@ -1,4 +1,4 @@
-"""What surrounds each open pull request, read from the store for the conditions of the fast lane.
+"""Reads the circumstances of each open pull request from the store, for the conditions of the fast lane.
 
 Everything is read as of a moment: what the stream or a public log told later does not count. Statements read all open
 pull requests at once; nothing here reads a diff.
@@ -124,7 +124,7 @@ OBJECTED: Mapping[str | None, bool | Literal["maintainer"]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What was read, by whom or what it is about."""
+    """Facts read from the store, each by the person or the pull request that it is about."""
 
     shown: Mapping[int, str]
     pending: Mapping[str, tuple[str, ...]]

@@ -1,4 +1,4 @@
-"""What makes a decision on an open pull request: which ones are judged, what of them, and the row that comes of it.
+"""Makes decisions on open pull requests: chooses those to judge, draws for the audit, and writes the history.
 
 The draws of the audit in the store: how many there were, and those of one pass.
 

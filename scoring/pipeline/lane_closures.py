@@ -1,4 +1,4 @@
-"""Where a person closed the fast lane, and for which changes that holds. Worker and web ask the same function."""
+"""Finds the changes for which a person closed the fast lane. Worker and web ask the same function."""
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass

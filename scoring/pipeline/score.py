@@ -150,7 +150,7 @@ def score(store: Store, clock: Clock, policy: Policy) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What a pass judges, all of one state of the store: people by evidence, open pull requests by address."""
+    """The input of a pass, all of one state of the store: people by evidence, open pull requests by address."""
 
     passes: Mapping[int, Pass]  # by repository, 0 the site
     settled: int

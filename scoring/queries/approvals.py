@@ -28,7 +28,7 @@ where m.pull_uri = ? order by m.known_from, m.made_at, m.action_key
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What an action names: the record, the round and the patch that stood on the screen."""
+    """The object of an action: the record, the round and the patch that stood on the screen."""
 
     record_cid: str | None
     round: int

@@ -1,4 +1,4 @@
-"""What people answered about what the audit drew, and which pull requests still wait for an answer.
+"""Reads people's answers about the pull requests that the audit drew, and those that still wait for one.
 
 Until somebody answered on the round that stands, its lane and score are shown to nobody: an answer of somebody who saw
 them would follow them. With the answer they are shown, and it is the outcome that nothing else has touched.

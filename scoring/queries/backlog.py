@@ -1,4 +1,4 @@
-"""How the backlog moves and how soon people hear back, read from a snapshot.
+"""Reads from a snapshot how the backlog moves and how soon people hear back.
 
 Counted are pull requests of watched repositories, without those of people who may push there or whose account is
 hidden.
@@ -63,7 +63,7 @@ where {KEY} = 'fast_lane' and not x.shadow
 
 @dataclass(frozen=True, slots=True)
 class Week:
-    """How many were open at `at`, and how many came and were decided in the seven days before."""
+    """The number of pull requests open at `at`, and of those that came and were decided in the seven days before."""
 
     at: datetime
     open: int
@@ -84,7 +84,7 @@ class AnswerMonth:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """How soon first-timers, or regulars, hear back from somebody who may push: a comment, a merge or a close.
+    """The wait of first-timers, or regulars, for somebody who may push: a comment, a merge or a close.
 
     `all` is over all `months`, None without an answer. `waiting` have none yet; the one that has waited longest was
     opened at `since`, by `author`.

@@ -1,4 +1,4 @@
-"""When an approved pull request went wrong: what was known then, what would have held it, and what else is like it."""
+"""Examines an approved pull request that went wrong: facts known then, rules that would hold it, others like it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -96,7 +96,7 @@ class LikeIt:
 
 @dataclass(frozen=True, slots=True)
 class BudgetState:
-    """What one lane let through since it was opened (`since`, None where nobody knows), and what might be bad of it.
+    """The count of one lane since it was opened (`since`, None where nobody knows), and how much may be bad of it.
 
     `settled` are those whose outcome is known, `bad` those of them that were not clean; `budget` is the share that the
     lane allowed when it let the one through that went wrong. Nothing was let through where that one took another way.
@@ -116,7 +116,7 @@ class BudgetState:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """What was known of a pull request when somebody approved it, and what follows from that it was bad.
+    """The facts known of a pull request when somebody approved it, and what follows from that it was bad.
 
     `content` is the content verdict, None where nobody had reviewed it; `path` are names as they were shown then.
     `voucher` is the account behind the path's last vouch, None where there was none or it cannot be told any more.

@@ -1,4 +1,4 @@
-"""Where every open pull request stands, as everybody may know it: for who is told of what changes.
+"""Reads the lanes from a snapshot: open pull requests, the fast lane's outcomes by month, first-timers' waits.
 
 What became of what the fast lane itself let through, month by month, read from a snapshot.
 

@@ -69,7 +69,7 @@ from current_decisions c where list_contains(?, c.pull_uri)
 
 @dataclass(frozen=True, slots=True)
 class SettledQuery:
-    """Which settled pull requests; `text` is looked for in title, author and files, `repository` is a repo_key."""
+    """A query for settled pull requests; `text` is sought in title, author and files, `repository` is a repo_key."""
 
     text: str = ""
     repository: str = ""
@@ -103,7 +103,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class RowState:
-    """What of an open pull request ends a snooze when it changes; `lane` is its group in the queue."""
+    """The state of an open pull request that ends a snooze when it changes; `lane` is its group in the queue."""
 
     seen: Seen
     lane: str

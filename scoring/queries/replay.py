@@ -1,4 +1,4 @@
-"""Why a pull request was decided as it was: the decision in force at a moment, and whether its inputs still give it."""
+"""Explains a past decision: reads the one in force at a moment and checks that its inputs still give it."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What was found in the content of a pull request, read from a snapshot.
+"""Reads from a snapshot the findings in a pull request's content, and trials of a new prompt or model.
 
 How a new prompt or model judges the changes that an older one has read, from a snapshot.
 """

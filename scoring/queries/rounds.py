@@ -68,7 +68,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class ForgeHome:
-    """What of a pull request's address on the forge is known now, whatever it was called before."""
+    """The parts of a pull request's address on the forge that are known now, whatever it was called before."""
 
     author: str  # DID
     owner: str | None  # DID of who owns the repository now

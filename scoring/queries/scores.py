@@ -1,4 +1,4 @@
-"""How contributors are judged, one or many at once, now or as it stood, read from a snapshot.
+"""Reads the judgements of contributors from a snapshot, one or many at once, now or as they stood.
 
 What the scores of one snapshot share: read once, since planning these statements takes longer than a score.
 

@@ -1,4 +1,4 @@
-"""How far the reading has come that somebody set off on /setup, and when the queue can be used."""
+"""Reads the progress of the reading that somebody set off on /setup, and when the queue can be used."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -32,7 +32,7 @@ select (select count(*) from watched_repositories) as watched,
 
 @dataclass(frozen=True, slots=True)
 class FirstReading:
-    """What /setup shows of the work. `state` is 'none' where nothing was set off.
+    """The progress that /setup shows. `state` is 'none' where nothing was set off.
 
     `accounts` is what is known so far: each answer may lead to more. `missing` could not be had. `seconds_left` is None
     until a pace was measured. `rest` are accounts ended and in all of the run that reads everybody, None where none is

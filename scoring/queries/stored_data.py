@@ -1,4 +1,4 @@
-"""What is stored about one contributor, as that contributor may see it: every row that is theirs or refers to them.
+"""Reads all that is stored about one contributor, for that contributor: rows that are theirs or refer to them.
 
 Left out and only counted: what others write against them, other people's judgements, and rows in which they are merely
 mentioned. Thresholds are nobody's but the maintainers', so reasons are given in words.

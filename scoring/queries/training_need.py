@@ -1,4 +1,4 @@
-"""How much the next training has to learn from, counted on a snapshot, and when the worker starts it."""
+"""Counts on a snapshot the cases that the next training can learn from, and says when the worker starts it."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Why somebody is trusted, and what hangs on them: computed when it is asked for.
+"""Explains somebody's trust and what depends on it, and finds vouches worth making, computed on demand.
 
 From the same vouches, at the same moment, as the newest scores. What one seed set makes of everybody is kept while its
 snapshot is the newest, since a page asks for it again and again: 50 to 150 ms at 20,000 people and 100,000 vouches.
@@ -42,7 +42,7 @@ RENEWED = 2  # seed sets that are computed anew for each snapshot, asked for or 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeedView:
-    """What one seed set makes of everybody."""
+    """The trust of everybody by one seed set."""
 
     graph: Graph
     standing: SeedSetTrust

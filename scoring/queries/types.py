@@ -1,4 +1,4 @@
-"""What pages and JSON are told: plain values, shaped once and shown by both alike."""
+"""Plain values for pages and JSON, shaped once and shown by both alike."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ PullResult = Literal["open", "clean", "bad", "watching", "unmerged", "uncounted"
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """What one voucher brings: `share` in (0, 1] of the trust arrives over this vouch.
+    """The part of one voucher: `share` in (0, 1] of the trust arrives over this vouch.
 
     `merges` counts the merges that it is, 0 for a vouch in a record; `evidence` the merged pull requests of its subject
     that it names and that were verified.
@@ -31,7 +31,7 @@ class Contribution:
 
 @dataclass(frozen=True, slots=True)
 class TrustExplanation:
-    """Why a seed set trusts somebody, and whose trust hangs on them; all of it of first-passage trust."""
+    """Explains why a seed set trusts somebody, and whose trust depends on them; all of it is first-passage trust."""
 
     distance: int | None
     paths: tuple[tuple[Person, ...], ...]  # at most three, seed first, which share nobody but seeds
@@ -101,7 +101,7 @@ class ContributorScore:
 
 @dataclass(frozen=True, slots=True)
 class QueueQuery:
-    """Which rows of the queue, in which order; every field but `snoozed` and `only` comes from the URL.
+    """A query for rows of the queue, and their order; every field but `snoozed` and `only` comes from the URL.
 
     `size`: at most so many rows of each group, None for all; `page` counts from 1. `snoozed` are at-uris of rows that
     people hid for now, which are in no group and no count; `only` are those of the rows that are asked for, None for
@@ -120,7 +120,7 @@ class QueueQuery:
 
 @dataclass(frozen=True, slots=True)
 class AuditAnswer:
-    """What somebody said of a drawn pull request before they knew lane and score; `by` is who, as shown."""
+    """An answer about a drawn pull request, given before lane and score were known; `by` is the person as shown."""
 
     would_merge: bool
     because: str
@@ -178,7 +178,7 @@ class QueueRow:
 
 @dataclass(frozen=True, slots=True)
 class ContentReview:
-    """What the review of the round that stands came to; every text in it may hold words of the change itself.
+    """The review of the round that stands; every text in it may hold words of the change itself.
 
     `missing` is why there is no verdict, `asked_because` the cost gate's code, `dollars` what the reading cost.
     """
@@ -325,7 +325,7 @@ class PullLine:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """How many of a contributor's pull requests came to which result, and when the first and newest were opened."""
+    """A contributor's pull requests counted by result, and when the first and newest were opened."""
 
     results: Mapping[PullResult, int]
     first_at: datetime | None = None

@@ -166,7 +166,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Bombing:
-    """What a plan takes in the worst of the nine shapes; `bought` and `denounced`: how many people there were for it.
+    """The loss from a plan in the worst of the nine shapes; `bought` and `denounced` count the people for it.
 
     `trust_lost` of their s and `mass_lost` of the trust mass behind it are the shares in [0, 1] that the victim who
     loses most loses (s saturates: who has much mass loses little s), `mass_lost_mean` is that over the victims.

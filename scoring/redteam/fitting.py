@@ -35,7 +35,7 @@ class Brought:
 
 @dataclass(frozen=True, slots=True)
 class Stolen:
-    """What somebody brings who holds the account `regular`, which had s = `trust`, and vouches as it likes."""
+    """The gain of somebody who holds the account `regular`, which had s = `trust`, and vouches as they like."""
 
     regular: int
     trust: float

@@ -1,4 +1,4 @@
-"""What an attack brought: fakes who count as trusted, and the lanes that they reach with farmed clean merges. Pure.
+"""Measures the gain of an attack: fakes that count as trusted, and lanes that they reach with farmed merges. Pure.
 
 The real gate judges, with the thresholds that serve. Less trust never improves a lane (a property of the gate that its
 tests hold), so where the lane changes along the fakes in order of their trust is found by halving: a dozen judgements
@@ -52,7 +52,7 @@ ORDER = (Lane.NEEDS_HUMAN, Lane.NORMAL_QUEUE, Lane.FAST_LANE)  # the more trust,
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """How many fakes reach each lane where each has `record` clean merges and nothing else."""
+    """The number of fakes in each lane where each has `record` clean merges and nothing else."""
 
     record: int
     fast: int

@@ -29,7 +29,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Which regions are played: numbers of fakes and of bought vouches, who is bought, and draws of each."""
+    """The regions to play: numbers of fakes and of bought vouches, the people who are bought, and draws of each."""
 
     fakes: tuple[int, ...]
     bought: tuple[int, ...]
@@ -39,7 +39,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much is played: the grid of regions, people who rewire their vouches, accounts that are stolen."""
+    """The extent of a run: the grid of regions, people who rewire their vouches, accounts that are stolen."""
 
     name: str
     grid: Grid

@@ -1,4 +1,4 @@
-"""What comes back from the Anthropic API: read strictly, and anything but one whole assessment is a reason for none."""
+"""Reads the answers of the Anthropic API strictly: anything but one whole assessment is a reason for none."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -74,7 +74,7 @@ class NoAnswer(Exception):
 
 
 class Tokens(msgspec.Struct):
-    """What a call was billed for, or will be."""
+    """The tokens that a call was billed for, or will be."""
 
     input_tokens: Count
     output_tokens: Count = 0
@@ -108,7 +108,7 @@ class Message(msgspec.Struct):
 
 
 class ModelTold(msgspec.Struct):
-    """What the API says of a model; `lifecycle` is active, deprecated or retired."""
+    """A model as the API describes it; `lifecycle` is active, deprecated or retired."""
 
     lifecycle: str
     retires_at: datetime | None = None

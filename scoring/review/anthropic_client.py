@@ -86,7 +86,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How the API is reached. `seconds` bound one attempt, `attempts` is how many a call may take."""
+    """Access to the API. `seconds` bound one attempt, `attempts` is how many a call may take."""
 
     api_key: str
     base_url: str = "https://api.anthropic.com"
@@ -119,7 +119,7 @@ class Request:
 
 @dataclass(slots=True)
 class _Tally:
-    """What one question has come to so far."""
+    """The sum of one question so far."""
 
     attempts: int = 0
     usage: Usage = field(default_factory=Usage)

@@ -30,7 +30,7 @@ from scoring.types import Finding
 
 @dataclass(frozen=True, slots=True)
 class Artefact:
-    """What is to be reviewed: the bytes of a patch, gzipped or not, and what is said beside it."""
+    """A patch to review: its bytes, gzipped or not, and the words beside it."""
 
     diff: bytes
     title: str = ""

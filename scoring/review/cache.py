@@ -1,4 +1,4 @@
-"""What models said of one content, before it is joined with the findings on one pull request, and where that is kept.
+"""Readings: models' answers on one content, before findings of a pull request join them, and where they are kept.
 
 A reading belongs to the scrubbed content alone. Two people who send the same diff share it, and each keeps the findings
 that are about them; so places stay as the model was told them (F1:L12) and are looked up in each change anew.
@@ -25,7 +25,7 @@ from scoring.review.schema import Assessment
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one model said: an assessment for each pass that was answered.
+    """The answer of one model: an assessment for each pass that was answered.
 
     `coverage` in [0, 1] is the share of the readable changed lines that it was given, `left_out` the indexes of files
     that it was not given whole, `words_whole` whether all that was said beside the diff fitted. `reason` is the code of
@@ -59,7 +59,7 @@ Reserved = Literal["reserved", "over_budget", "over_repository_budget", "over_ow
 
 
 class Ledger(Protocol):
-    """Where readings and their costs are kept."""
+    """The place where readings and their costs are kept."""
 
     def find(self, cache_key: str) -> Reading | None:
         """The whole reading of this prompt version, model and content; None where there is none yet."""
@@ -120,7 +120,7 @@ _ASSESSMENTS = TypeAdapter(tuple[Assessment, ...])
 
 
 class Costs(msgspec.Struct, frozen=True):
-    """What readings cost since a moment; median and 95th percentile in dollars a reading, None without any.
+    """The costs of readings since a moment; median and 95th percentile in dollars a reading, None without any.
 
     A call that never got as far as a model cost nothing and counts as no reading.
     """

@@ -1,4 +1,4 @@
-"""Whether a model can review: what the API says of it, and whether it takes the very request of a review."""
+"""Checks that a model can review: the API's word on it, and that it takes the very request of a review."""
 
 from dataclasses import dataclass, replace
 from datetime import date
@@ -15,7 +15,7 @@ NOTHING = Rendering('{"findings": []}')
 
 @dataclass(frozen=True, slots=True)
 class ModelReport:
-    """What is known of one model. `lifecycle` and what follows are None where the API does not know it.
+    """A report on one model. `lifecycle` and what follows are None where the API does not know it.
 
     `problem` says in words why it cannot review, None where it can: the request of a review was taken by count_tokens,
     which checks fields, schema and model and costs nothing. It takes no temperature, so `temperature` is our table's.

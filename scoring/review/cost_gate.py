@@ -23,7 +23,7 @@ Reason = Literal[
 
 
 class Call(StrEnum):
-    """Who reads a change besides the scanners.
+    """The reader of a change besides the scanners.
 
     NOBODY: the findings count and are shown, and nobody gives a content verdict. DETERMINISTIC: the findings alone are
     the verdict. SCREEN: the small model first, which may only ask for the full reading. CLAUDE: the full reading.
@@ -39,7 +39,7 @@ class Call(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What is known of one change before any call.
+    """The facts known of one change before any call.
 
     `structural_trust` in [0, 1] is that of its author from the target repository's seeds, `sensitive` whether the diff
     touches a path that is always read. `spent` and `budget` are dollars of the present day for the whole site,

@@ -244,7 +244,7 @@ ReviewCase = Callable[[Case, Call, tuple[str, ...], str], Review]
 
 @dataclass(frozen=True, slots=True)
 class Reviewing:
-    """How changes are reviewed here.
+    """The means and limits of reviews here.
 
     `spent` and `spent_by_repository` are what this day's readings cost so far, `budget` and `repository_budget` what
     those of the site and of one repository may cost, in dollars. `review` is `Reviewer.review`; `knowledge` answers
@@ -270,7 +270,7 @@ class Reviewing:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one pull request that was due: columns of its row, and the change where it was read."""
+    """The outcome of one pull request that was due: columns of its row, and the change where it was read."""
 
     pull: Row
     columns: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""What is known of the models that review: what their API takes, and what they cost. Pure data, dated.
+"""A dated table of the models that review: the fields that their API takes, and their prices. Pure data.
 
 Sources: the models' overview pages and the migration note of API version 2026-10-21, read on AS_OF. That version takes
 no sampling parameter from any model; version 2023-06-01 still takes a temperature from those of before Opus 4.7.
@@ -34,9 +34,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """What one model's API takes. `cache_floor` is the shortest prefix in tokens that is cached; below it none is.
+    """The fields that one model's API takes. `cache_floor` is the shortest prefix in tokens that it caches.
 
-    `temperature` None: the request names none, since the model would refuse it with a 400.
+    A shorter prefix is not cached. `temperature` None: the request names none, since the model would refuse it with a
+    400.
     """
 
     temperature: float | None

@@ -38,7 +38,7 @@ DROP = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """Which model reads what; `hard` and `screen` None: the main one reads hard cases, and nobody screens.
+    """The models for each task; `hard` and `screen` None: the main one reads hard cases, and nobody screens.
 
     Every one of them has its price, else its cost could not be bounded. `input_tokens` bound one pass.
     """

@@ -1,4 +1,4 @@
-"""What a review of one change says, in one shape for every reviewer; the schema that Claude is held to comes from it.
+"""The shape of a review of one change, the same for every reviewer; Claude's schema is made from it.
 
 A strict tool grammar knows no minimum, maximum or length, so the bounds are told in words there and checked here.
 """

@@ -10,7 +10,7 @@ from scoring.scanners.whole_files import NewSide, whole_files
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """How the author of a pull request is known: for findings such as "another person's commit", never for a reviewer.
+    """The author of a pull request, for findings such as "another person's commit", never for a reviewer.
 
     `emails` and `names` as declared or seen before; empty where nothing is known.
     """

@@ -82,7 +82,7 @@ class BacktestProblem(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much is played. `quarters`: the newest ones to judge, None for five years; `draws` of every bootstrap."""
+    """The extent of a run. `quarters`: the newest ones to judge, None for five years; `draws` of every bootstrap."""
 
     labels: Sequence[LabelName] = LABELS
     quarters: int | None = None

@@ -1,4 +1,4 @@
-"""What a lane with a budget would really have done, month by month, with only what was known then.
+"""Replays lanes with a budget month by month, the fast lane and T_LOW, with only what was known then.
 
 Whom a certified T_LOW would really have sent to a person, month by month, with only what was known then.
 """
@@ -34,7 +34,7 @@ CAREFUL_FROM = 0.05  # at this budget and below, half of it is aimed at
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Which cases would have been in the fast lane: by the recipe, by the plug-in threshold, by a certificate."""
+    """The cases that would have been in the fast lane: by the recipe, the plug-in threshold or a certificate."""
 
     recipe: NDArray[np.bool_]
     plug_in: NDArray[np.bool_]

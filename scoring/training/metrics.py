@@ -1,4 +1,4 @@
-"""How good probabilities are: order, calibration, and how sure that is with authors as clusters. Pure NumPy and SciPy.
+"""Measures probabilities: order, calibration, intervals, lanes over quarters, weak spots. Pure NumPy and SciPy.
 
 Everywhere `told` are probabilities of being clean in [0, 1] and `came` what came of the same n cases, 1 clean, 0 not.
 

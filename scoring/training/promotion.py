@@ -1,4 +1,4 @@
-"""Which model serves: the simplest one that is not beaten. One rule for every kind of model. Pure.
+"""Chooses the model that serves: the simplest one that is not beaten. One rule for every kind of model. Pure.
 
 A more complex model takes the place of a simpler one only where all of this holds on the temporal validation slice: its
 log-loss is lower (the lower 95 % bound of a paired bootstrap over authors lies above 0), its order of people is stable
@@ -34,7 +34,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """How one candidate did against what served before it; `why` is one sentence. Gains are of log-loss."""
+    """A candidate compared with the model that served; `why` is one sentence. Gains are of log-loss."""
 
     name: str
     log_loss: float | None

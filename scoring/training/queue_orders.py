@@ -1,4 +1,4 @@
-"""How well orders of the queue would have done: the bad ones that they show first, and how long they let wait. Pure.
+"""Compares orders of the queue: the bad ones that they show first, and how long they let people wait. Pure.
 
 Bad is what its label calls not clean. Chances are those of opening, so that no order knows more than was known then.
 """

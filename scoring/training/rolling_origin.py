@@ -30,8 +30,10 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """When models and maps are refitted (`quarters`) and thresholds chosen (`months`), ascending; both end with the
-    last moment that is scored. `judged_from` is where judging begins: what is before it only feeds the first maps."""
+    """The moments of refitting models and maps (`quarters`) and of choosing thresholds (`months`), ascending.
+
+    Both end with the last moment that is scored. `judged_from` is where judging begins: what is before it only feeds
+    the first maps."""
 
     quarters: NDArray[np.datetime64]
     months: NDArray[np.datetime64]

@@ -65,7 +65,7 @@ class ShownBin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ShownScope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What serves one scope and how it did on the judged years, scored as it would have been then.
+    """The model that serves one scope, and how it did on the judged years, scored as it would have been then.
 
     `self_lift` is the most that anybody raised P by what they can do alone, None where the model was never tried.
     """
@@ -80,7 +80,7 @@ class ShownScope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ShownMonth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the lane would have let through of one month's pull requests, by weight; a 95 % interval of the bad share.
+    """One month's pull requests that the lane would have let through, by weight; a 95 % interval of the bad share.
 
     The interval takes each pull request for itself: with authors as clusters it would be wider.
     """
@@ -93,7 +93,7 @@ class ShownMonth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ShownShare(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How many of `n` settled pull requests were bad, by weight; a 95 % interval of that share, authors as clusters."""
+    """The bad ones among `n` settled pull requests, by weight; a 95 % interval of the share, authors as clusters."""
 
     n: Weight
     bad: Weight
@@ -243,7 +243,7 @@ Group = Literal["outside", "newcomers", "all"]
 
 
 class ShownGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How many judged pull requests of one group went bad, and how well the score ordered them; None: undefined.
+    """One group's judged and bad pull requests, and how well the score ordered them; None: undefined.
 
     `group` is "outside" (by people who may not push), "newcomers" (the first of each of them) or "all".
     """
@@ -255,7 +255,7 @@ class ShownGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ShownBudget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What really came of a lane that was chosen month by month, `way` by the recipe or by certificates."""
+    """The real outcome of a lane that was chosen month by month, `way` by the recipe or by certificates."""
 
     group: Group
     way: Literal["recipe", "certificate"]
@@ -271,7 +271,7 @@ class ShownBudget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ShownOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How one order of the queue would have done: `queue_orders.order_figures` says what each field is."""
+    """The result of one order of the queue: `queue_orders.order_figures` says what each field is."""
 
     group: Group
     name: Words

@@ -94,7 +94,7 @@ class Trained:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What one scope of a model, "person" or "change", is trained on, and as of when."""
+    """The data that one scope of a model, "person" or "change", is trained on, and the moment of it."""
 
     name: str
     material: Material

@@ -52,7 +52,7 @@ from scoring.trust.graph import (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transfers:
-    """What one seed set's trust can flow along: edges out of people fewer than L hops away, sorted, no pair twice.
+    """Edges that one seed set's trust can take: out of people fewer than L hops away, sorted, no pair twice.
 
     `amount` is A_uv in [0, 1]; `distance` has one entry for each person: hops from the nearest seed, 0 for a seed,
     -1 beyond reach.

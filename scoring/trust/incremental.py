@@ -32,7 +32,7 @@ from scoring.trust.table import Graph, passage_columns, trust_columns
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeedSetTrust:
-    """What one seed set makes of everybody, and what it was made from. Bits equal those of `judge_denounces`."""
+    """One seed set's trust in everybody, and its inputs. Bits equal those of `judge_denounces`."""
 
     seeds: Integers
     parameters: Parameters
@@ -106,7 +106,7 @@ Columns = tuple[Integers, Integers, Floats]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Standing:
-    """What is known of one seed set."""
+    """The facts kept of one seed set."""
 
     seeds: Seeds
     passage: pa.Table
@@ -115,7 +115,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """What one update knows of all seed sets."""
+    """The facts that one update has about all seed sets."""
 
     graph: Graph
     walk: Walk

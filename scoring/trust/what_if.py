@@ -1,4 +1,4 @@
-"""What hangs on one person's vouches, and which vouch would be worth making. Pure NumPy, from the trust run's numbers.
+"""Computes what depends on one person's vouches, and which vouch is worth making. Pure NumPy, from a trust run.
 
 Theorem (what a compromised account can bring). Let q, who is no seed, rewire its vouches at will, into any number of
 fresh accounts that nobody else vouches for and that vouch for whomever they like. With d hops from the seeds to q, the
@@ -24,7 +24,7 @@ SLACK = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlastRadius:
-    """Who falls below a threshold when one account's vouches count no more: the person, s before and s after."""
+    """People who fall below a threshold when one account's vouches count no more: the person, s before and s after."""
 
     person: Integers
     before: Floats

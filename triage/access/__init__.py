@@ -1,1 +1,1 @@
-"""Who may read and act: sign-in, roles, tokens and limits."""
+"""Access for reading and acting: sign-in, roles, tokens and limits."""

@@ -22,7 +22,7 @@ ASK = "Ask the maintainer who sent it for a new one."
 
 
 class LinkProblem(Exception):
-    """Why a link opens nothing: an HTTP status and one sentence for whoever holds it."""
+    """The reason why a link opens nothing: an HTTP status and one sentence for whoever holds it."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)

@@ -1,4 +1,4 @@
-"""Who may do and see what in which repository. Every view and operation that changes something asks here.
+"""Decides who may do and see what in a repository. Every view and operation that changes something asks here.
 
 Rights of maintainers to speak with contributors, and in their name.
 """
@@ -17,7 +17,7 @@ from triage.models import Maintainer, Person
 
 
 class Role(IntEnum):
-    """What a person may do in one repository; each role may do what those before it may."""
+    """A person's role in one repository; each role may do what those before it may."""
 
     NOBODY = 0
     VIEWER = 1  # reads

@@ -12,7 +12,7 @@ from triage.models import ApiToken, Person
 
 
 class Request(HttpRequest):
-    """What views are given; an annotation, never made."""
+    """The request that views are given; an annotation, never made."""
 
     user: Person | AnonymousUser
     session: SessionStore

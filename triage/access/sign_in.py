@@ -1,4 +1,4 @@
-"""Who may read, and how a person signs in and out.
+"""Signs people in and out, by name and password too, and decides who may read.
 
 Signing in by name and password, and setting the password. Hashes and rules are those of django.contrib.auth.
 
@@ -156,7 +156,7 @@ ASK_AGAIN = "Ask the operator of this site for a new one."
 
 
 class SignInProblem(Exception):
-    """Why a sign-in was refused: an HTTP status and one sentence for the person; seconds to wait where that helps."""
+    """The reason why a sign-in was refused: an HTTP status, one sentence for the person, seconds to wait if any."""
 
     def __init__(self, status: int, sentence: str, wait: int = 0) -> None:
         super().__init__(sentence)

@@ -1,4 +1,4 @@
-"""What every operation shares: who may read, the snapshot that answers, 304s, and problem details.
+"""The common parts of every operation: access, snapshot, 304s, problem details, bodies, paging and limits.
 
 What is read of a body: JSON in UTF-8 that says it is JSON, of a size that its address needs.
 
@@ -166,7 +166,7 @@ def repository_key(snapshot: Snapshot, repository: str) -> str:
 
 
 class NotChanged(Exception):
-    """Who asks holds what they would be answered."""
+    """Raised when the caller already holds the answer."""
 
     def __init__(self, response: HttpResponse) -> None:
         super().__init__("not changed")

@@ -1,4 +1,4 @@
-"""Whether the site is alive and ready, for whoever watches it; says nothing that is not public."""
+"""Tells whoever watches the site that it is alive and ready; says nothing that is not public."""
 
 import time
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ router = Router(tags=["operation"])
 
 
 class HealthOut(Schema):
-    """What a monitor asks: 200 where `ready`, else 503."""
+    """The answer for a monitor: 200 where `ready`, else 503."""
 
     live: bool = Field(description="The web process answers: always true.", examples=[True])
     ready: bool = Field(description="A snapshot is served and the worker runs.")

@@ -24,7 +24,7 @@ class ReasonOut(Schema):
 
 
 class ChangeOut(Schema):
-    """How large the change is; null where the patch was not read yet."""
+    """The size of the change; null where the patch was not read yet."""
 
     files: Count | None = Field(description="Files changed.")
     added: Count | None = Field(description="Lines added.")

@@ -25,7 +25,7 @@ Count = Annotated[int, Field(ge=0, examples=[15])]
 
 
 class ProblemOut(BaseModel):
-    """What went wrong, as RFC 9457 has it; served as application/problem+json."""
+    """A problem in the form of RFC 9457; served as application/problem+json."""
 
     type: str = Field(description="Always about:blank: the status says the kind.", examples=["about:blank"])
     title: str = Field(description="The status in words.", examples=["Not Found"])
@@ -108,7 +108,7 @@ class VoucherOut(PersonOut):
 
 
 class TrustOut(BaseModel):
-    """Why one seed set trusts a contributor, and who hangs on them; all of it of first-passage trust."""
+    """Explains why one seed set trusts a contributor, and who depends on them; all of it is first-passage trust."""
 
     distance: int | None = Field(ge=0, description="Hops from the nearest seed; null where no trust reaches.")
     paths: list[list[PersonOut]] = Field(description="At most three paths, seed first, that share nobody but seeds.")
@@ -330,7 +330,7 @@ EXAMPLE_DIFF = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-
 
 
 class ArtefactIn(Schema):
-    """What is to be reviewed; whoever wrote it is not asked and not told."""
+    """The change to review; whoever wrote it is not asked and not told."""
 
     diff: str = Field(
         description="A unified diff or a git format-patch series, as text.", min_length=1, examples=[EXAMPLE_DIFF]
@@ -352,7 +352,7 @@ class FlagOut(Schema):
 
 
 class FindingOut(Schema):
-    """What a deterministic scanner found."""
+    """A finding of a deterministic scanner."""
 
     scanner: str = Field(description="Id of the scanner.", examples=["secrets"])
     severity: Severity = Field(description="How much it weighs.")
@@ -363,7 +363,7 @@ class FindingOut(Schema):
 
 
 class CostOut(Schema):
-    """What the reading cost."""
+    """The cost of the reading."""
 
     dollars: float = Field(description="US dollars; 0 where no model was asked or its answer was known.", ge=0)
     model: str | None = Field(description="The model that was asked; null for none.")

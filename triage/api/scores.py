@@ -1,4 +1,4 @@
-"""How contributors are judged, and why the seeds trust them."""
+"""Operations on contributors: their scores, and why the seeds trust them."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
@@ -37,7 +37,7 @@ _alike = PerSnapshot[bytes](MOST_ALIKE)  # what follows did and handle
 
 
 class ScoresIn(Schema):
-    """Whom to judge, and from whose seeds."""
+    """The contributors to judge, and the repository whose seeds count."""
 
     dids: list[str] = Field(
         description=f"One to {MOST_DIDS} DIDs.", min_length=1, max_length=MOST_DIDS, examples=[[EXAMPLE_DID]]

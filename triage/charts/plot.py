@@ -101,7 +101,7 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Where shares of a range stand in a plot: the edges of the room that the axes enclose."""
+    """Places shares of a range in a plot: the edges of the room that the axes enclose."""
 
     left: float
     right: float

@@ -1,4 +1,4 @@
-"""What a diff says of itself in words: kinds of files, rounds, and why something is not there. Pure."""
+"""Words for the facts of a diff: kinds of files, rounds, and why something is not there. Pure."""
 
 from collections.abc import Mapping
 

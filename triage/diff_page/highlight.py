@@ -54,7 +54,7 @@ Spans = list[Span]
 
 @dataclass(slots=True)
 class Allowance:
-    """What may still be coloured on one page: characters, and CPU seconds of this thread."""
+    """The rest that may still be coloured on one page: characters, and CPU seconds of this thread."""
 
     characters: int = 100_000
     seconds: float = 0.3

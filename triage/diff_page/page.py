@@ -1,4 +1,4 @@
-"""What one page shows of a change, or of the difference between two rounds, from the texts of their patches.
+"""Builds the page of a change, or of the difference between two rounds, from the texts of their patches.
 
 The lines that a model's flags are about: its answer names places, and the line is read from the patch.
 """

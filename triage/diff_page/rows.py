@@ -95,7 +95,7 @@ MARKS = {"+": "+", "-": "\N{MINUS SIGN}", " ": ""}
 
 @dataclass(slots=True)
 class Room:
-    """What may still be shown on one page."""
+    """The room that is left on one page."""
 
     html: int = HTML
     colours: Allowance = field(default_factory=Allowance)
@@ -123,7 +123,7 @@ class FileView:
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """How lines are shown: `masks` maps a text to what stands in its place; `inner`: this is a diff of two diffs.
+    """The way to show lines: `masks` maps a text to what stands in its place; `inner`: this is a diff of two diffs.
 
     `acts` draws what a person can do about one finding.
     """

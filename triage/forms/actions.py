@@ -1,4 +1,4 @@
-"""What the forms of the rows say, read back: nothing of it is trusted beyond naming what stood on the screen."""
+"""Reads the forms of the rows: nothing in them is trusted beyond naming what stood on the screen."""
 
 import re
 from collections.abc import Mapping

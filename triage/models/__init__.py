@@ -1,4 +1,4 @@
-"""What the web process remembers: accounts, what people did here, and what the worker has yet to be told."""
+"""Tables of the web process: accounts, people's actions here, and messages that the worker has yet to get."""
 
 from triage.models.accounts import ApiToken, Change, Maintainer, Person, RepositoryChoice, SignInMethod
 from triage.models.actions import (

@@ -46,7 +46,7 @@ class SignInMethod(models.Model):
     """One way in which a person may sign in. Only a hash of the secret is kept."""
 
     class Kind(models.TextChoices):
-        """What the secret is."""
+        """The kind of the secret."""
 
         LINK = "link"
 
@@ -73,7 +73,7 @@ class Maintainer(models.Model):
     """
 
     class Role(models.TextChoices):
-        """What a role is called; `triage.access.permissions.Role` orders them."""
+        """Names of the roles; `triage.access.permissions.Role` orders them."""
 
         VIEWER = "viewer"
         MAINTAINER = "maintainer"

@@ -1,4 +1,4 @@
-"""What people do with pull requests here, before and after the worker was told.
+"""Tables of people's actions on pull requests, of lanes closed and opened, and of answers to the audit.
 
 Closures and openings of the fast lane, and the answers to the audit.
 """
@@ -19,7 +19,7 @@ class Action(models.Model):
     """
 
     class Kind(models.TextChoices):
-        """What was done."""
+        """The kind of the action."""
 
         APPROVE = "approve"
         PULL_FOR_REVIEW = "pull_for_review"
@@ -33,7 +33,7 @@ class Action(models.Model):
         RESTORE_FINDING = "restore_finding"
 
     class Outcome(models.TextChoices):
-        """How a change turned out, in a person's eyes."""
+        """The outcome of a change, in a person's eyes."""
 
         CLEAN = "clean"
         NEEDED_FIX = "needed_fix"
@@ -65,7 +65,7 @@ class Action(models.Model):
 
 
 class Lease(models.Model):
-    """Who looks at a pull request right now. It stops nobody: it says so to whoever else comes."""
+    """A note that a person looks at a pull request now. It stops nobody: it tells whoever else comes."""
 
     pull_uri: Any = models.CharField(max_length=2048, unique=True)
     person: Any = models.ForeignKey(Person, on_delete=models.CASCADE, related_name="leases")
@@ -147,7 +147,7 @@ class LaneClosure(models.Model):
     objects: ClassVar[models.Manager] = models.Manager()
 
     class Meta:
-        """What is closed is not closed again."""
+        """Allows one standing closure of each scope."""
 
         constraints: ClassVar = [
             models.UniqueConstraint(
@@ -204,7 +204,7 @@ class EstimatedLane(models.Model):
 
 
 class AuditAnswer(models.Model):
-    """Whether somebody would have merged a drawn pull request as it was sent, asked before lane and score were shown.
+    """A person's answer on whether they would merge a drawn pull request as sent, given before lane and score.
 
     There is one on each round: whoever answers later has seen the rest. `key` is that of its message in the outbox.
     """

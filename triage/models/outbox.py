@@ -1,4 +1,4 @@
-"""What was decided here, on its way to the worker's file and kept in case that file must be told again.
+"""Tables of the messages to the worker and to the webhook, kept until each is delivered, and to be sent again.
 
 What the webhook's receiver was told, and what is on its way to it.
 
@@ -54,7 +54,7 @@ class DeliveryRun(models.Model):
 
 
 class ToldState(models.Model):
-    """What the receiver knows of one thing: a change is what differs from it, and is told once.
+    """The receiver's knowledge of one thing: a change is what differs from it, and is told once.
 
     `kind` and `key` name the thing (`triage.services.webhook_events`), `value` is how it stood. Written by the worker
     alone, in the transaction of the deliveries that tell of it.

@@ -1,4 +1,4 @@
-"""What contributors are handed and what they say: links to what is stored about them, objections, wishes."""
+"""Tables of contributors' rights: links to the data stored about them, objections, wishes."""
 
 from typing import Any, ClassVar
 
@@ -38,20 +38,20 @@ class ContributorLink(models.Model):
 
 
 class Objection(models.Model):
-    """What a contributor has against a decision, or against being scored at all (`pull_uri` ""), and the answer.
+    """A contributor's objection to a decision, or to being scored at all (`pull_uri` ""), and the answer.
 
     `key` names it to the worker: 'page:' and a random name, or the at-uri of a record once somebody answers that.
     """
 
     class State(models.TextChoices):
-        """Where it stands."""
+        """The state of the objection."""
 
         OPEN = "open"
         ACCEPTED = "accepted"
         REJECTED = "rejected"
 
     class Source(models.TextChoices):
-        """How it came."""
+        """The way in which the objection came."""
 
         LINK = "link"
         SELF = "self"
@@ -80,7 +80,7 @@ class Objection(models.Model):
 
 
 class LeaderboardWish(models.Model):
-    """Whether a contributor wishes to be left out of the leaderboard, as they or a maintainer last said here."""
+    """A contributor's wish on the leaderboard, to be left out or not, as they or a maintainer last said here."""
 
     did = models.CharField(max_length=2048, unique=True)
     left_out = models.BooleanField()

@@ -1,4 +1,4 @@
-"""How the site works, what it never uses, what leaves the machine and how to object, from its real settings. Pure."""
+"""Describes the site from its settings: how it works, what it never uses, what leaves it, how to object. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -57,7 +57,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """Who runs the site, in a sentence, and the address at which they are reached; "" where there is none."""
+    """The operator of the site, in a sentence, and the address at which they are reached; "" where there is none."""
 
     words: str
     contact: str = ""

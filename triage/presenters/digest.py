@@ -18,7 +18,7 @@ NEW = timedelta(hours=24)
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a digest is written from; rows and texts as whoever asks may see them.
+    """The material of a digest; rows and texts as whoever asks may see them.
 
     `queue` holds of each group the newest MOST + 1, `added` is how many came within NEW, `closures` are sentences.
     `origin` is where this site is reached.

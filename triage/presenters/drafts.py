@@ -19,7 +19,7 @@ FINDING_GONE = "The latest round does not have this finding, so no text was prep
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What the form of this kind begins with."""
+    """The text with which the form of this kind begins."""
 
     kind: str
     text: str

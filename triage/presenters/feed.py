@@ -1,4 +1,4 @@
-"""What the Atom feed says: open pull requests, the newest first, and what went wrong with the lane of late."""
+"""Writes the Atom feed: open pull requests, the newest first, and recent incidents of the lane."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator

@@ -1,4 +1,4 @@
-"""How ingest is, in sentences that a maintainer understands: what is wrong, what to know, and the pill's words. Pure.
+"""Describes the state of ingest to a maintainer: troubles, notes, and the pill's words. Pure.
 
 A trouble takes the word Live away. A note does not: some host always rests, and hostile records pile up for ever.
 """

@@ -17,7 +17,7 @@ Gauge = tuple[str, str, float | None]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known at `now` (unix seconds); None where nothing was published, or no worker ever ran.
+    """The facts known at `now` (unix seconds); None where nothing was published, or no worker ever ran.
 
     `outbox` is how many messages to the worker are due, by kind; `recorded` says that the stream is a recording.
     """

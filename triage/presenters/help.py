@@ -1,4 +1,4 @@
-"""What each number on the pages means and does not mean, in plain sentences. Pure.
+"""Explains what each number on the pages means and does not mean, in plain sentences. Pure.
 
 A sentence may name {window}, the days until a merge counts as clean, and {budget}, the share of bad ones in the fast
 lane in percent, as the site's settings have them.

@@ -1,4 +1,4 @@
-"""What waits on the lists beside the queue, for the links that lead there, and the filters that a person saved."""
+"""Counts the entries of the lists beside the queue, for their links, and the filters that a person saved."""
 
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
@@ -38,7 +38,7 @@ class SavedFilter:
 
 @dataclass(frozen=True, slots=True)
 class ListCounts:
-    """How much is on each list; `incidents` are the open ones and `audits` those due where the viewer maintains."""
+    """Sizes of the lists; `incidents` are the open ones and `audits` those due where the viewer maintains."""
 
     snoozed: int
     flagged: int  # of those that are snoozed

@@ -1,4 +1,4 @@
-"""Where something stands on the forge's own site, by what is known of it now. Pure."""
+"""Addresses of things on the forge's own site, by what is known of them now. Pure."""
 
 import re
 from dataclasses import dataclass

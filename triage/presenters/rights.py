@@ -141,7 +141,7 @@ class OwnScore:
 
 @dataclass(frozen=True, slots=True)
 class StoredView:
-    """What is stored, as a page shows it."""
+    """The stored data, as a page shows it."""
 
     tables: tuple[TableView, ...]
     denounces: int

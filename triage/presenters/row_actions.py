@@ -1,4 +1,4 @@
-"""What a row offers to whoever looks at it: its buttons, what people did to it, and how it stood when it was shown."""
+"""Builds a row's actions for its viewer: buttons, what people did to it, and how it stood when it was shown."""
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ IN_FLIGHT = timedelta(hours=1)  # an approval reaches the snapshot within second
 
 @dataclass(frozen=True, slots=True)
 class RowActs:
-    """What can be done to one row by one viewer; texts are "" where there is nothing to say.
+    """The actions that one viewer has on one row; texts are "" where there is nothing to say.
 
     `seen` and `version` go into its forms, so that an action names what stood on the screen; `mark` stands for the
     change and its judgement as they are shown, so that an open page can tell whether they are others by now.

@@ -84,7 +84,7 @@ class VoucherView:
 
 @dataclass(frozen=True, slots=True)
 class TrustView:
-    """Why the seeds trust somebody: the ways, what they hang on, who brings how much, and who hangs on them."""
+    """Explains why the seeds trust somebody: the ways, their weak points, each voucher's part, who depends on them."""
 
     chains: tuple[tuple[PersonView, ...], ...]
     sentences: tuple[str, ...]
@@ -110,7 +110,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """What is read for the one row that is open: why its author is trusted, and what its review found.
+    """The data of the one row that is open: why its author is trusted, and what its review found.
 
     `exact`: whether the viewer is told thresholds and what would change the lane, as maintainers of its repository are.
     """

@@ -1,4 +1,4 @@
-"""What /setup says: the repositories to choose from, the seeds that follow, and how far the first reading is. Pure."""
+"""Builds /setup: the repositories to choose from, the seeds that follow, and the first reading's progress. Pure."""
 
 import math
 from collections.abc import Mapping
@@ -74,7 +74,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far it is: the headline, the bar in accounts (None of none), the steps, and whether it is still moving."""
+    """The progress: the headline, the bar in accounts (None of none), the steps, and if it is still moving."""
 
     headline: str
     ended: int

@@ -432,7 +432,7 @@ def missing_evidence(verdict: Verdict, path: Sequence[Person], content_risk: flo
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """How current what is shown is: words, a tone that repeats them as a colour, and sentences that say more."""
+    """The age of the data shown: words, a tone that repeats them as a colour, and sentences that say more."""
 
     tone: Literal["live", "late", "stopped", "recorded", "none"]
     words: str

@@ -1,4 +1,4 @@
-"""What people do with pull requests: each action names what was seen, can be undone for 10 s, and takes effect once.
+"""Acts on pull requests: each action names what was seen, can be undone for 10 s, and takes effect once.
 
 The caller passes the present and what the newest snapshot knows. Everything is decided in one transaction that holds
 SQLite's write lock from its start, so of two people who act on the same row at the same moment one is late.
@@ -50,7 +50,7 @@ class ActionProblem(Exception):
 
 
 class Conflict(ActionProblem):
-    """What was acted on is not what it was on the screen; `uris` are the pull requests concerned."""
+    """Raised when the subject is no longer as it stood on the screen; `uris` are the pull requests concerned."""
 
     def __init__(self, sentence: str, uris: Sequence[str]) -> None:
         super().__init__(sentence)
@@ -63,7 +63,7 @@ class Late(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a form asks for: what to do to which pull request, and what stood on the screen.
+    """The request of a form: the action, its pull request, and what stood on the screen.
 
     `version` counts what had been done to the row by then (`Standing.version`).
     """
@@ -80,7 +80,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What people did to one pull request as far as it counts for the round that is shown; pure data for a row."""
+    """People's actions on one pull request that count for the round that is shown; pure data for a row."""
 
     version: int = 0  # actions and undos so far: two people whose screens agree hold the same number
     approval: Action | None = None
@@ -346,7 +346,7 @@ LEFT_THE_LANE = "Nothing changed: some of them are no longer in the fast lane."
 
 @dataclass(frozen=True, slots=True)
 class BulkSummary:
-    """What stands to be approved.
+    """The pull requests about to be approved, in figures.
 
     `expected_bad` is how many of them may need a fix: the sum over the rows of 1 minus P(clean). `worst_bad` is the
     same at the lower ends of the 95 % intervals, where the rows without a P(clean) count as bad. Both round up.

@@ -1,4 +1,4 @@
-"""Who takes what from the outbox, in the worker: one line for each kind of message, and the delivery itself.
+"""Delivers the outbox in the worker: one line names the taker of each kind of message.
 
 What people decided reaches whatever store the worker has: one made anew or put back from a backup gets all again.
 
@@ -117,7 +117,7 @@ class _Then:
     moment: datetime
 
     def now(self) -> datetime:
-        """That moment, naive UTC."""
+        """Return that moment, naive UTC."""
         return self.moment
 
 

@@ -27,7 +27,7 @@ AT_ONCE = 20  # open ones of one contributor
 
 
 class ObjectionProblem(Exception):
-    """Why nothing was saved: an HTTP status and one sentence."""
+    """The reason why nothing was saved: an HTTP status and one sentence."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)

@@ -1,4 +1,4 @@
-"""That somebody looks at a person: told to the worker, which asks for what they declare of themselves elsewhere.
+"""Tells the worker that somebody looks at a person, so that it asks for what they declare elsewhere.
 
 Never a page's business to wait for: a thread of its own puts it on the queue, and whatever is too much is left out.
 """

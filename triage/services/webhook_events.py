@@ -1,4 +1,4 @@
-"""Which events follow from how things stand and what the receiver was told of them. Pure.
+"""Events of the webhook, from how things stand and what the receiver was told, and their signature. Pure.
 
 Told are how things stand, not every step on the way: what went and came back between two looks is no event. Of what
 others wrote an event holds at-uris and nothing else, of people nothing: who wants to know more asks the address in it.
@@ -27,7 +27,7 @@ OPEN, CLOSED = "open", "closed"
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What the receiver is told; `data` is JSON."""
+    """An event for the receiver; `data` is JSON."""
 
     name: EventName
     data: Mapping[str, Any]
@@ -44,7 +44,7 @@ class StandingClosure:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """How everything stands: open pull requests, the gate's lanes, closures that stand and those that were lifted."""
+    """The state of everything: open pull requests, the gate's lanes, closures that stand and those that were lifted."""
 
     pulls: tuple[Standing, ...]
     lanes: tuple[LaneState, ...]

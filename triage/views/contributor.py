@@ -1,4 +1,4 @@
-"""What a contributor sees and says about themselves: by a link that a maintainer handed them, or signed in."""
+"""Pages on which contributors see their data and speak for themselves: by a maintainer's link, or signed in."""
 
 import threading
 from dataclasses import dataclass
@@ -38,7 +38,10 @@ ONLY_EVERYWHERE = "Only the contributor or a maintainer of the whole site can ch
 
 @dataclass(frozen=True, slots=True)
 class Speaker:
-    """Who speaks for a contributor: the holder of `link`, the contributor signed in, or a maintainer; how it came."""
+    """The person who speaks for a contributor: the holder of `link`, the contributor signed in, or a maintainer.
+
+    `source` is the way in which their word came.
+    """
 
     source: str
     person: Person | None

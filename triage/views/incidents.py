@@ -1,4 +1,4 @@
-"""When one went wrong: its page, closing and opening the lane, and the audit's answers. For maintainers."""
+"""Pages for incidents: the one that went wrong, closing and opening the lane, the audit's answers. For maintainers."""
 
 from collections.abc import Mapping
 from functools import wraps

@@ -1,4 +1,4 @@
-"""What maintainers do for contributors: hand and take back links, answer objections, with who is late in view."""
+"""Maintainers' work for contributors: hand out and take back links, answer objections, see who is late."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Who has which role, and the log of what people changed: for admins, and for maintainers of what is theirs."""
+"""Roles of people, and the log of what people changed: for admins, and for maintainers of what is theirs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

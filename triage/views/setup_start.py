@@ -90,7 +90,7 @@ KEY = "setup"
 
 @dataclass(slots=True)
 class Search:
-    """What a maintainer looks for: as typed, the name of the job, and the review mode of each record ticked so far."""
+    """A maintainer's search: as typed, the name of the job, and the review mode of each record ticked so far."""
 
     who: str = ""
     job: str = ""
@@ -108,7 +108,7 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How a search stands: `step` while it goes on, then a `problem`, or `found`; nothing where none was begun.
+    """The state of a search: `step` while it goes on, then a `problem`, or `found`; nothing where none was begun.
 
     `found` are the JSON values of `ingest.backfill.owners.Owner`.
     """
