@@ -177,6 +177,10 @@ def never_fast(path: str) -> Kind | None:
 PACKAGE_OF_EXAMPLE = re.compile(r"\b(com|org|net|io|dev)/example(s)?/")
 
 
+# `src/docs/access.js` is the part of a program that deals with documents.
+DOCUMENTS_OF_PROGRAM = re.compile(r"(^|/)(src|lib|app|internal|pkg|server)/((?:[^/]+/)*)(docs?|documentation|examples?|samples?)/")
+
+
 @lru_cache(maxsize=8192)
 def role(path: str) -> Role:
     """Return what a file is for, by its path alone: code where nothing says otherwise."""
@@ -189,6 +193,7 @@ def has_role(path: str, wanted: Role) -> bool:
     clean = clean_path(path).lower()
     if wanted == "docs":
         clean = PACKAGE_OF_EXAMPLE.sub(r"\1/", clean)
+        clean = DOCUMENTS_OF_PROGRAM.sub(r"\1\2/\3", clean) if is_language(path) else clean
     is_named = wanted == "docs" and first_match(PROSE_NAMES, clean) and not is_language(path)
     return is_named or first_match(ROLES[wanted], clean)
 

@@ -62,6 +62,7 @@ RULES: dict[tuple[str, str], str] = {
     ("flipped", "shifted"): "Limit moved by one",
     ("flipped", "lowered"): "Protection lowered",
     ("flipped", "turned"): "Comparison turned round",
+    ("flipped", "unawaited"): "Check no longer waited for",
     ("flipped", "list-widened"): "Protective list widened",
     ("invisible", "file-name"): "Misleading file name",
     ("invisible", "mixed-script"): "Look-alike letters",

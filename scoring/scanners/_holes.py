@@ -37,6 +37,12 @@ _CHOICES = (
 )
 # A value to look for, as `"%" + name + "%"`: no text that holds one.
 _PATTERN = re.compile(r"[fF$]?([\"'`])[%_*]*(?:[$#]?\{[^{}]*\})?[%_*]*\1")
+# Types of which no value holds text of somebody's own.
+_NUMBER_TYPES = (
+    r"u?int(?:8|16|32|64)?|u?long|u?short|Int|Integer|Long|Short|byte|Byte|float(?:32|64)?|double|Float|Double|decimal|"
+    r"Decimal|number|bigint|bool|boolean|Boolean|Bool|[iu](?:8|16|32|64|128|size)|f32|f64|size_t|u?int\d+_t|UUID|Uuid|Guid|"
+    r"uuid\.UUID|date|datetime|LocalDate|Instant|DateTime|DateOnly|time\.Time|time\.Duration"
+)
 _CALLED = re.compile(r"[\w$.>:-]+$")
 _NAME = re.compile(r"[$@]{0,2}[A-Za-z_]\w*(?:(?:\.|->|\?\.)\w+)*")
 _PERCENT = re.compile(r"\s*%\s*(?:\(([^()]*(?:\([^()]*\)[^()]*)*)\)|([\w.]+(?:\([^()]*\))?))")
@@ -155,7 +161,21 @@ def has_unsafe(statement: str, safe: "re2._Regexp", near: str) -> bool:
     found = [one for one in dict.fromkeys(value.strip() for value in holes(statement, safe)) if one]
     if not found:
         return True
-    return any(not (_FIXED.fullmatch(one) or safe.search(one) or _is_listed(one, near)) for one in found[:NAMES])
+    for one in found[:NAMES]:
+        if not (_FIXED.fullmatch(one) or safe.search(one) or _is_listed(one, near) or _is_number(one, near)):
+            return True
+    return False
+
+
+def _is_number(hole: str, near: str) -> bool:
+    """Return whether a name is declared as a number, a truth value or an identifier near the text that holds it."""
+    name = hole.strip("( )\x02").lstrip("$")
+    if not re.fullmatch(r"[A-Za-z_]\w*", name):
+        return False
+    before = rf"\b(?:{_NUMBER_TYPES})\??\s+\$?{name}\b(?:\s*[,)=;]|\s+in\b)"
+    after = rf"\b{name}\??\s*:\s*&?(?:{_NUMBER_TYPES})\b\s*(?:\|\s*(?:None|null|undefined)\s*)?\??[,)=;{{]"
+    go = rf"[(,]\s*(?:\w+,\s*)*{name}(?:,\s*\w+)*\s+(?:{_NUMBER_TYPES})\s*[,)]"
+    return re2.search(f"(?m){before}|{after}|{go}", near) is not None
 
 
 def _is_listed(hole: str, near: str) -> bool:

@@ -102,7 +102,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     @cached_property
     def exception(self) -> "re2._Regexp | None":
         """Compile `unless`."""
-        return re2.compile(self.unless) if self.unless else None
+        return re2.compile(with_patterns(self.unless)) if self.unless else None
 
     @cached_property
     def companion(self) -> "re2._Regexp | None":
@@ -181,6 +181,12 @@ def with_patterns(expression: str) -> str:
 def visitor_values() -> "re2._Regexp":
     """Compile the expression that matches a visitor's input in any language."""
     return re2.compile(f"({with_patterns(_patterns()['visitor'])})")
+
+
+@cache
+def safe_in_shell() -> "re2._Regexp":
+    """The expression of values that may stand in a command for a shell, in any language."""
+    return re2.compile(with_patterns(_patterns()["safe-in-shell"]))
 
 
 @cache

@@ -21,8 +21,11 @@ from scoring.diff.budget import spend
 from scoring.diff.change import FileChange
 from scoring.diff.paths import role
 from scoring.scanners._finding_helpers import lowered, quoted, worst_first
+from scoring.scanners._holes import has_unsafe
 from scoring.scanners._nesting import nests_deeply
 from scoring.scanners._python_folding import dotted_name, substituted
+from scoring.scanners._rules import safe_in_shell
+from scoring.scanners._statements import rows_near
 from scoring.scanners._text import cleaned, fragment_of, is_too_deep, language_of_file
 from scoring.scanners.submission import Submission
 from scoring.scanners.whole_files import NewSide
@@ -92,6 +95,7 @@ _PARTS += (ast.Attribute, ast.Add, ast.Mod, ast.expr_context)
 _BINDING = (ast.arg, ast.alias, ast.ExceptHandler, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _BINDING += (ast.MatchAs, ast.MatchStar, ast.MatchMapping)
 _SETS_BY_TEXT = re.compile(r"\b(?:globals|vars|locals|exec|eval|setattr|__dict__|sys\.modules|import\s*\*)")
+_SHELL_CHECKS = frozenset({"B602", "B605"})
 _OPERATOR = re.compile(r"[|&;<>()$`\n]")  # of a shell
 # Bandit's own severity and confidence in it. What it doubts or calls low is not told.
 SEVERITIES = {
@@ -132,11 +136,14 @@ def _sides(file: FileChange, whole: NewSide | None) -> Iterator[NewSide]:
 def _findings(file: FileChange, side: NewSide) -> Iterator[Finding]:
     part = role(file.path)
     told: dict[str, set[int]] = {}
+    written = side.text.split("\n")
     for issue in _issues(side):
         check, severity = CHECKS[issue.test_id], SEVERITIES.get((issue.severity, issue.confidence))
         if severity and part != "code" and not check.runs:
             severity = lowered(severity)
         rows = [row - 1 for row in issue.linerange] or [(issue.lineno or 1) - 1]
+        if issue.test_id in _SHELL_CHECKS and _is_safe_command(written, min(rows), max(rows)):
+            continue
         line = side.added(min(rows), max(rows))
         lines = told.setdefault(issue.test_id, set())
         if line is None or line.new is None or not severity or line.new in lines or len(lines) >= ONCE:
@@ -145,6 +152,11 @@ def _findings(file: FileChange, side: NewSide) -> Iterator[Finding]:
         yield Finding(
             SCANNER, issue.test_id, "security", severity, check.message, file.path, line.new, quoted(line.text)
         )
+
+
+def _is_safe_command(rows: list[str], first: int, last: int) -> bool:
+    """Return whether every value that is put into a command is a number, quoted, or one of a list of allowed ones."""
+    return not has_unsafe(" ".join(rows[first : last + 1]), safe_in_shell(), rows_near(rows, first, last))
 
 
 def _issues(side: NewSide) -> Iterable["Issue"]:

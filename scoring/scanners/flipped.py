@@ -54,6 +54,12 @@ _OR, _AND, _IF = (
 _REFUSES = re.compile(
     r"(?i)\b(throw|raise|abort|die|exit|reject|deny|forbid\w*|unauthori\w*|40[13])\b|return\s+(false|null|nil|none|err)"
 )
+# Another kind of people that a check lets in: `or page.editors.includes(user.id)`.
+_OTHER_RIGHT = re.compile(
+    r"(?i)\b(editors?|members?|authors?|owners?|admins?|moderators?|collaborators?|maintainers?|reviewers?)\b.*\b(user|me|self|viewer)\b|"
+    r"\bhas_?(perm\w*|role|scope)\w*\(|\.can\w*\("
+)
+_DENIED_GROUP = re.compile(r"\bnot\s*\(|!\s*\(|\bunless\b")
 _NUMBER = re.compile(r"\d[\d_]{0,18}")
 # A condition that asks for a right, and a look-up among what belongs to somebody.
 _ASKS = re.compile(
@@ -67,12 +73,19 @@ _ROUTE = re.compile(
     r"\b\w+\.(get|post|put|patch|delete|all|use|route|group|handle\w*|Handle\w*|GET|POST|PUT|DELETE)\(\s*[\"'`]/"
 )
 _GUARD = re.compile(
-    r"(?i)own|auth|admin|require|ensure|guard|check|verify|csrf|limit|can_?[A-Z]|permi|role|protect|only|valid|session"
+    r"(?i)own|auth|admin|require|ensure|guard|check|verify|csrf|limit|can_?[A-Z]|permi|role|protect|only|valid|session|polic"
 )
 # Guards that are listed for an address or a view, and conditions of a look-up on the state of what it finds.
 _GUARDS = re.compile(
     r"(?i)@UseGuards\(|permission_classes|authentication_classes|middleware\(|before_action|dependencies\s*=|@Secured|@Authorize|\[Authorize"
 )
+# A check that answers later, as a promise; one that is returned or handed on is waited for elsewhere.
+_AWAITED = re.compile(r"\bawait\s+([\w.$]+)\(")
+_CALL = re.compile(r"([\w.$]+)\(")
+_CHECK_NAME = re.compile(r"(?i)(can|may|is|has|owns?|check|verif|valid|allow|auth|ensure|require|compare|permit|assert)")
+_WAITS = re.compile(r"\bawait\b|\bPromise\.|\.then\(|\byield\b|\breturn\s+[\w.$]+\(|=>\s*[\w.$]+\(|asyncio\.|\b(def|function)\b")
+_OPTIONAL = re.compile(r"(?i)\b(optional|maybe|lenient|anonymous_or)_?\w*(user|auth|session|login|token)|AllowAnonymous|permitAll")
+_POLICY = frozenset({"Policy", "policy", "can", "hasAuthority", "has_scope"})  # what may take the place of roles
 _ROLES = re.compile(
     r"(?i)\bhas_?(any_?)?(role|authority)|RolesAllowed|\bRoles\s*=|@Roles\(|require_?roles?|allowed_?roles|role_required|only_?roles?"
 )
@@ -143,9 +156,24 @@ def _scan_file(file: FileChange) -> Iterator[Finding]:
                 if told < TOLD
                 else None
             )
+            if how == "weaker" and _is_moved(hunk, old, new):
+                how = None
             if how:
                 told += 1
                 yield _finding(file, new, how, _is_protected(how, hunk, new, file.path))
+        yield from (_finding(file, line, "unawaited", is_protected=True) for line in _unawaited(hunk))
+
+
+def _unawaited(hunk: Hunk) -> Iterator[Line]:
+    """Yield the first added line that asks for a right without waiting for the answer, which counts as a yes."""
+    gone = (line.text[:LINE_LENGTH] for line in hunk.lines if line.mark == "-")
+    names = {name for text in gone for name in _AWAITED.findall(text) if _CHECK_NAME.match(name.rpartition(".")[2])}
+    for line in hunk.lines if names else ():
+        text = line.text[:LINE_LENGTH]
+        is_waiting = line.mark != "+" or _WAITS.search(text) is not None
+        if not is_waiting and names & set(_CALL.findall(text)):
+            yield line
+            return
 
 
 def _pairs(hunk: Hunk) -> Iterator[tuple[Line, Line]]:
@@ -196,7 +224,10 @@ def _weakening(old: Line, new: Line, following: str) -> str | None:
     """Return how a line of which most stays no longer asks for a right, or no longer looks among one's own."""
     before, after = old.text[:LINE_LENGTH], new.text[:LINE_LENGTH]
     words, kept = set(_WORD.findall(before)), set(_WORD.findall(after))
-    if _GUARDS.search(before) and _GUARDS.search(after) and _count_guards(words - kept) > _count_guards(kept - words):
+    is_guarded = _GUARDS.search(before) is not None and _GUARDS.search(after) is not None
+    if is_guarded and _count_guards(words - kept) > _count_guards(kept - words) and not kept & _POLICY:
+        return "weaker"
+    if _OPTIONAL.search(after) and not _OPTIONAL.search(before) and _RIGHT.search(before):
         return "weaker"
     if _ROLES.search(after) and set(_ROLE_NAME.findall(before)) < set(_ROLE_NAME.findall(after)):
         return "weaker"
@@ -204,8 +235,7 @@ def _weakening(old: Line, new: Line, following: str) -> str | None:
         return "wider"
     if is_comment(after) or len(words & kept) < ALIKE * min(len(words), len(kept)):
         return None
-    rights = len(_RIGHT.findall(before)), len(_RIGHT.findall(after))
-    if _ASKS.search(before) and _ASKS.search(after) and rights[0] > rights[1]:
+    if _ASKS.search(before) and _ASKS.search(after) and _asks_less(before, after):
         return "weaker"
     if _ROUTE.search(before) and _ROUTE.search(after) and kept < words and _GUARD.search(" ".join(words - kept)):
         return "weaker"
@@ -216,6 +246,21 @@ def _weakening(old: Line, new: Line, following: str) -> str | None:
     if _is_list_widened(before, after):
         return "list-widened"
     return None
+
+
+def _asks_less(before: str, after: str) -> bool:
+    """Return whether a condition asks for fewer rights than it did, and for none that it did not ask for."""
+    old, new = ({word for word in _WORD.findall(text) if _RIGHT.search(word)} for text in (before, after))
+    is_fewer = len(_RIGHT.findall(before)) > len(_RIGHT.findall(after))
+    return is_fewer and new <= old
+
+
+def _is_moved(hunk: Hunk, old: Line, new: Line) -> bool:
+    """Return whether every word about rights that a line loses stands in another line that the hunk adds."""
+    words, kept = (set(_WORD.findall(line.text[:LINE_LENGTH])) for line in (old, new))
+    lost = {word for word in words - kept if any(found.search(word) for found in (_GUARD, _RIGHT, _STATE))}
+    others = (line.text[:LINE_LENGTH] for line in hunk.lines if line.mark == "+" and line is not new)
+    return bool(lost) and lost <= {word for text in others if not is_comment(text) for word in _WORD.findall(text)}
 
 
 def _count_guards(words: set[str]) -> int:
@@ -236,7 +281,10 @@ def _is_check_loosened(before: str, after: str, following: str) -> bool:
         return ors < 0 if is_refusal else ands < 0
     if not (old <= new and _CHECKS.search(before) and _CHECKS.search(after)):
         return False
-    return ands > 0 and ors == 0 if is_refusal else ors > 0
+    is_refusal = is_refusal and not _DENIED_GROUP.search(after)  # `not (a and b)` refuses where one of both is missing
+    if is_refusal:
+        return ands > 0 and ors == 0
+    return ors > 0 and not _OTHER_RIGHT.search(_OR.split(after)[-1])
 
 
 def _is_list_widened(before: str, after: str) -> bool:
@@ -296,6 +344,7 @@ def _finding(file: FileChange, line: Line, how: str, is_protected: bool) -> Find
         "weaker": "A condition or an address no longer asks for a right that it asked for; most of the line stays.",
         "wider": "What was looked up among what belongs to one person or group is looked up among everybody's.",
         "list-widened": "A list that keeps values out loses one, or one that lets them in gains a way round.",
+        "unawaited": "A check is no longer waited for, and its promise counts as a yes whatever the answer is.",
         "turned": "A comparison is turned round, and nothing else on the line changes.",
     }
     return Finding(SCANNER, how, kind, severity, messages[how], file=file.path, line=line.new, quote=quoted(line.text))
