@@ -1,6 +1,6 @@
 """Words for failures, for people who read a page or a log: no error number, no class name.
 
-Why DuckDB could not open a store, in one sentence that says what to do.
+It also says in one sentence why DuckDB could not open a store, and what to do.
 """
 
 import errno

@@ -1,9 +1,8 @@
-"""Room on the drive: what fills it stops while there is still enough left to write down what is in hand.
+"""Keeps room on the drive, and makes written files survive a power cut.
 
-Measured with DuckDB 2.0: a commit that finds the disk full is undone and the next one works again, but a checkpoint
-that does invalidates the database until it is opened anew. So the stream stops before either.
-
-Making what was written survive a power cut.
+What fills the drive stops while there is still enough left to write down what is in hand. Measured with DuckDB 2.0: a
+commit that finds the disk full is undone and the next one works again, but a checkpoint that does invalidates the
+database until it is opened anew. So the stream stops before either.
 """
 
 import os

@@ -1,6 +1,7 @@
-"""The words of a judgement: lanes, reasons, factors, estimates, verdicts. Pure data, spoken by every part.
+"""The words of a judgement, findings of scanners included: plain data, spoken by every part. Pure.
 
-What a scanner says about a change: one finding, with the line that a person can look up. Pure data.
+They are lanes, reasons, factors, estimates and verdicts. A finding is what a scanner says about a change, with the line
+that a person can look up.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,7 @@
 """Values of every page's frame: the data's freshness, the viewer, shut lanes, and a digest of the page's state.
 
-What a page depends on beside its address: the snapshot, what people did, and who looks, in sixteen characters.
+The digest, of sixteen characters, stands for all that a page depends on beside its address: the snapshot, what people
+did, and who looks.
 """
 
 import time

@@ -1,6 +1,6 @@
-"""Pages that cost a 304 where the browser holds what it would get.
+"""Answers pages with a 304 where the browser holds what it would get, and prepares those of a new snapshot.
 
-What of a new snapshot is computed before somebody asks for it: the frame, the queue's first page, trust.
+Computed before somebody asks are the frame, the queue's first page and trust.
 """
 
 from collections.abc import Callable

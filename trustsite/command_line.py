@@ -1,8 +1,7 @@
-"""Refuses a bad drive in one sentence before any file is opened; then the command runs.
+"""Refuses a bad drive in one sentence before any file is opened, then runs the command.
 
-A setting that cannot be used, told in one sentence: which one, what is wrong, where it is explained.
-
-Whom a command means: a DID, or a handle that its own domain confirmed.
+A setting that cannot be used is told in one sentence too: which one, what is wrong, where it is explained. A command
+means a person by a DID, or by a handle that its own domain confirmed.
 """
 
 import atexit

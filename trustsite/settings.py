@@ -1,6 +1,6 @@
 """Every setting of Sunstead. The environment is read here, once, and nowhere else; `.env.example` lists it.
 
-What a setting may be: each refuses a value in words that say what it should look like.
+A setting that may not be so is refused, in words that say what it should look like.
 """
 
 import ipaddress

@@ -1,8 +1,9 @@
-"""DAG-CBOR, the form in which signed repositories are written: bounded, and nothing that the form does not allow. Pure.
+"""DAG-CBOR, the form in which signed repositories are written, and the identifiers of the AT Protocol. Pure.
 
-Source: ipld.io/specs/codecs/dag-cbor. A CID link is a `Link` of its bytes without the leading zero.
+Decoding is bounded and takes nothing that the form does not allow. Source: ipld.io/specs/codecs/dag-cbor. A CID link is
+a `Link` of its bytes without the leading zero.
 
-Identifiers of the AT Protocol, computed: TIDs, CIDs of records (DAG-CBOR) and blobs, did:plc, timestamps.
+The identifiers that are computed are TIDs, CIDs of records (DAG-CBOR) and of blobs, did:plc and timestamps.
 """
 
 import hashlib

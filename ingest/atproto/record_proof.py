@@ -1,12 +1,11 @@
-"""Proofs of records: checks the proof that a data server sends from an account's signed repository. Pure.
+"""Checks the proof of a record that a data server sends from an account's signed repository. Pure.
 
 The proof is a CAR file: the commit that the account's key signed, the nodes of the tree on the way to the record's key,
 and the record. Every block is named by its SHA-256. Sources: atproto.com/specs/repository, ipld.io/specs/transport/car.
 
-Checking signatures of AT Protocol accounts: ECDSA over secp256k1 and NIST P-256 with SHA-256, by `cryptography`.
-
-Source: atproto.com/specs/cryptography. Of the two forms of a signature only the one with the lower s counts, which no
-library checks.
+Signatures are ECDSA over secp256k1 and NIST P-256 with SHA-256, checked by `cryptography`. Source:
+atproto.com/specs/cryptography. Of the two forms of a signature only the one with the lower s counts, which no library
+checks.
 """
 
 import hashlib

@@ -1,8 +1,6 @@
-"""Names of hosts and of accounts, by their syntax alone. Pure.
+"""Checks the syntax of names in the AT Protocol: hosts, DIDs, handles and timestamp identifiers. Pure.
 
-Timestamp identifiers, the sortable record keys of AT Protocol (atproto.com/specs/tid).
-
-The syntax of DIDs and handles, as the AT Protocol defines it. Pure.
+TIDs are the sortable record keys of the protocol (atproto.com/specs/tid).
 """
 
 import re

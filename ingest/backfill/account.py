@@ -1,8 +1,8 @@
-"""One account at its data server: where it lives, up to which commit, and its records page by page.
+"""Lists one account at its data server: where it lives, up to which commit, and its records page by page.
 
 Asked in steps that can be repeated: what came so far stays staged, and a step that failed goes on at its cursor.
 
-Whom a backfill asks, and for what.
+It also holds the accounts that a backfill asks, and the collections that it asks for.
 """
 
 import time

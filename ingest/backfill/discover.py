@@ -3,7 +3,8 @@
 A host is a stranger: it may name millions, repeat itself or fail. Each has a budget of its own, so that none can crowd
 out what another names. Method: com.atproto.sync.listReposByCollection.
 
-Whom a run that a maintainer set off lists next: who may push to what is watched, whom they vouch for, who offers.
+It also finds the accounts that a maintainer's run lists next: people who may push to what is watched, those whom they
+vouch for, and those who offer changes.
 """
 
 from collections.abc import Callable

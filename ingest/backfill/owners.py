@@ -1,6 +1,6 @@
-"""The repositories of one owner, so that a maintainer can watch one whose record is older than the stream keeps.
+"""Lists the repositories of one owner and who may push to each, so that a person can choose which to watch.
 
-The repositories of an account, and who may push to each, so that a person can choose which are watched here.
+A maintainer can thus watch a repository whose record is older than the stream keeps.
 """
 
 import time

@@ -1,6 +1,6 @@
 """The progress of backfills: one row a run and one an account, so that a killed run goes on where it was.
 
-What a backfill has come to: in numbers while it runs, and what could not be had and why when it is done.
+It also sums up a backfill: in numbers while it runs, and when it is done what could not be had, and why.
 """
 
 import uuid

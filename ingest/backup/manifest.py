@@ -1,12 +1,12 @@
 """The format of a backup: a folder of plain files, and a manifest with their hashes and the sums of every table.
 
-The owner's part of a backup: what has to agree is copied at one moment, while everybody reads and writes on.
+The owner of the store makes its part of a backup: what has to agree is copied at one moment, while everybody reads and
+writes on. The store, its archived rows and the accounts agree only at one moment: an action that the accounts call
+delivered must be in the store. So the accounts (megabytes) are copied while nobody writes to the store; the store's own
+file and the archive are copied after that, since until the next checkpoint commits go beside the file and nothing moves
+to files.
 
-The store, its archived rows and the accounts agree only at one moment: an action that the accounts call delivered must
-be in the store. So the accounts (megabytes) are copied while nobody writes to the store; the store's own file and the
-archive are copied after that, since until the next checkpoint commits go beside the file and nothing moves to files.
-
-Backups that lie beside the store. What is in one is not touched by an erasure: it goes when the backup expires.
+Backups lie beside the store. An erasure touches nothing in one: it goes when the backup expires.
 """
 
 import hashlib

@@ -1,11 +1,9 @@
-"""Putting a backup in the place of a drive's state: checked as a whole first, then moved in, what was there kept aside.
+"""Restores a backup in the place of a drive's state: checks it as a whole, moves it in, keeps what was there aside.
 
 Whoever was erased after the backup was made is in it. The drive's own tombstones say who (in its store, and in its
 snapshots where that cannot be read): those people are hidden in the copy before it is moved in, and are then erased.
 
-Who was erased after a backup was made: known by the drive's tombstones, found in the backup, and hidden there.
-
-A tombstone is a keyed hash, so people are found by hashing every DID that the backup names.
+They are found by hashing every DID that the backup names, since a tombstone is a keyed hash.
 """
 
 import hmac

@@ -3,7 +3,7 @@
 A fetch shows what was there at its moment and what was not: a commit that one fetch brings was absent at the fetch
 before. The first fetch proves no absence.
 
-The shape of a branch: the chain of its own states, and which of them brought each commit.
+The shape of a branch is the chain of its own states; it tells which of them brought each commit.
 """
 
 import json

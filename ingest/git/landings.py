@@ -1,20 +1,16 @@
-"""Landings: the commits of the target branch that carry a pull request, and whether they prove its merge.
+"""Finds the commits of the target branch that carry a pull request, and decides whether they prove its merge.
 
-It does only where the change came after it was offered and from nobody else: the commit appeared on the branch after
-the round was witnessed, no branch held the same change before, whole or in portions, no other pull request offered it
-before, and more than white space changes. So neither a copy of a maintainer's branch, nor of somebody's pull request,
-nor an empty change earns a merge. A Change-Id or a title is what its author likes: it finds candidates and proves
-nothing.
+They prove it only where the change came after it was offered and from nobody else: the commit appeared on the branch
+after the round was witnessed, no branch held the same change before, whole or in portions, no other pull request
+offered it before, and more than white space changes. So neither a copy of a maintainer's branch, nor of somebody's pull
+request, nor an empty change earns a merge. A Change-Id or a title is what its author likes: it finds candidates and
+proves nothing.
 
-Whether commits that were public before already made a commit's change between them, in whatever portions.
+Commits that were public before may have made a change between them, in whatever portions. Who copies a branch of
+several commits as one offers a change that no single commit makes. But each line that commits add or take away between
+them was added or taken away by one of them: where all lines of a change were, it may be a copy.
 
-Who copies a branch of several commits as one offers a change that no single commit makes. But each line that commits
-add or take away between them was added or taken away by one of them: where all lines of a change were, it may be a
-copy.
-
-When a commit that carries a pull request's change proves that the pull request was merged.
-
-Whether a commit is exactly what a series of mails makes of its parent, proven by applying them.
+A commit that is exactly what a series of mails makes of its parent is proven by applying them.
 """
 
 import hashlib

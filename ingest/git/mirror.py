@@ -3,7 +3,7 @@
 A folder is named by the repository's number. A fetch adds packs and then moves refs, so a kill leaves the older state
 and at most a half pack, which the next fetch removes. What is too large, slow or broken leaves the mirror as it was.
 
-The branches of a repository: those that a server serves, those that a mirror has, and their names, checked.
+The branches that a server serves and those that a mirror has are read here, and their names are checked.
 """
 
 import json

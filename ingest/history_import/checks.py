@@ -1,6 +1,6 @@
 """Checks of imported pull requests: each rule is one condition, with one sentence for a row that breaks it.
 
-What a title says, as marks that name nobody: all that is kept of the title of an imported pull request.
+Of the title of an imported pull request only marks that name nobody are kept.
 """
 
 from datetime import datetime

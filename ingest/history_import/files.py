@@ -1,8 +1,7 @@
-"""A Parquet or CSV file of past pull requests as typed columns: hostile until read, and bounded while it is.
+"""Reads a Parquet or CSV file of past pull requests as typed columns: hostile until read, and bounded while it is.
 
-The columns of a file of past pull requests (docs/history.md), and which are never read. Pure.
-
-Who the authors of past pull requests are: a file of `author` and `did`, as CSV or JSON, declared by the operator.
+The columns of such a file, and those that are never read, stand here (docs/history.md); that part is pure. The authors
+of the pull requests are in a file of `author` and `did`, as CSV or JSON, that the operator declares.
 """
 
 import csv

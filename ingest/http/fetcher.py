@@ -1,14 +1,14 @@
-"""The one guarded fetcher. Hosts, paths and answers come from strangers; each is checked before it is used.
+"""Fetches from strangers' hosts through one guard, reads TXT records, and sends JSON to the operator's receiver.
 
-A request goes to a public address that was checked and then pinned, over TLS that proves the name. It follows no
-redirect and ends after a stated time and number of bytes, however slowly or richly the peer answers.
+Hosts, paths and answers come from strangers; each is checked before it is used. A request goes to a public address that
+was checked and then pinned, over TLS that proves the name. It follows no redirect and ends after a stated time and
+number of bytes, however slowly or richly the peer answers.
 
-TXT records of names that strangers choose, asked of the machine's own resolver and bounded in time and number.
+TXT records of names that strangers choose are asked of the machine's own resolver, bounded in time and number.
 
-Sending JSON to the one receiver that whoever runs this site named: any address, its name proven by TLS, on a leash.
-
-Unlike what ingest/http/fetcher.py fetches, the address is the operator's own and may be private. What comes back is a
-stranger's all the same: it is bounded in time and bytes, and of it only the status and Retry-After are looked at.
+The receiver of JSON is the one that the operator named: any address, which may be private, with its name proven by TLS.
+What comes back is a stranger's all the same: it is bounded in time and bytes, and of it only the status and Retry-After
+are looked at.
 """
 
 import logging

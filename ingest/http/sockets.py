@@ -1,6 +1,6 @@
-"""Below the fetcher: names and addresses that are public, and sockets bounded in time and bytes.
+"""Sockets below the fetcher: to public addresses only, and bounded in time and bytes.
 
-The addresses of strangers' hosts: looked up within a bounded time, every one of them checked to be public.
+The names of strangers' hosts are looked up within a bounded time, and every address is checked to be public.
 """
 
 import ipaddress

@@ -1,10 +1,9 @@
-"""One OSV record as rows: read from JSON or YAML, bounded and checked. Pure.
+"""Reads OSV records from a folder or a zip file into the store: each as rows, bounded and checked.
 
-The base score of a CVSS 3.0 or 3.1 vector, as its specification computes it. Pure.
+A record is JSON or YAML. Reading it is pure, and reading the same twice gives the same rows.
 
-Names of packages as their registries compare them, and package URLs.
-
-OSV records from a folder or a zip file, into the store: bounded, checked, and the same when done twice.
+The base score of a CVSS 3.0 or 3.1 vector is computed as its specification says. Names of packages are compared as
+their registries do, and package URLs are read.
 """
 
 import re

@@ -3,7 +3,7 @@
 Every kind of the smaller records goes through SmallRows. Three tables follow rules of their own: repositories
 (ingest/records/repositories.py), pull requests with their rounds, and vouches (ingest/records/rows.py).
 
-Vouches and denounces of one batch: every version is kept, one at most stands between two people.
+Every version of a vouch or denounce is kept; at most one stands between two people.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

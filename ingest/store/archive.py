@@ -4,8 +4,7 @@ A row lies in the table or in one noted file, never in both and never in neither
 durable and renamed first, then one transaction notes it and deletes its rows. A kill in between leaves a file that is
 not noted, which the next run removes. Segments are ordered by collection and DID, so that a look-up reads few rows.
 
-Archived rows of a snapshot whose file is gone, since a later state wrote them into another: found and written again.
-
+Rows of a snapshot whose archive file is gone, since a later state wrote them into another, are found and written again.
 A file of the archive is replaced when it is filled up or when a person is erased from it. So a later file holds the
 same rows under the same numbers, without what was erased since.
 """

@@ -1,13 +1,12 @@
-"""Moving the long texts of a store that was written before they lay beside it; also one that cannot be checkpointed.
+"""Moves the long texts of an older store beside it, also of one that cannot be checkpointed, and bounds reviews.
 
 A table is written anew without its long texts and the old one is dropped, so that no checkpoint reads them: an update
 would leave them in its blocks. Everything happens in one transaction; the caller checkpoints. Files of the archive are
 read by pyarrow, a few rows at a time: DuckDB takes up the texts of 2,048 rows of them at once too.
 
-Bounds on the stored reviews: so many rows of each pull request, so many bytes of each list in a row.
-
-Paths and titles are the author's, and each new round or title is read anew: without a bound one author fills the store
-with rows that DuckDB cannot scan within its memory.
+Stored reviews are bounded too: so many rows of each pull request, so many bytes of each list in a row. Paths and titles
+are the author's, and each new round or title is read anew: without a bound one author fills the store with rows that
+DuckDB cannot scan within its memory.
 """
 
 import re

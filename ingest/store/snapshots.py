@@ -3,10 +3,9 @@
 A snapshot is a file `serve-<n>.duckdb` and `CURRENT` names the newest. A new number each time, since DuckDB caches open
 databases by path: reopening one name after a rename silently serves the old data.
 
-What pages show of a new snapshot, computed before somebody waits for it.
-
-An open page asks every few seconds whether anything is new. The first request that meets a new snapshot wakes a thread,
-which computes what takes longest; whoever clicks next finds it. Without any request from a browser nothing is computed.
+What pages show of a new snapshot is computed before somebody waits for it. An open page asks every few seconds whether
+anything is new. The first request that meets a new snapshot wakes a thread, which computes what takes longest; whoever
+clicks next finds it. Without any request from a browser nothing is computed.
 """
 
 import atexit

@@ -1,9 +1,10 @@
-"""Remembers erased people by keyed hash: enough to keep a replay from bringing them back, and no personal data.
+"""Remembers erased people by keyed hash, and finds the places where a text names a person.
 
-What was seen up to the erasure stays out; what comes later is new, as from somebody who was never here. A listing dates
-records by their own keys, so an account that is listed again brings nothing older back either.
+The hash is enough to keep a replay from bringing them back, and holds no personal data. What was seen up to the erasure
+stays out; what comes later is new, as from somebody who was never here. A listing dates records by their own keys, so
+an account that is listed again brings nothing older back either.
 
-Find where a text names a person: by DID, by verified handle, or by the short form in which a DID is shown.
+A text names a person by DID, by verified handle, or by the short form in which a DID is shown.
 """
 
 import hashlib

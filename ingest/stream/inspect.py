@@ -2,7 +2,7 @@
 
 Everything counted is named by strangers: names are cut and their number is bounded, what is beyond is only summed.
 
-Listening beside the worker for a while: frames as they come, with nothing opened or written.
+It can listen beside the worker for a while: frames as they come, with nothing opened or written.
 """
 
 import re

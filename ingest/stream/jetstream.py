@@ -1,15 +1,15 @@
-"""The Jetstream listener: one supervised thread that turns a socket into logged events and survives everything.
+"""Listens to a Jetstream: one supervised thread turns a socket into logged events and survives everything.
 
 Protocols: ingest/stream/protocol.py. It resumes five seconds before its cursor (delivery is at least once, and v1
 reorders where replay turns live), five minutes more at another server, or at the number that a v2 server gave its
 newest frame; the event ids drop what repeats.
 
-Which of several hosts to ask next, and how long to wait first: pure, with the clock and the dice passed in.
+Which of several hosts to ask next, and how long to wait first, is pure: the clock and the dice are passed in. Backoff
+from 0.25 s, doubled by each failure of that host (the forge's own client does the same up to 30 s). A host that fails
+rests longer than one that works, so that it is not asked first each time the other ends a connection.
 
-Backoff from 0.25 s, doubled by each failure of that host (the forge's own client does the same up to 30 s). A host that
-fails rests longer than one that works, so that it is not asked first each time the other ends a connection.
-
-Frames between the socket and the store: the socket is not read while it is full, and TCP holds the peer back.
+Between the socket and the store stands a queue of frames: while it is full the socket is not read, and TCP holds the
+peer back.
 """
 
 import asyncio

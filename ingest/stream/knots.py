@@ -1,9 +1,7 @@
-"""Event streams of knots and spindles that the operator configured: one thread a host, which survives everything.
+"""Follows event streams of knots and spindles in the operator's settings: a thread a host, surviving everything.
 
-Events of knots and spindles as rows: pushes to watched repositories, and which look-ups they make due.
-
-A host speaks for the repositories that lie on it and for no others. Everything is
-idempotent, so a stream may begin again anywhere.
+Events become rows: pushes to watched repositories, and the look-ups that they make due. A host speaks for the
+repositories that lie on it and for no others. Everything is idempotent, so a stream may begin again anywhere.
 """
 
 import logging

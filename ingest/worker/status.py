@@ -3,7 +3,8 @@
 The file is JSON padded to a fixed size and rewritten in place, so that a full disk, of which it tells, does not stop it
 (on file systems that write in place: ext4, xfs, tmpfs). A checksum inside tells a read that met a write.
 
-What waits for each step of the work, asked of the tables in one short read, for whoever watches over the worker.
+It also tells whoever watches over the worker what waits for each step of the work, asked of the tables in one short
+read.
 """
 
 import fcntl

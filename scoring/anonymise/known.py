@@ -5,7 +5,8 @@ address, a handle, a name of two words or more, or a single word of four letters
 English. Shorter and commoner ones are left to the places that name people anyway: trailers, mentions, addresses, paths.
 Names made of nothing but words of code are left too: a name must not take code out of the reviewer's sight.
 
-A text as a reader sees it: without accents, invisible characters and widths, and where each piece came from.
+A text is read as a person sees it, without accents, invisible characters and widths, with the place that each piece
+came from.
 """
 
 import re

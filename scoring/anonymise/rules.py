@@ -1,12 +1,11 @@
 """Rules for text that names a person: trailers, copyright, addresses, profiles, paths, keys, times.
 
-What a pattern of identities is, and the pieces that they share.
+The patterns of identities share their pieces. Every pattern takes time in the length of the text: each repetition is
+bounded or cannot overlap with what follows it, and what stands before a value is atomic (tried once). Values end where
+code could begin (quotes, `;`, `|`, `=`), so that nothing runs unseen behind a placeholder.
 
-Every pattern takes time in the length of the text: each repetition is bounded or cannot overlap with what follows it,
-and what stands before a value is atomic (tried once). Values end where code could begin (quotes, `;`, `|`, `=`), so
-that nothing runs unseen behind a placeholder.
-
-What names people in words between people and is something else in code: roles, dates, headers of mail, standing.
+Words that name people between people, but are something else in code, are told apart: roles, dates, headers of mail,
+standing.
 """
 
 import re

@@ -1,10 +1,10 @@
-"""A submission without the people behind it: what may be sent to a reviewer that must not know who wrote it.
+"""Removes the people behind a submission: the result may go to a reviewer that must not know who wrote it.
 
 Everything that names somebody becomes a typed placeholder such as <email-1>, the same text the same one within one
 submission, whoever the author is. Lines stay lines, so that a flag still points where it should. Scanners run before,
 on the text as it was sent.
 
-Texts without the people whom their own words name: lines of a file, words between people, mentions.
+People whom a text names in its own words are taken out too: in lines of a file, in words between people, in mentions.
 """
 
 import re

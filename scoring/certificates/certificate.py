@@ -3,7 +3,7 @@
 The form is canonical JSON: sorted keys, no blanks, shortest numbers. Whoever has the file can recompute the threshold
 from it; a case is told by a digest of its address, which shows nobody who does not know it already.
 
-Certificates in their folder: each a file that is named by its bytes and never changed.
+A folder of certificates holds each as a file that is named by its bytes and never changed.
 """
 
 import hashlib

@@ -1,9 +1,9 @@
-"""Questions about thresholds: `maximum lane share at false-approval rate <= 0.05`. Pure.
+"""Answers questions about thresholds, `maximum lane share at false-approval rate <= 0.05`, from a table. Pure.
 
 The grammar is `maximum|minimum STATISTIC at STATISTIC <=|>= NUMBER`, in any case and with % where that is handier, as
 Wikipedia's ORES asks for the thresholds of its models. Nothing else is understood, and nothing is evaluated.
 
-The table behind questions about thresholds, as a file beside its model: whoever has it needs no training.
+The table is a file beside its model: whoever has it needs no training.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,8 +1,7 @@
-"""Settings of watched repositories: their bounds and defaults, their place in the store, and the rules in force.
+"""Settings of one watched repository by its maintainers: defaults, bounds, place in the store, rules in force.
 
-What holds in one repository: the operator's thresholds and rules under what its maintainers set. Pure.
-
-The settings of repositories as the store holds them.
+What holds in a repository are the operator's thresholds and rules under what its maintainers set. Only reading the
+settings of repositories asks the store; the rest is pure.
 """
 
 import re

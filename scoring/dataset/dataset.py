@@ -1,13 +1,11 @@
-"""The pull requests that models learn from, read from a store or snapshot: the table `cases` and its columns.
+"""Builds the data that models learn from: pull requests of a store, snapshot or history file, with features.
 
-What bears on a few people, and nothing else: the rest of a store is hidden from one cursor while it asks about them.
+The table is `cases`, with its columns. For a few people the rest of a store is hidden from one cursor while it asks
+about them. Features of one person rest on their own pull requests everywhere and on everybody's in their repository. Of
+a store of 100,000 pull requests that is a few thousand, so that one need not wait for the history of all.
 
-Features of one person rest on their own pull requests everywhere and on everybody's in their repository. Of a store of
-100,000 pull requests that is a few thousand, so that one need not wait for the history of all.
-
-What a model is made of: cases with their features, which columns speak of whom, and a name for exactly this data.
-
-The material of a history file alone, read in a store of its own that goes away.
+A model is made of cases with their features, a list of which columns speak of whom, and a name for exactly this data.
+The material of a history file alone is read in a store of its own that goes away.
 """
 
 import hashlib

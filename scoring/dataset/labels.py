@@ -4,9 +4,8 @@ A merge is known at once and a refusal only after months, so labels known so far
 of 10 % that was chosen on them really gave 18.5 %. Whoever trains as of a moment therefore takes `known_by`, and
 whoever judges takes `outcomes` of the `settled` ones.
 
-How merges arrive over time, estimated where many pull requests are still open: survival curves in steps of an hour.
-
-Kaplan and Meier's estimator, and Aalen and Johansen's where a wait may end in two ways. Pure NumPy.
+How merges arrive over time is estimated where many pull requests are still open, by survival curves in steps of an
+hour: Kaplan and Meier's estimator, and Aalen and Johansen's where a wait may end in two ways. Pure NumPy.
 """
 
 from dataclasses import dataclass, replace

@@ -1,8 +1,7 @@
-"""A patch line by line by the rules of `git apply`: a hunk is as long as its header says, the rest is words.
+"""Reads a patch by the rules of `git apply`, into files, hunks and numbered lines, within bounds. Pure.
 
-How much of a patch is read, and what is said where it is not read whole. Pure data.
-
-A patch as strangers send it, read into files, hunks and numbered lines by git's rules and within bounds.
+A hunk is as long as its header says, the rest is words. The text comes as strangers send it; how much of it is read is
+a bound, and where it is not read whole the result says so.
 """
 
 import re

@@ -1,8 +1,7 @@
-"""Classifies a change by its paths: the use of each file, files that run unread, files always read first. Pure.
+"""Classifies a change by its paths: the use of each file, unread code, first reading, no fast lane. Pure.
 
-The one place where files are told apart by their names; who reads a file's lines asks here first.
-
-Which files a change touches, for what no lane may wave through. Pure.
+The one place where files are told apart by their names; who reads a file's lines asks here first. It also names the
+files that no lane may wave through where a change touches them.
 """
 
 import re

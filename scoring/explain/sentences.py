@@ -1,12 +1,12 @@
-"""Judgements in plain words: a sentence for each reason, one line for a row, what would change the lane. Pure.
+"""Puts judgements into plain words: a sentence for each reason, one line for a row, changes of lane. Pure.
 
 Names come from the network. They are put in as values, never read as templates, and lose characters that cannot be
 seen or that turn the writing direction. Whoever shows a sentence still escapes it. Unknown is not bad: where there is
 no path and no history the words say what is missing and nothing about the person.
 
-Explains in plain words why the fast lane is shut, and what it rests on while it is open. Pure.
+It also explains why the fast lane is shut, and what it rests on while it is open.
 
-Reasons in words without a threshold, for whoever is no maintainer: who knew the exact mark would aim at it. Pure.
+For whoever is no maintainer reasons name no threshold: who knew the exact mark would aim at it.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,8 +1,7 @@
 """Takes settings, roles and watched repositories from the pages into the worker's file.
 
-What the pages told of roles, brought into the worker's file: whoever judges for a repository is a seed there.
-
-Which repositories people had watched, brought into the worker's file: one made anew watches them again.
+The worker judges by what maintainers set on a page. Whoever judges for a repository is a seed there. A file made anew
+watches the repositories again that people had watched.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
-"""The common parts of every estimator: the matrix of named columns, standardising, labels, and its interface. Pure.
+"""The common parts of every estimator: the matrix of named columns, standardised, its labels, its interface. Pure.
 
-What every estimator does, and two of them told as one. Pure.
+Two estimators can be told as one.
 """
 
 from abc import ABC, abstractmethod

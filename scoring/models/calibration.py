@@ -1,16 +1,16 @@
-"""From a model's score to P(clean) that means what it says: Platt, beta and isotonic maps, and Venn-Abers. Pure.
+"""Maps a model's score to a P(clean) that means what it says, and gives its 95 % interval. Pure.
 
-Scores are log odds. Every map is monotone, so that it never changes the order of two people. Measured on synthetic data
-with a known truth (excess log-loss at 200 / 1,000 / 5,000 cases): Platt .005 / .002 / .001, beta .006 / .002 / .0005,
-isotonic .072 / .018 / .003, so that the isotonic map serves only in its mean with Platt's. On real history plain Platt
-won in most quarters and serves unless another map beats it; where the true map is no sigmoid the mean halves the error.
+The maps are Platt, beta and isotonic, and Venn-Abers. Scores are log odds. Every map is monotone, so that it never
+changes the order of two people. Measured on synthetic data with a known truth (excess log-loss at 200 / 1,000 / 5,000
+cases): Platt .005 / .002 / .001, beta .006 / .002 / .0005, isotonic .072 / .018 / .003, so that the isotonic map serves
+only in its mean with Platt's. On real history plain Platt won in most quarters and serves unless another map beats it;
+where the true map is no sigmoid the mean halves the error.
 
-How sure a P(clean) is: a 95 % interval from Venn-Abers pairs of groups of people, each calibrated by itself. Pure.
-
-One pair of all cases is two calibrations and no interval: it held the true probability in 10 to 34 of 100 draws, and
-together with Platt's P in 42 to 55. Of GROUPS groups that share no author all err to one side once in eight times where
-each errs to both sides alike, and each gives a pair: from the lowest p0 to the highest p1 held it in 94 to 100
-(100 to 3,000 cases, authors as clusters of very unequal size, true maps that are no Platt map).
+The interval comes from Venn-Abers pairs of groups of people, each calibrated by itself. One pair of all cases is two
+calibrations and no interval: it held the true probability in 10 to 34 of 100 draws, and together with Platt's P in 42
+to 55. Of GROUPS groups that share no author all err to one side once in eight times where each errs to both sides
+alike, and each gives a pair: from the lowest p0 to the highest p1 held it in 94 to 100 (100 to 3,000 cases, authors as
+clusters of very unequal size, true maps that are no Platt map).
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,9 +1,9 @@
-"""Of two models the lower: what a person moves alone may lower P(clean) and never raise it. Pure.
+"""Combines two models: by the lower of their P(clean), or by the mean of their log odds. Pure.
 
-The mean of two models' log odds: a line that is sure of little, and trees that see what it cannot. Pure.
-
-On real history it beat the logistic model for every label (log-loss .009 to .011 lower), where trees alone did not for
-sure: the mean errs less than either, the more so the less their errors have in common.
+The lower one is for what a person moves alone: it may lower P(clean) and never raise it. The mean joins a line that is
+sure of little and trees that see what it cannot. On real history it beat the logistic model for every label (log-loss
+.009 to .011 lower), where trees alone did not for sure: the mean errs less than either, the more so the less their
+errors have in common.
 """
 
 from collections.abc import Mapping

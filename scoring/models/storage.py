@@ -1,8 +1,8 @@
-"""Models as text: one JSON file each, named by its content, and a pointer per label to the one that serves.
+"""Stores models as text: one JSON file each, named by its content, with a pointer per label to the one that serves.
 
-Which model a label points at: one line in a file beside the models, which a page can read without loading any.
+The pointer of a label is one line in a file beside the models, which a page can read without loading any.
 
-The card of a model: what it is for, what it was made of, how good it is and where it is not. Pure.
+A model's card says what it is for, what it was made of, how good it is and where it is not.
 """
 
 import hashlib

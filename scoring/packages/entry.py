@@ -1,6 +1,6 @@
-"""A dependency as a manifest or lock file names it, the part of the file it comes from, and usual sources. Pure data.
+"""A dependency as a manifest or lock file names it, its place in the file, and its usual sources. Pure data.
 
-Where packages usually come from, by ecosystem, and whether an address is another place.
+The usual sources are kept by ecosystem; any other address is recognised as another place.
 """
 
 import re

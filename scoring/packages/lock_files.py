@@ -1,6 +1,6 @@
 """Lock files in TOML or JSON, of Python, npm and Rust: entries with their version, address and hashes.
 
-Values grouped by the table or object that they stand in: the entries of lock files.
+Values are grouped by the table or object that they stand in: the entries of lock files.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,10 +1,7 @@
-"""Files of Go modules: go.mod and go.sum.
+"""Reads manifests: Go modules, Bundler and gems, Cargo, and configuration of where packages come from.
 
-Configuration that says where packages are taken from: pip.conf, .npmrc, .yarnrc.yml and their like.
-
-Files of Bundler and of gems: Gemfile, *.gemspec, Gemfile.lock.
-
-Files of Cargo that people write: Cargo.toml and .cargo/config.toml.
+The files are go.mod and go.sum; pip.conf, .npmrc, .yarnrc.yml and their like; Gemfile, *.gemspec and Gemfile.lock;
+Cargo.toml and .cargo/config.toml, as people write them.
 """
 
 import re

@@ -1,6 +1,6 @@
-"""Manifests of Python: requirements files, pyproject.toml, setup.cfg, setup.py, Pipfile.
+"""Reads manifests of Python: requirements files, pyproject.toml, setup.cfg, setup.py, Pipfile.
 
-One requirement as it is written: a name with a version or a range of versions, and where it comes from.
+A requirement is a name with a version or a range of versions, and the place that it comes from.
 """
 
 import re

@@ -1,9 +1,9 @@
-"""Names that look like a widely known one without being it: how typosquats are told. Pure.
+"""Recognises names that look like a widely known one without being it: typosquats. Pure.
 
 Measured on 95 malicious Python names against the names that they imitate, with 664 honest names beside them: see
 tests/scoring/packages/test_typosquats.py for what is found and what is not.
 
-Widely known names by ecosystem: a list of our own (known/*.txt), and what the operator adds.
+Widely known names, by ecosystem, are a list of our own (known/*.txt) and what the operator adds.
 """
 
 import re

@@ -1,8 +1,7 @@
-"""Versions in the order of their ecosystem. Where a text is no version there, nothing is said of its order.
+"""Orders the versions of each ecosystem, and decides whether one falls under an advisory. Pure.
 
-Whether a version falls under an advisory: OSV's own evaluation over the order of the ecosystem. Pure.
-
-Algorithm: https://ossf.github.io/osv-schema/#evaluation.
+Where a text is no version of its ecosystem, nothing is said of its order. An advisory is evaluated over that order by
+OSV's own rules. Algorithm: https://ossf.github.io/osv-schema/#evaluation.
 """
 
 import re

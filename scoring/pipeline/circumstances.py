@@ -3,7 +3,7 @@
 Everything is read as of a moment: what the stream or a public log told later does not count. Statements read all open
 pull requests at once; nothing here reads a diff.
 
-The state of attestation of every author of an open pull request in a repository of the tier 'sensitive'.
+It also reads the attestation of every author of an open pull request in a repository of the tier 'sensitive'.
 """
 
 from collections import defaultdict

@@ -1,13 +1,11 @@
 """Makes decisions on open pull requests: chooses those to judge, draws for the audit, and writes the history.
 
-The draws of the audit in the store: how many there were, and those of one pass.
-
-The history: a row of `scores` for every judgement that differs in substance from the last one of the same subject.
-
-Of a person that is the lane, the reasons' codes, the number of cases or P by half a point. Of a pull request it is also
-what was judged and anything that its inputs say, but for figures that drift by less than that (`scoring.gate.inputs`).
-Its id names the row before it, what was judged and the inputs: judged again from the same inputs there is nothing to
-write, and a pass repeated after a kill gives the same ids.
+Draws of the audit are read from the store: how many there were, and those of one pass. The history has a row of
+`scores` for every judgement that differs in substance from the last one of the same subject. Of a person that is the
+lane, the reasons' codes, the number of cases or P by half a point. Of a pull request it is also what was judged and
+anything that its inputs say, but for figures that drift by less than that (`scoring.gate.inputs`). Its id names the row
+before it, what was judged and the inputs: judged again from the same inputs there is nothing to write, and a pass
+repeated after a kill gives the same ids.
 """
 
 import hashlib

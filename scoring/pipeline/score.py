@@ -9,9 +9,8 @@ request touches a few, and only those of whom something was written are looked a
 `scores` gets a row where a judgement changed in substance (`scoring.pipeline.decisions`); `current_*` always hold what
 a pass over everything would write.
 
-What judges in one pass: the settings, the model that serves, the starter model, and the thresholds that follow.
-
-Model files are read once and kept; a new one is found by the next pass without a restart.
+The settings, the model that serves, the starter model and the thresholds that follow judge in a pass. Model files are
+read once and kept; a new one is found by the next pass without a restart.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
-"""Approvals as pages, JSON and commands read them: what is in force, what changed after it, what was done before.
+"""Reads approvals for pages, JSON and commands: those in force, what changed after, earlier ones, the target.
 
-Where an approved pull request would be merged on its forge, read from a snapshot.
+The target is the place on the forge where an approved pull request would be merged. All is read from a snapshot.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,10 +1,8 @@
-"""Everything that is shown about one contributor, read from a snapshot.
+"""Reads one contributor, or all of them in order, from a snapshot: everything that pages show of people.
 
-Who may hear denounces: what is said against somebody is for those who have a reason to trust who says it.
+What is said against somebody, a denounce, is shown to those who have a reason to trust who says it.
 
-The pull requests of one contributor with what became of each, in words: what was mined, and what a person marked.
-
-All contributors in order, read from a snapshot.
+The pull requests of a contributor come with what became of each, in words: what was mined, and what a person marked.
 """
 
 import json

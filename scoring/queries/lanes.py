@@ -1,8 +1,8 @@
 """Reads the lanes from a snapshot: open pull requests, the fast lane's outcomes by month, first-timers' waits.
 
-What became of what the fast lane itself let through, month by month, read from a snapshot.
-
-How first-timers fare beside regulars, read from a snapshot: which lane they are in, and how long they wait.
+The lanes of open pull requests are what everybody may know, for whoever is told of what changes. What became of what
+the fast lane itself let through is told month by month. First-timers are shown beside regulars: the lane they are in,
+and how long they wait.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
-"""The queue and the aggregates, read from a snapshot.
+"""Reads the queue and the aggregates from a snapshot.
 
-What is shown of a pull request that the audit drew: before somebody answered nothing of its decision. Pure.
+Of a pull request that the audit drew nothing of the decision is shown before somebody answered.
 """
 
 from collections.abc import Mapping, Sequence

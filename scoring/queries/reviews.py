@@ -1,6 +1,6 @@
 """Reads from a snapshot the findings in a pull request's content, and trials of a new prompt or model.
 
-How a new prompt or model judges the changes that an older one has read, from a snapshot.
+It also compares how a new prompt or model judges the changes that an older one has read.
 """
 
 from collections.abc import Mapping, Sequence

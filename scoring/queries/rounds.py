@@ -1,6 +1,6 @@
-"""The rounds of a pull request with what is kept of each patch, and where all of it stands on the forge.
+"""Reads the rounds of a pull request, what is kept of each patch, and where all of it stands on the forge.
 
-The pull request that an address means, and what anybody may know of it.
+It also finds the pull request that an address means, and what anybody may know of it.
 """
 
 import re

@@ -1,8 +1,7 @@
 """Reads the judgements of contributors from a snapshot, one or many at once, now or as they stood.
 
-What the scores of one snapshot share: read once, since planning these statements takes longer than a score.
-
-From rows of scores to what is told of their people; what says the same of several is worded once a snapshot.
+The scores of one snapshot share what is read once, since planning these statements takes longer than a score. Rows
+become what is told of their people; what says the same of several is worded once a snapshot.
 """
 
 from collections import defaultdict

@@ -1,10 +1,10 @@
 """Explains somebody's trust and what depends on it, and finds vouches worth making, computed on demand.
 
-From the same vouches, at the same moment, as the newest scores. What one seed set makes of everybody is kept while its
-snapshot is the newest, since a page asks for it again and again: 50 to 150 ms at 20,000 people and 100,000 vouches.
-Five sixths of that are the graph, which is the same for every seed set.
+All is computed from the same vouches, at the same moment, as the newest scores. What one seed set makes of everybody is
+kept while its snapshot is the newest, since a page asks for it again and again: 50 to 150 ms at 20,000 people and
+100,000 vouches. Five sixths of that are the graph, which is the same for every seed set.
 
-Which vouches would be worth making by a maintainer: computed when it is asked for, from each seed set by itself.
+The vouches that a maintainer would do well to make are computed from each seed set by itself.
 """
 
 from collections import OrderedDict

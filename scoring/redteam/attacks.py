@@ -1,15 +1,14 @@
-"""Nine shapes that a region of fakes can take. Pure: the generator is passed in.
+"""Attacks on trust by fakes: regions in nine shapes, denounces, farmed merges and rewired vouches. Pure.
 
-Each gets the ground, the region and a generator, and returns the bought vouches and all vouches by fakes as pairs
-(voucher, subject). Where a shape says nothing else, the i-th bought vouch lands on the i-th fake, round and round.
+The random generator is passed in. A shape of a region gets the ground, the region and the generator, and returns the
+bought vouches and all vouches by fakes as pairs (voucher, subject). Where a shape says nothing else, the i-th bought
+vouch lands on the i-th fake, round and round.
 
-Denounce bombing: what fakes take from the most trusted people by denouncing them. Pure.
+Denounce bombing is what fakes take from the most trusted people by denouncing them. Merge farming is what trivial
+merged changes bring where they count as a vouch, or as evidence on one.
 
-Merge farming: what trivial merged changes bring where they count as a vouch, or as evidence on one. Pure.
-
-Ways to rewire one's own vouches, and what it brings whoever does it. Pure NumPy.
-
-The attacker alone decides about `own` and any number of fresh accounts; nobody new vouches for them.
+Rewiring one's own vouches, and what it brings whoever does it, needs NumPy alone. The attacker alone decides about
+`own` and any number of fresh accounts; nobody new vouches for them.
 """
 
 from collections.abc import Callable

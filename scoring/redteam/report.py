@@ -1,8 +1,8 @@
-"""The attack simulations on one graph: what each attack costs and what it reaches, as plain values. Pure.
+"""Reports the attack simulations on one graph: what each attack costs and what it reaches, as plain values. Pure.
 
 A report names nobody: it holds counts and shares, so that it can be kept and shown whatever becomes of the people.
 
-The present graph as the ground of the attacks: the site's seeds and every vouch that stands.
+The ground of the attacks is the present graph: the site's seeds and every vouch that stands.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,16 +1,14 @@
-"""Calls of the Anthropic API through its SDK: one strict tool, bounded, retried here and nowhere else.
+"""Calls the Anthropic API through its SDK: one strict tool, bounded, retried here and nowhere else.
 
 The SDK sleeps for as long as a Retry-After says, up to 49 days, and its retries multiply with those of a queue: its own
 are off. It costs a second to import, so it is imported where a call is made.
 
-What is told of each question to a model, to whoever in this process counts or traces them: figures, never a word.
+Whoever in this process counts or traces questions to a model is told figures of each, never a word. Nothing of what was
+sent or said is among it, so a listener cannot pass on what a diff holds.
 
-Nothing of what was sent or said is among it, so a listener cannot pass on what a diff holds.
-
-The HTTP client of the SDK on a leash: every answer ends after so many seconds and bytes, however it is served.
-
-A read timeout alone bounds nothing: a peer that sends a byte every nine seconds never meets one of ten. Importing this
-module costs .3 s (httpx2), so it is imported where a call is made.
+The HTTP client of the SDK is on a leash: every answer ends after so many seconds and bytes, however it is served. A
+read timeout alone bounds nothing: a peer that sends a byte every nine seconds never meets one of ten. Importing that
+client costs .3 s (httpx2), so it is imported where a call is made.
 """
 
 import math

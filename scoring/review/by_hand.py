@@ -1,6 +1,6 @@
-"""Diffs that are sent to the API: reviewed by the worker, answered under a name that only their sender has.
+"""Reviews diffs that are sent to the API, and answers under a name that only their sender has.
 
-One diff by hand: reviewed as a pull request's would be, without an author and without a store.
+The worker reviews a diff as it would a pull request's, without an author and without a store.
 """
 
 import secrets

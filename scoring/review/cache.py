@@ -3,7 +3,7 @@
 A reading belongs to the scrubbed content alone. Two people who send the same diff share it, and each keeps the findings
 that are about them; so places stay as the model was told them (F1:L12) and are looked up in each change anew.
 
-Readings in the store: found again by their content, paid for within the day's budget, counted for ever.
+The store finds readings by their content; each is paid for within the day's budget, and counted for ever.
 """
 
 from collections.abc import Callable, Mapping

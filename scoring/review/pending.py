@@ -1,14 +1,13 @@
-"""The review hop: the newest round of each open pull request of a watched repository is read once.
+"""The review hop: reads the newest round of each open pull request of a watched repository once.
 
 What is due is found by asking the tables; a review happens outside any lock and ends in one row. The row is there, as
 'running', before the reading begins: content on which the program dies is begun TRIES times and then has no verdict.
 
-A pull request as reviewers are given it: its change as it is kept here, the words beside it, nobody's name.
+Reviewers are given the change as it is kept here and the words beside it, and nobody's name.
 
-A new prompt or model is tried beside the old one: it reads the last 200 changes again before it may open a lane.
-
-Until then what it says of a change is shown and weighs, and counts as no content verdict. A reading that fails for a
-reason that passes is none: an outage ends no trial.
+A new prompt or model is tried beside the old one: it reads the last 200 changes again before it may open a lane. Until
+then what it says of a change is shown and weighs, and counts as no content verdict. A reading that fails for a reason
+that passes is none: an outage ends no trial.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,9 +1,9 @@
-"""The backtest: every model and label, judged quarter by quarter on what came later, all figures as plain values.
+"""Backtests every model and label, quarter by quarter on what came later, all figures as plain values.
 
 What is judged is settled: opened 194 days before the end of what was watched. The newest quarter of the cases is the
 test; which model serves there was decided on the judged quarters before it.
 
-The number of trees, chosen once a year: stopping early in each quarter would double the time of a backtest.
+The number of trees is chosen once a year: stopping early in each quarter would double the time of a backtest.
 """
 
 import os

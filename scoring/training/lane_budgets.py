@@ -1,6 +1,6 @@
-"""Replays lanes with a budget month by month, the fast lane and T_LOW, with only what was known then.
+"""Replays lanes with a budget month by month, with only what was known then: the fast lane, and T_LOW.
 
-Whom a certified T_LOW would really have sent to a person, month by month, with only what was known then.
+For T_LOW the replay counts whom a certified one would really have sent to a person.
 """
 
 from collections.abc import Sequence

@@ -1,12 +1,11 @@
-"""Measures probabilities: order, calibration, intervals, lanes over quarters, weak spots. Pure NumPy and SciPy.
+"""Measures probabilities: order, calibration, weak spots and intervals, with authors as clusters. NumPy and SciPy.
 
 Everywhere `told` are probabilities of being clean in [0, 1] and `came` what came of the same n cases, 1 clean, 0 not.
 
-The figures of one model on some cases, and of a lane over quarters, as plain values for JSON. Pure.
-
-Where a model lies below the shrunk rate in log-loss: by quarter, repository, newcomers and outsiders. Pure.
-
-How wide the intervals around P(clean) were that would have been shown: Venn-Abers, quarter by quarter. Pure.
+Figures of one model on some cases, and of a lane over quarters, are plain values for JSON. Cases are also split by
+quarter, repository, newcomers and outsiders, to find where a model lies below the shrunk rate in log-loss. Another
+measure is how wide the intervals around P(clean) were that would have been shown (Venn-Abers, quarter by quarter). All
+is pure.
 """
 
 import math

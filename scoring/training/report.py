@@ -1,12 +1,10 @@
-"""The backtest as one page of charts that opens without a server: drawn inline, no script, nothing fetched. Pure.
+"""Renders the backtest as one page of charts that opens without a server, and as a table of plain text. Pure.
 
-Every name in it is escaped: repositories are named by strangers.
+Charts are drawn inline, with no script and nothing fetched. Every name in them is escaped: repositories are named by
+strangers.
 
-The backtest as a table of plain text. Pure.
-
-What the trees of the newest quarter weigh, as shap's summary plot draws it.
-
-Their shares of each case are LightGBM's own exact Shapley values, which are shap's to 1e-9 (a test compares them).
+The weights of the trees of the newest quarter are drawn as shap's summary plot draws them. Their shares of each case
+are LightGBM's own exact Shapley values, which are shap's to 1e-9 (a test compares them).
 """
 
 import io

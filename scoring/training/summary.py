@@ -1,12 +1,9 @@
-"""The figures of a model and of its attempt at a threshold, small enough for a page: a file beside the model.
+"""Summarises a model, its attempt at a threshold and the newest backtest in small files that a page shows.
 
-It names nobody and no pull request.
+They are JSON of a declared type beside the model or the report, whole or not there. They name nobody and no pull
+request.
 
-Small files that a command writes and a page shows: JSON of a declared type, whole or not there.
-
-A page reads one as something that anybody may have written: bounded, typed, or not at all.
-
-The newest backtest as a page shows it: a small file that the command writes beside its report.
+A page reads such a file as something that anybody may have written: bounded, typed, or not at all.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,10 +1,10 @@
-"""Training: which model serves a label now, fitted to all that is known, with its map, figures and card. Plain values.
+"""Trains the model that serves a label now, fitted to all that is known, with its map, figures and card.
 
-The validation slice is what was opened in the five years that a backtest judges too, and is settled: of one year a real
-history had 576 cases, on which no two models can be told apart. Models are scored on it as they would have been then,
-quarter by quarter. The map rests on the last twelve months of those scores.
+The result is plain values. The validation slice is what was opened in the five years that a backtest judges too, and is
+settled: of one year a real history had 576 cases, on which no two models can be told apart. Models are scored on it as
+they would have been then, quarter by quarter. The map rests on the last twelve months of those scores.
 
-How far a contributor can raise their own probability by what they move alone. Pure.
+It also measures how far a contributor can raise their own probability by what they move alone. That part is pure.
 """
 
 from collections.abc import Callable, Mapping, Sequence

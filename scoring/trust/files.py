@@ -1,10 +1,8 @@
-"""Graphs in files: vouches as CSV or Parquet, seeds as text, and a table written by its ending. No store, no clock.
+"""Computes trust on a graph in files: vouches as CSV or Parquet, seeds as text, and a table as the result.
 
-Names are data, also those that begin with = + - or @: they are written as they are, so that a result joins with what
-it came from. A mark in front of them would name other nodes; whoever opens the CSV in a spreadsheet imports the column
-as text.
-
-Trust on a graph of names, from the tables of `scoring.trust.files`: numbers inside, names at the edges. No store.
+The table is written by its ending. There is no store and no clock. Inside are numbers, at the edges names. Names are
+data, also those that begin with = + - or @: they are written as they are, so that a result joins with what it came
+from. A mark in front of them would name other nodes; whoever opens the CSV in a spreadsheet imports the column as text.
 """
 
 import os

@@ -22,12 +22,10 @@ trust can be passed round behind e.
 
 Structure alone cannot tell a fake apart that a highly trusted person vouches for; see the measurements of the project.
 
-What one seed set's trust can flow along: how much each vouch passes on, and how far it reaches. Pure NumPy.
-
-Trust that comes back to where it was: what first-passage trust takes out. Pure NumPy.
-
-`starts` are the rows of the transfers by voucher (`scoring.trust.graph.row_starts`); each sum runs in the order of the
-transfers, so that equal transfers give equal bits.
+The transfers say how much of one seed set's trust each vouch passes on, and how far it reaches. Trust that comes back
+to where it was is what first-passage trust takes out. There `starts` are the rows of the transfers by voucher
+(`scoring.trust.graph.row_starts`); each sum runs in the order of the transfers, so that equal transfers give equal
+bits.
 """
 
 from collections.abc import Iterator

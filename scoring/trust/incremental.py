@@ -1,4 +1,4 @@
-"""Trust of one seed set, kept fresh while vouches and denounces come and go. Pure NumPy.
+"""Keeps the trust of every seed set fresh while vouches and denounces come and go. Pure NumPy.
 
 What many seed sets share is prepared once (`scoring.trust.graph.prepare`), and a change is worked into it without
 sorting anew (`replaced`). A seed set looks only at vouches of people fewer than L hops from it and at denounces of
@@ -8,12 +8,11 @@ where a vouch reached nine of ten seed sets (`tests.bench.bench_trust`; the goal
 have to keep four waves, two returns and the transposed network for each seed set, to save a part of 11 ms: so it is not
 done.
 
-Trust from every seed set kept fresh: after a change only the seed sets that it can reach are computed anew.
-
-What was computed is held in memory beside the graph that it was computed from; without it (a new process, a new day,
-other settings) everything is. Between two midnights no vouch ages, so whoever vouched or denounced, or took that back,
-is all that can have changed anything: a seed set that reaches none of them keeps its rows, and one that only its walk
-of EigenTrust reaches keeps its first-passage trust. A ring of fakes may vouch as often as it likes and costs nothing.
+After a change only the seed sets that it can reach are computed anew. What was computed is held in memory beside the
+graph that it was computed from; without it (a new process, a new day, other settings) everything is. Between two
+midnights no vouch ages, so whoever vouched or denounced, or took that back, is all that can have changed anything: a
+seed set that reaches none of them keeps its rows, and one that only its walk of EigenTrust reaches keeps its
+first-passage trust. A ring of fakes may vouch as often as it likes and costs nothing.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,7 @@
-"""Structural trust of everyone from every seed set, as columns of the `trust` table.
+"""Structural trust of everyone from every seed set, as columns of the `trust` table, with evidence checked.
 
-What a vouch names as evidence, checked against the store: which pull requests its subject really had merged.
-
-Any at-uri can stand in a vouch and the forge checks none of them, so what is named counts only where
+A vouch may name evidence, which is checked against the store: which pull requests its subject really had merged. Any
+at-uri can stand in a vouch and the forge checks none of them, so what is named counts only where
 
 - it is a pull request by the subject of that vouch: somebody else's says nothing about them;
 - its target is a watched repository: elsewhere anybody may be their own push-holder;

@@ -1,6 +1,6 @@
-"""Links that a maintainer hands a contributor: signed, for one purpose, for 30 days, revocable.
+"""Makes links that a maintainer hands a contributor: signed, for one purpose, for 30 days, revocable.
 
-Under which address this site is reached, for what is written where no request tells it.
+Where no request tells the address of this site, it is taken from the settings.
 """
 
 from datetime import datetime, timedelta

@@ -1,6 +1,6 @@
 """Decides who may do and see what in a repository. Every view and operation that changes something asks here.
 
-Rights of maintainers to speak with contributors, and in their name.
+Maintainers also have rights to speak with contributors, and in their name.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,7 @@
 """Signs people in and out, by name and password too, and decides who may read.
 
-Signing in by name and password, and setting the password. Hashes and rules are those of django.contrib.auth.
-
-What a program is told that may not read: how to get in, or that it tried too often.
+Hashes of passwords and rules for them are those of django.contrib.auth. A program that may not read is told how to get
+in, or that it tried too often.
 """
 
 import ipaddress

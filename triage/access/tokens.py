@@ -1,6 +1,6 @@
-"""Secrets that this site hands out: how they are made, kept and recognised.
+"""Secrets that this site hands out: how they are made, kept, recognised, and what they may read.
 
-The token that came with a request: looked up once, and what a token for one repository may read.
+The token that came with a request is looked up once; one for a repository may read of that one alone.
 """
 
 import hashlib

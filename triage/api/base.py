@@ -1,13 +1,11 @@
 """The common parts of every operation: access, snapshot, 304s, problem details, bodies, paging and limits.
 
-What is read of a body: JSON in UTF-8 that says it is JSON, of a size that its address needs.
+Bodies are JSON in UTF-8 that says it is JSON, of a size that its address needs. A list goes on at an opaque word that
+survives what comes and goes between two pages.
 
-Where a list goes on: an opaque word that survives what comes and goes between two pages. Pure.
-
-How much one caller may ask, as django-ninja's throttles: fixed windows, counted in Django's cache.
-
-django-ninja's own SimpleRateThrottle keeps the times of all requests of a window: 50 µs a request at 1,200 a minute,
-where a count takes 9, and one object holds them for all threads.
+Limits for one caller are throttles of django-ninja: fixed windows, counted in Django's cache. django-ninja's own
+SimpleRateThrottle keeps the times of all requests of a window: 50 µs a request at 1,200 a minute, where a count takes
+9, and one object holds them for all threads.
 """
 
 import json

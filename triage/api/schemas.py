@@ -1,8 +1,9 @@
-"""The JSON that programs are given: every field with its meaning, unit and range, filled from `scoring.queries.read`.
+"""Shapes the JSON that programs are given: each field with its meaning, unit and range.
 
-Plain pydantic models: django-ninja's Schema looks up each field as a template would, half of the CPU of 100 scores.
+They are filled from `scoring.queries.read`. Plain pydantic models: django-ninja's Schema looks up each field as a
+template would, half of the CPU of 100 scores.
 
-The JSON of a content review: what is sent and what is told, with units and ranges.
+Content reviews have shapes for what is sent and what is told.
 """
 
 from datetime import UTC, datetime

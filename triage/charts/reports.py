@@ -1,12 +1,12 @@
-"""Charts and tables of what was learned: reliability, the orders of the inbox, what each budget gave. Pure.
+"""Draws charts and tables of reports: reliability, orders, budgets, false approvals, attack simulations. Pure.
 
-None stands for a chart that has nothing to show: pages then say what is missing.
+The orders are those of the inbox, and the budgets what each of them gave. None stands for a chart that has nothing to
+show: pages then say what is missing.
 
-False approvals over time: what the lane would have let through in the backtest, and what it really did. Pure.
+False approvals over time are what the lane would have let through in the backtest, and what it really did. Both are
+drawn against the budget, told apart by the form of their marks, and stand in one table.
 
-Both are drawn against the budget, told apart by the form of their marks, and stand in one table.
-
-What the attack simulations found last, in sentences for the dashboard. Pure.
+The last attack simulations are told in sentences for the dashboard.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """Builds the page of a change, or of the difference between two rounds, from the texts of their patches.
 
-The lines that a model's flags are about: its answer names places, and the line is read from the patch.
+Flags of a model name places; the lines that they are about are read from the patch.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,9 +1,9 @@
-"""The lines of a change as rows of tables, within a bound of HTML: numbers, marks, colours, what was found where.
+"""Renders the lines of a change as rows of tables, within a bound of HTML, with what was found where.
 
-A page of 3,000 lines is built here and not by a template, which would take ten times as long. Every text of the change
-goes through `shown`, which escapes it and spells out what nobody can see.
+Rows hold numbers, marks and colours. A page of 3,000 lines is built here and not by a template, which would take ten
+times as long. Every text of the change goes through `shown`, which escapes it and spells out what nobody can see.
 
-What was found in a change, laid on the lines that it is about. Pure.
+Findings are laid on the lines that they are about. That part is pure.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

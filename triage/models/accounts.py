@@ -1,8 +1,8 @@
-"""Accounts, and what they may do. What the network says about people is not here: that is the worker's file.
+"""Tables of accounts and their rights, of the log of changes, and of repositories' settings.
 
-The log of what people changed here: append-only, who and when.
-
-What the maintainers of a watched repository chose for it, as it was last saved here.
+What the network says about people is not here: that is the worker's file. The log of what people changed here is
+append-only: who and when. Settings are those that the maintainers of a watched repository chose for it, as they were
+last saved here.
 """
 
 from typing import Any, ClassVar

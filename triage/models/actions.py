@@ -1,6 +1,6 @@
 """Tables of people's actions on pull requests, of lanes closed and opened, and of answers to the audit.
 
-Closures and openings of the fast lane, and the answers to the audit.
+Actions are kept before and after the worker was told.
 """
 
 from typing import Any, ClassVar

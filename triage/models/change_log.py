@@ -1,9 +1,7 @@
-"""Writing the log of changes.
+"""Writes the log of changes, and asks SQLite whether there is anything at all.
 
-Whether there is anything at all, asked in SQL's own words.
-
-Mostly nobody acts, looks, objects or closes a lane at the moment in which a page is asked for. The ORM takes .6 ms of
-CPU to word a query whose answer is nothing, which SQLite finds in .02 ms.
+The question is asked in SQL's own words. Mostly nobody acts, looks, objects or closes a lane at the moment in which a
+page is asked for. The ORM takes .6 ms of CPU to word a query whose answer is nothing, which SQLite finds in .02 ms.
 """
 
 import json

@@ -1,11 +1,11 @@
 """Tables of the messages to the worker and to the webhook, kept until each is delivered, and to be sent again.
 
-What the webhook's receiver was told, and what is on its way to it.
+Decisions made here are kept for the worker's file in case that file must be told again. Also kept are what the
+webhook's receiver was told, and what is on its way to it.
 
-From the web's database to the worker's file, each message exactly once whatever is killed in between.
-
-A message is written with what it tells of, in one transaction. The worker delivers what is due and marks it; a kill
-between the two brings the same message again, which its taker knows by its key.
+Each message goes from the web's database to the worker's file exactly once, whatever is killed in between. A message is
+written with what it tells of, in one transaction. The worker delivers what is due and marks it; a kill between the two
+brings the same message again, which its taker knows by its key.
 """
 
 from collections.abc import Mapping

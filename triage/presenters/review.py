@@ -1,6 +1,7 @@
-"""The What side of an open row: what the review of a change found, in words apart from the site's own. Pure.
+"""Shows a review of a change in words apart from the site's own, and names places in its diff. Pure.
 
-Where a finding or a flag stands in a diff: names of places that the expanded row and the diff agree on. Pure.
+The words are the What side of an open row. The expanded row and the diff agree on the names of places where a finding
+or a flag stands.
 """
 
 import re

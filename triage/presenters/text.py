@@ -1,18 +1,13 @@
-"""Actions in words. Pure.
+"""Words for people: actions, incidents, missing figures, contributors, trust, ages and intervals. Pure.
 
-Incidents in words: which rule would have held a change, what others share with it, what is left of the budget. Pure.
-
+Of an incident they say which rule would have held a change, what others share with it, and what is left of the budget.
 Every figure here is for maintainers alone: it says what a change must look like to be fast-laned.
 
-What to say where a figure does not exist yet: what is missing, what makes it, and how long it may take. Pure.
+Where a figure does not exist yet they say what is missing, what makes it, and how long it may take. Of a contributor
+they are read aloud.
 
-What is read aloud of a contributor. Pure.
-
-Structural trust in words: what it hangs on, who brings it, who hangs on somebody. Pure.
-
-Unknown is not bad: where there is no path nothing is said here, and one way only is told as a fact about the network.
-
-Words and figures for people: ages, freshness, intervals. Pure.
+Of structural trust they say what it depends on, who brings it, and who depends on somebody. Unknown is not bad: where
+there is no path nothing is said here, and one way only is told as a fact about the network.
 """
 
 import os

@@ -3,7 +3,8 @@
 The caller passes the present and what the newest snapshot knows. Everything is decided in one transaction that holds
 SQLite's write lock from its start, so of two people who act on the same row at the same moment one is late.
 
-Approving several pull requests of the fast lane together: what that would let in, before anybody says yes. Pure.
+Before several pull requests of the fast lane are approved together, somebody sees what that would let in. That part is
+pure.
 """
 
 import secrets

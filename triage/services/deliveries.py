@@ -1,11 +1,10 @@
 """Delivers the outbox in the worker: one line names the taker of each kind of message.
 
-What people decided reaches whatever store the worker has: one made anew or put back from a backup gets all again.
-
-Each run of deliveries has a number. The web's database notes it before the run, the store after it, so a store that
-knows a smaller one, or another name, lacks something. Whoever takes a message takes it once for its key, so to bring
-all of them again is harmless, and needed after a kill in the middle of a run too. One that is there already costs 3 to
-6 ms, in runs of 500 between which the other hops have their turn.
+What people decided reaches whatever store the worker has: one made anew or put back from a backup gets all again. Each
+run of deliveries has a number. The web's database notes it before the run, the store after it, so a store that knows a
+smaller one, or another name, lacks something. Whoever takes a message takes it once for its key, so to bring all of
+them again is harmless, and needed after a kill in the middle of a run too. One that is there already costs 3 to 6 ms,
+in runs of 500 between which the other hops have their turn.
 """
 
 import logging

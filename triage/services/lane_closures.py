@@ -1,8 +1,8 @@
-"""Closing the fast lane: at once and by anybody who maintains what it is about; only a person opens it again.
+"""Closes the fast lane: at once, by anybody who maintains what it is about; only a person opens it again.
 
 The web heeds a closure from the moment in which the button is pressed, the worker from its next pass on.
 
-What every page knows of incidents: which mark opens one, which are open, and where the lane is closed.
+Every page asks here about incidents: which mark opens one, which are open, and where the lane is closed.
 """
 
 import secrets

@@ -1,4 +1,4 @@
-"""By what name people stand on pages: the handle that the network confirms, else that of their account, else the DID.
+"""Names of people on pages: the handle that the network confirms, else that of their account, else the DID.
 
 Whoever acts here need not have written a record, so the network may know nothing of the handle they were added under.
 """

@@ -3,10 +3,9 @@
 Told are how things stand, not every step on the way: what went and came back between two looks is no event. Of what
 others wrote an event holds at-uris and nothing else, of people nothing: who wants to know more asks the address in it.
 
-Signing what is sent, as the Standard Webhooks specification says: symmetric, version 1. Pure.
-
-The receiver computes the same over the headers and the body as it came, compares in constant time, and refuses a
-timestamp that is more than five minutes off: so nobody else can send in our name, and nothing sent can be sent again.
+What is sent is signed as the Standard Webhooks specification says: symmetric, version 1. The receiver computes the same
+over the headers and the body as it came, compares in constant time, and refuses a timestamp that is more than five
+minutes off: so nobody else can send in our name, and nothing sent can be sent again.
 """
 
 import base64

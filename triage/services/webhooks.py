@@ -1,9 +1,10 @@
-"""One webhook: what changed is written down once, in one transaction, then sent until the receiver took it.
+"""Sends one webhook: writes what changed once, in one transaction, then sends it until the receiver took it.
 
 At least once: a kill between an answer and the note of it sends the same webhook-id again, which the receiver knows by
 its id. One that nobody takes is tried for a day. Nothing here waits for anything but the receiver, in a hop of its own.
 
-What is said on the pages of a receiver that takes nothing; nothing where there is none or all is well.
+It also words what pages say of a receiver that takes nothing; there is nothing to say where there is none or all is
+well.
 """
 
 import json

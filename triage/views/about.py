@@ -1,6 +1,6 @@
-"""Pages for anybody: how the site judges, and whether somebody's pull request is here.
+"""Pages for anybody: how the site judges, whether somebody's pull request is here, and the API's description.
 
-The page that describes the API, for anybody: it names no person and no figure.
+The page that describes the API names no person and no figure.
 """
 
 import re

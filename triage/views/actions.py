@@ -1,6 +1,6 @@
-"""Acting on pull requests: POST only, by maintainers of the repository, answered with the row as it stands now.
+"""Views that act on pull requests: POST only, by maintainers of the repository, answered with the row as it stands.
 
-The bulk approval's two steps: what is about to happen, and that it happens. Neither needs a script.
+The bulk approval has two steps: what is about to happen, and that it happens. Neither needs a script.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,6 +1,6 @@
-"""The change itself: one round with what was found in its lines, or what one round changed since another.
+"""Shows the change itself: one round with what was found in its lines, or the difference between two rounds.
 
-What people did with one pull request, in order, and how it changed since one of them approved it.
+It also shows what people did with one pull request, in order, and how it changed since one of them approved it.
 """
 
 from collections.abc import Callable

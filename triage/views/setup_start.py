@@ -1,8 +1,7 @@
-"""Having chosen repositories watched: their rows, the log and the messages to the worker, all or none.
+"""Starts the watching of repositories chosen on /setup, and looks up somebody's repositories for it.
 
-Looking up somebody's repositories for /setup: the worker asks the network, and its answer waits in the queue's file.
-
-What was typed and ticked stays in the session, so that nothing of it is lost where an answer is.
+Rows, log and messages to the worker are written all or none. The worker asks the network, and its answer waits in the
+queue's file. What was typed and ticked stays in the session, so that nothing of it is lost where an answer is.
 """
 
 import time

@@ -1,7 +1,6 @@
-"""Running the real worker against a recorded stream, in this process: what demo, replay and tests share.
+"""Runs the real worker against a recorded stream, in this process: demo, replay and tests share it.
 
-Acts as a maintainer of a simulated network, as the pages do, and waits until the running worker has taken it.
-
+It can act as a maintainer of a simulated network, as the pages do, and waits until the running worker has taken it.
 Each action is dated 10 s ago by the network's clock, so that it takes effect at once.
 """
 

@@ -1,6 +1,6 @@
-"""`manage.py doctor`: what may be wrong with an installation, each looked at on its own.
+"""`manage.py doctor`: looks at what may be wrong with an installation, each check on its own.
 
-Every check of the doctor, in the order in which its lines are printed.
+The checks stand in the order in which their lines are printed.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
-"""The state: the store and its log of changes, snapshots, worker, queue, accounts, archive and backups.
+"""Checks of the doctor: the state, what was chosen and learned, and the ground.
 
-What was chosen and learned: risky settings, models, certificates, and, where asked, the peers.
-
-The ground: the drive, its speed and room, its keys, the clock.
+The state is the store and its log of changes, snapshots, worker, queue, accounts, archive and backups. Chosen and
+learned are risky settings, models, certificates and, where asked, the peers. The ground is the drive, its speed and
+room, its keys, the clock.
 """
 
 import os

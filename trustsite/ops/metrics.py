@@ -1,6 +1,7 @@
-"""Counts and times the worker's work for Prometheus. Labels are names of ours: hops, models, reasons.
+"""Counts and times the worker's work for Prometheus, and answers how the worker is when asked.
 
-How the worker is, asked when Prometheus asks: what waits, what a day has cost, how far it is.
+Labels are names of ours: hops, models, reasons. The worker's state is what waits, what a day has cost and how far it
+is.
 """
 
 import sqlite3

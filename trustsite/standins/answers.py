@@ -1,12 +1,9 @@
-"""Answers of each kind of host, in the wire shapes of the real ones; pure but for the shelf of records.
+"""Answers of each kind of host in the wire shapes of the real ones: records, documents, runs, tokens, merges.
 
-DID documents and PLC audit logs of a recording's people and repositories, in the shapes of the real directory.
-
-The collection and method names that the stand-ins and the simulated network speak.
-
-What the stand-in spindle knows: for each commit that a pull request ends with, a run, or none.
-
-What data servers and knots do when they are told, as the real ones answer: tokens, records, merges.
+All are pure but for the shelf of records. DID documents and PLC audit logs are those of a recording's people and
+repositories. The collection and method names are those that the stand-ins and the simulated network speak. The stand-in
+spindle has a run, or none, for each commit that a pull request ends with. Data servers and knots answer as the real
+ones do when they are told: tokens, records, merges.
 """
 
 import gzip

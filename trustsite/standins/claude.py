@@ -3,9 +3,8 @@
 It takes what the real SDK sends, remembers every byte of it, answers what it was told to answer next, and else lets a
 model of its own read the request.
 
-What the stand-in for the Anthropic API says: messages in the real wire format, faults, and models that read.
-
-A model is a function from the body of a request to what it gives the tool.
+Answers are messages in the real wire format, faults, and models that read. A model is a function from the body of a
+request to what it gives the tool.
 """
 
 import hashlib

@@ -1,8 +1,7 @@
-"""A loopback Jetstream: serves a recording over the v1 `/subscribe` WebSocket, in stages where a demonstration asks.
+"""A loopback Jetstream: serves a recording over v1 and v2 WebSockets, in stages where a demonstration asks.
 
-The same loopback Jetstream at its v2 endpoint: lexicon network.bsky.jetstream.subscribeEvents.
-
-Checked against the server's own handler and tests (bluesky-social/jetstream, internal/subscribe, August 2026).
+v1 is `/subscribe`; v2 is the lexicon network.bsky.jetstream.subscribeEvents. That endpoint was checked against the
+server's own handler and tests (bluesky-social/jetstream, internal/subscribe, August 2026).
 """
 
 import asyncio

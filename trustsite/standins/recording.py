@@ -1,6 +1,6 @@
-"""Recorded streams: what a stand-in serves, read from a folder or made in memory, and written back.
+"""Recorded streams: read from a folder or made in memory, served by a stand-in, and written back.
 
-The records of every repository on the stand-in PDS: what the frames released so far add up to.
+The records of every repository on the stand-in PDS are what the frames released so far add up to.
 """
 
 import gzip

@@ -3,7 +3,7 @@
 The hops are strung together in trustsite/hops.py: one that has written something wakes those that read it, and a sweep
 every minute finds what a kill left behind (Huey takes a task off the queue before it runs).
 
-What the heartbeat says of a worker: gathered from its parts, none of which has to wait for the store.
+The heartbeat's state of a worker is gathered from its parts, none of which has to wait for the store.
 """
 
 import logging
