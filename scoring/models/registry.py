@@ -1,7 +1,7 @@
 """P(clean) from settled pull requests, by a clean rate shrunk towards the prior, and the models that replace it.
 
-The shrunk rate tells what it rests on. Pure. What learns stands in scoring/learning and is imported where it is used:
-the gate needs only the rate.
+The shrunk rate tells what it rests on. Pure. Libraries that learn are imported where they are used: the gate needs only
+the rate.
 """
 
 import math
