@@ -1,11 +1,11 @@
-// Comforts on top of pages that work without scripts.
+// Comforts for pages that work without scripts.
 "use strict";
 
 const on = (names, act) => names.split(" ").forEach((name) => document.addEventListener(name, act));
 const byId = (id) => document.getElementById(id);
 const every = (selector, inside = document) => [...inside.querySelectorAll(selector)];
 
-// The row in hand: that with the focus, else the one that is open, else the last one.
+// The row in hand: focused, else open, else the last.
 let last;
 const focused = () => document.activeElement;
 const rowOf = (element) => element?.closest?.(".row[id]");
@@ -20,18 +20,19 @@ const beside = (row, step) => {
 };
 on("focusin", ({ target }) => (last = rowOf(target)?.id ?? last));
 
-// The open row is the one that the pane shows, or will.
 const choose = (row) => {
   for (const one of every(".row-link[aria-current]")) one.removeAttribute("aria-current");
   row?.querySelector(".row-link").setAttribute("aria-current", "true");
 };
-// Nothing swaps a form that was sent: its answer would not find its row.
+// A form that was sent keeps its place until its answer.
 on("htmx:beforeRequest", (event) => {
   const { elt } = event.detail;
   if (elt.matches(".pull form:not(.looking)")) htmx.trigger("#open", "htmx:abort");
   if (!elt.matches(".row-link")) return;
-  if (every(".pull form.htmx-request:not(.looking)")[0]) event.preventDefault();
-  else choose(rowOf(elt));
+  if (every(".pull form.htmx-request:not(.looking)")[0]) {
+    event.preventDefault();
+    awaited = "";
+  } else choose(rowOf(elt));
 });
 on("htmx:afterSwap", ({ detail: { target } }) => {
   if (target?.id !== "open") return;
@@ -40,7 +41,9 @@ on("htmx:afterSwap", ({ detail: { target } }) => {
   row?.scrollIntoView({ block: "nearest" });
   if (!focused() || focused() === document.body || !focused().checkVisibility()) focusRow(row);
   if (!row?.checkVisibility()) scrollTo(0, 0);
+  if (awaited && "cr".includes(awaited)) keyed(awaited)?.click();
 });
+on("htmx:afterRequest", () => setTimeout(() => (awaited = "")));
 
 const ready = () => {
   for (const one of every("[data-script]")) one.hidden = false;
@@ -71,18 +74,19 @@ const themes = { system: "light", light: "dark", dark: "system" };
 on("click", (event) => {
   const { target, detail } = event;
   closeMenu(target);
-  // The second click of a double click does not meet what the first put there.
+  // A double click does not press what its first click put there.
   if (detail > 1 && target.closest(".row button, .pull button, .offer button")) event.preventDefault();
   if (target.closest("#theme")) kept.theme = root.dataset.theme = themes[root.dataset.theme];
   const said = target.closest(".say > summary")?.nextElementSibling.querySelector("textarea, button");
-  if (said) setTimeout(() => said.focus()); // once it is open
+  if (said) setTimeout(() => said.focus());
   if (target.id === "help") byId("keys").showModal();
   if (target.id === "keys-on") kept.keys = root.dataset.keys = target.checked ? "on" : "off";
   ready();
 });
 
-// A key clicks the button that names it: in the row in hand, else outside of all rows.
+// A key clicks the button that names it, in the row in hand first.
 let before;
+let awaited = "";
 const steps = { n: [".finding", 1], p: [".finding", -1], "]": [".kept > summary", 1], "[": [".kept > summary", -1] };
 const stepped = (key) => {
   const found = every(`#open .what-side ${steps[key][0]}`).filter((one) => one.checkVisibility());
@@ -97,7 +101,9 @@ const keyed = (key) => {
   const found = every(`[data-key~="${CSS.escape(key)}"]`).filter((one) => key.length === 2 || one.checkVisibility());
   const wanted = found.find((one) => row?.contains(one)) ?? found.find((one) => !rowOf(one));
   const pull = wanted?.closest(".pull");
-  return row && pull && pull.dataset.row !== row.id ? row.querySelector(".row-link") : wanted; // never act on another
+  if (!row || !pull || pull.dataset.row === row.id) return wanted;
+  awaited = key; // its own pane first; meanwhile no letter is a key
+  return row.querySelector(".row-link");
 };
 on("keydown", (event) => {
   const { key, target } = event;
@@ -113,6 +119,7 @@ on("keydown", (event) => {
   if (key === "Escape" && say) say.open = false;
   if (key === "Escape" && (closeMenu() || types || say)) return (types || say) && (target.blur(), focusRow(current()));
   if (types || root.dataset.keys === "off" || (event.repeat && !"jk".includes(key))) return; // held, `a` approves one
+  if (awaited) return;
   const wanted = keyed(before === "g" ? `g${key}` : key);
   before = key;
   if (!wanted) return key === "Escape" && focusRow(current());
@@ -125,7 +132,7 @@ on("keydown", (event) => {
 
 const warn = (words) => Object.assign(byId("problem"), { hidden: !words, textContent: words });
 
-// A failed update says so. What the page sends by itself tells nothing.
+// A failed update says so, unless the page sent it by itself.
 on("htmx:sendError htmx:timeout htmx:responseError htmx:afterOnLoad", ({ detail: { elt, successful, xhr, requestConfig } }) => {
   if (!requestConfig.triggeringEvent) return;
   const { dataset } = byId("problem");
@@ -137,11 +144,11 @@ on("submit", (event) => {
   const key = event.target.matches(".offer") && event.target.elements.key.value;
   const same = every(".slot [name=key]").find((field) => field.value === key);
   if (!same) return;
-  event.preventDefault(); // its row is here: that one is swapped, and the page stays
+  event.preventDefault(); // swap its row, the page stays
   same.form.requestSubmit();
 });
 
-// New rows are announced; nothing moves, nothing that could be approved changes.
+// New rows are announced; nothing moves.
 let state = byId("freshness")?.dataset.state;
 let arrived;
 const ask = async (address) => {
@@ -184,6 +191,6 @@ const poll = async () => {
   compare(queue);
 };
 setInterval(poll, 15_000);
-if (performance.getEntriesByType("navigation")[0]?.type === "back_forward") poll(); // Back shows what it was then
+if (performance.getEntriesByType("navigation")[0]?.type === "back_forward") poll(); // Back shows what was then
 on("visibilitychange", poll);
 on("htmx:afterSettle", () => focused() === document.body && focusRow(byId(arrived) ?? byId(last)));

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect
+from playwright.sync_api import Browser, Locator, Page, Route, ViewportSize, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
@@ -85,6 +85,33 @@ def test_approve_and_undo_with_and_without_scripts_and_a_stale_page_is_told(
     expect(page.locator("#count-fast_lane")).to_have_text("3")
     expect(page.locator("#announce")).to_have_text("Undone.")
     assert complaints == []
+
+
+def test_letters_of_a_comment_that_are_typed_before_its_box_is_there_are_no_keys(
+    site: ActingSite, open_page: OpenPage
+) -> None:
+    page = open_page(client=site.maintainer(ANA, "ana.example"))
+    page.goto("/")
+    row = page.locator(".row").first
+    page.keyboard.press("a")
+    expect(row).to_contain_text("Approved by you.")
+    row.locator(".row-link").focus()
+    page.keyboard.press("u")
+    expect(row).not_to_contain_text("Approved")
+    row.locator(".row-link").focus()  # the pane shows the next one by now
+    held: list[Route] = []
+    page.route(re.compile("open="), lambda route: held.append(route))
+    page.keyboard.press("c")
+    while not held:
+        page.wait_for_timeout(20)
+    page.keyboard.type("a A d")
+    held[0].continue_()
+    page.unroute(re.compile("open="))
+    box = page.locator("#open .say[open] textarea")
+    expect(box).to_be_focused()
+    page.keyboard.type("Can a test")
+    expect(box).to_have_value("Can a test")
+    assert Action.objects.get().undone_at is not None
 
 
 def test_without_scripts_the_undo_of_the_toast_works_at_once_and_a_double_click_is_told_where_it_is_seen(
