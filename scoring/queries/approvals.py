@@ -126,7 +126,7 @@ def approved(rows: Rows) -> tuple[Approved, ...]:
     return tuple(
         Approved(row["action_key"], by_uri[row["pull_uri"]], people.persons[row["actor_id"]], row["approved_at"])
         for row in found
-        if row["pull_uri"] in by_uri
+        if row["pull_uri"] in by_uri and by_uri[row["pull_uri"]].state == "open"
     )
 
 

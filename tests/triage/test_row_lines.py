@@ -90,12 +90,9 @@ def test_the_head_of_the_fast_lane_counts_what_can_be_approved_and_says_what_kee
     assert approvable_words(fast, told) == ""
     told[fast[0].uri] = acts(done="Approved by you", is_approved=True)
     told[fast[1].uri] = acts(is_own=True)
-    shut = [*fast[:3], *(replace(row, shadow=True) for row in fast[3:])]
-    assert (
-        approvable_words(shut, told) == "1 can be approved: the lane is shut for 3, 1 approved already, 1 sent by you"
-    )
-    assert approvable_words(shut[3:], told) == "None can be approved: the lane is shut for 3"
-    assert approvable_words(shut, {row.uri: acts(may=False) for row in fast}) == "", "who may not act is told nothing"
+    assert approvable_words(fast, told) == "4 can be approved: 1 approved already, 1 sent by you"
+    assert approvable_words(fast[:2], told) == "None can be approved: 1 approved already, 1 sent by you"
+    assert approvable_words(fast, {row.uri: acts(may=False) for row in fast}) == "", "who may not act is told nothing"
 
 
 def test_the_template_of_a_line_is_given_the_line_and_names_nothing_else() -> None:

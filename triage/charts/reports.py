@@ -197,7 +197,7 @@ def orders_table(one: ShownLabel) -> Table:
         )
         for name in ORDERS
         for order in one.orders
-        if (order.group, order.name) == ("outside", name)
+        if (order.group, order.name) == ("outside", name) and (order.bad is None or order.bad >= FEWEST_BAD)
     )
     heads = ("First tenth", "First third", "First third, all", "Half wait up to", "Longest wait of a first-timer")
     return Table(("Order", *heads), rows)

@@ -40,7 +40,7 @@ class RowActs:
     mark: str
     version: int
     can_act: bool
-    can_approve: bool  # not in shadow mode, nor what the audit asks about, nor the viewer's own
+    can_approve: bool  # not what the audit asks about, nor the viewer's own
     done: str  # "Approved by you"
     is_approved: bool
     is_reviewed: bool
@@ -77,19 +77,16 @@ class Offer:
 
 def refused_approval(row: QueueRow) -> str:
     """Return why nobody may approve this row here, as a sentence; empty where they may."""
-    if row.shadow:
-        return "Nothing changed. Watching: the lane is shut in this repository, so nothing is approved here."
     return "Nothing changed. This is a random audit: answer its question first." if row.is_sealed else ""
 
 
 def approvable_words(rows: Iterable[QueueRow], acts: Mapping[str, RowActs]) -> str:
     """Say how many of these rows their viewer can approve, and what keeps the others; "" where nothing does."""
-    mine = [(row, acts[row.uri]) for row in rows if acts[row.uri].can_act]
+    mine = [acts[row.uri] for row in rows if acts[row.uri].can_act]
     kept = {
-        "the lane is shut for {}": sum(row.shadow for row, _ in mine),
-        "{} approved already": sum(act.is_approved for row, act in mine if not row.shadow),
-        "{} in hand": sum(bool(act.done) and not act.is_approved for row, act in mine if not row.shadow),
-        "{} sent by you": sum(act.is_own for row, act in mine if not (row.shadow or act.done)),
+        "{} approved already": sum(act.is_approved for act in mine),
+        "{} in hand": sum(bool(act.done) and not act.is_approved for act in mine),
+        "{} sent by you": sum(act.is_own and not act.done for act in mine),
     }
     why = ", ".join(words.format(count) for words, count in kept.items() if count)
     return f"{len(mine) - sum(kept.values()) or 'None'} can be approved: {why}" if why else ""

@@ -44,6 +44,7 @@ from triage.views.queue import at_address
 
 TWICE = "Looked like a double click, so nothing changed. Press it again if you mean it."
 NO_ROW = "Nothing changed. It is not judged yet, or its author's account is gone."
+NO_LONGER_FAST = "Nothing changed. This left the fast lane meanwhile."
 SAY_WHY = "Nothing changed. It is flagged: say why you approve it anyway."
 NO_FINDING = "Nothing changed. The latest round does not have this finding."
 SIGNED_OUT = "Nothing changed: you are signed out. Copy your text, then sign in again."
@@ -78,7 +79,7 @@ def act(request: Request, snapshot: Snapshot) -> HttpResponse:
     if not request.htmx and actions.is_second_click(person, now, uri=subject.uri):
         return _answer_second_click(request)
     try:
-        _check_approvable(snapshot, wanted, subject)
+        _check_approvable(snapshot, wanted, subject, request.POST.get("lane", ""))
         wanted = _with_scanner(snapshot, wanted, subject)
         (made,) = actions.act(person, {subject.uri: subject}, [wanted], now)
     except Conflict as conflict:
@@ -97,13 +98,15 @@ def _goes_on_to_merge(request: Request) -> bool:
     return request.GET.get("then") == "merge"
 
 
-def _check_approvable(snapshot: Snapshot, wanted: Wanted, subject: Subject) -> None:
-    """Conflict where no row offers an approval: somebody may have written the form themselves."""
+def _check_approvable(snapshot: Snapshot, wanted: Wanted, subject: Subject, shown: str) -> None:
+    """Conflict where no row offers an approval, or where it left the fast lane that the form was `shown` in."""
     if wanted.kind != Action.Kind.APPROVE or subject.state != "open":
         return
     row = as_shown.pull(snapshot, wanted.uri)
     if sentence := row_actions.refused_approval(row) if row else NO_ROW:
         raise Conflict(sentence, [wanted.uri])
+    if row and shown == "fast" and row_pill(row).kind != "fast":
+        raise Conflict(NO_LONGER_FAST, [wanted.uri])
     if row and row_pill(row).kind == "flag" and not wanted.note.strip():
         raise Conflict(SAY_WHY, [wanted.uri])
 

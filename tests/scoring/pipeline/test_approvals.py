@@ -252,7 +252,7 @@ def test_a_merge_by_the_word_of_the_forge_waits_for_the_mirror(offered: Result) 
     learn(offered, frames)
     settle_approvals(offered.store, NOW)
     assert approvals(offered) == [("in force", None)]
-    assert approved(offered) == ["one"]
+    assert approved(offered) == [], "nobody merges it a second time"
 
 
 def test_a_mirror_read_after_the_merge_without_the_approved_patch_shows_something_else_until_it_appears(

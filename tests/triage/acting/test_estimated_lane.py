@@ -278,7 +278,9 @@ def test_a_lane_that_a_person_shuts_is_shut_on_every_surface_before_the_worker_k
     assert all(one["shadow"] for one in ben.get("/queue?bucket=fast_lane").json()["pull_requests"])
     assert "The fast lane's threshold" not in ben.get("/digest").content.decode()
     assert ben.post("/act/bulk", chosen).status_code == 409
-    assert ben.post("/act", site.form(uri=fast)).status_code == 409
+    alone = ben.post("/act", site.form(uri=fast, lane="fast"))
+    assert alone.status_code == 409
+    assert "This left the fast lane meanwhile." in alone.content.decode()
     assert not Action.objects.exists()
     assert state(site).is_open, "the worker was not told yet"
 
