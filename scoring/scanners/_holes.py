@@ -167,10 +167,7 @@ def has_unsafe(statement: str, safe: "re2._Regexp", near: str) -> bool:
     found = [one for one in dict.fromkeys(value.strip() for value in holes(statement, safe)) if one]
     if not found:
         return True
-    for one in found[:NAMES]:
-        if not (_FIXED.fullmatch(one) or safe.search(one) or is_bounded(one, near)):
-            return True
-    return False
+    return any(not (_FIXED.fullmatch(one) or safe.search(one) or is_bounded(one, near)) for one in found[:NAMES])
 
 
 def is_bounded(hole: str, near: str) -> bool:
@@ -190,6 +187,8 @@ def _is_chosen(hole: str, near: str) -> bool:
 def _is_number(hole: str, near: str) -> bool:
     """Return whether a name is declared as a number, a truth value or an identifier near the text that holds it."""
     name = hole.strip("( )\x02").lstrip("$")
+    if re.fullmatch(r"[\w.$ ]+(?:[*/][\w.$ ]+)+", name):  # a product
+        return True
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
         return False
     before = rf"\b(?:{_NUMBER_TYPES})\??\s+\$?{name}\b(?:\s*[,)=;]|\s+in\b)"

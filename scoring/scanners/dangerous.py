@@ -193,7 +193,7 @@ def _line_matches(rule: Rule, added: list[Line], text: str) -> Iterator[tuple[Ru
 
 
 def _removed_matches(reading: _Reading, hunk: Hunk, rules: list[Rule]) -> Iterator[tuple[Rule, Line]]:
-    """Yield what takes the place of the lines that each rule misses, or the first of them, unless the change adds the like."""
+    """Yield what takes the place of the lines that a rule misses, or the first, unless the change adds the like."""
     before = ["", *(cut(line.text, LINE_LENGTH) for line in hunk.lines)]
     removed = [(place, line) for place, line in enumerate(hunk.lines) if line.mark == "-"]
     for rule in (rule for rule in rules if removed and rule.removed is not None):

@@ -247,12 +247,7 @@ def _weakening(old: Line, new: Line, following: str) -> str | None:
     """Return how a line of which most stays no longer asks for a right, or no longer looks among one's own."""
     before, after = old.text[:LINE_LENGTH], new.text[:LINE_LENGTH]
     words, kept = set(_WORD.findall(before)), set(_WORD.findall(after))
-    is_guarded = _GUARDS.search(before) is not None and _GUARDS.search(after) is not None
-    if is_guarded and _count_guards(words - kept) > _count_guards(kept - words) and not kept & _POLICY:
-        return "weaker"
-    if _OPTIONAL.search(after) and not _OPTIONAL.search(before) and _RIGHT.search(before):
-        return "weaker"
-    if _ROLES.search(after) and set(_ROLE_NAME.findall(before)) < set(_ROLE_NAME.findall(after)):
+    if _is_guard_dropped(before, after):
         return "weaker"
     if _OWN.search(before) and not _SCOPE.search(after) and _LOOK_UP.search(after) and len(words & kept) >= FEWEST:
         return "wider"
@@ -269,6 +264,18 @@ def _weakening(old: Line, new: Line, following: str) -> str | None:
     if _is_list_widened(before, after):
         return "list-widened"
     return None
+
+
+def _is_guard_dropped(before: str, after: str) -> bool:
+    """Return whether a list of guards is shorter, names more roles, or asks for somebody who may be missing."""
+    words, kept = set(_WORD.findall(before)), set(_WORD.findall(after))
+    if _GUARDS.search(before) and _GUARDS.search(after) and not kept & _POLICY:
+        is_shorter = _count_guards(words - kept) > _count_guards(kept - words)
+    else:
+        is_shorter = False
+    is_optional = _OPTIONAL.search(after) and not _OPTIONAL.search(before) and _RIGHT.search(before)
+    has_more_roles = _ROLES.search(after) and set(_ROLE_NAME.findall(before)) < set(_ROLE_NAME.findall(after))
+    return is_shorter or bool(is_optional or has_more_roles)
 
 
 def _asks_less(before: str, after: str) -> bool:
