@@ -177,7 +177,9 @@ PACKAGE_OF_EXAMPLE = re.compile(r"\b(com|org|net|io|dev)/example(s)?/")
 
 
 # `src/docs/access.js` is the part of a program that deals with documents.
-DOCUMENTS_OF_PROGRAM = re.compile(r"(^|/)(src|lib|app|internal|pkg|server)/((?:[^/]+/)*)(docs?|documentation|examples?|samples?)/")
+DOCUMENTS_OF_PROGRAM = re.compile(
+    r"(^|/)(src|lib|app|internal|pkg|server)/((?:[^/]+/)*)(docs?|documentation|examples?|samples?)/"
+)
 
 
 @lru_cache(maxsize=8192)

@@ -14,7 +14,7 @@ NAME_CHARACTERS = 40  # of a function that may be a format
 INNER_CHARACTERS = 600  # of a value that is looked into for values of its own
 NAMES = 40  # holes of one statement whose guards are looked for
 _TEXT = re.compile(r"([fFrRbBuU$@]{0,2})(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|`[^`]*`)")
-_BRACED = re.compile(r"[$#]\{([^{}]*)\}|\{(\$[^{}]*)\}")
+_BRACED = re.compile(r"[$#]\{((?:[^{}]|\{[^{}]*\})*)\}|\{(\$[^{}]*)\}")
 _PLAIN = re.compile(r"(?<!\{)\$([A-Za-z_]\w*(?:->\w+|\[[^\]]*\])?)")
 _IN_F = re.compile(r"(?<!\{)\{([^{}:!]*)[^{}]*\}")
 _SPEC = re.compile(r"%(?:\(\w+\)|\d\$)?[-+ #0]*[\d*]*(?:\.[\d*]+)?(?:ll?|z|h)?([a-zA-Z])|\{[^{}]*\}")
@@ -34,6 +34,12 @@ _CHOICES = (
     re2.compile(rf"([(=,+.{{\[]|\breturn\b|^)\s*{_CONDITION}{{1,200}}\?\s*({_CONSTANT})\s*:\s*{_CONSTANT}"),
     re2.compile(rf"([(=,+.{{\[]|\breturn\b|^)\s*({_CONSTANT})\s+if\s+{_CONDITION}{{1,200}}?\s+else\s+{_CONSTANT}"),
     re2.compile(rf"([(=,+.{{\[]|\breturn\b|^)\s*if\s*\([^()\"'`]{{1,200}}\)\s*({_CONSTANT})\s+else\s+{_CONSTANT}"),
+)
+_CHOSEN = re2.compile(
+    rf"\s*(?:if\b[^;\n]*\{{\s*{_CONSTANT}\s*\}}\s*else\s*\{{\s*{_CONSTANT}\s*\}}|{_CONDITION}{{1,200}}\?\s*{_CONSTANT}\s*:\s*{_CONSTANT}|"
+    rf"{_CONSTANT}\s+if\b[^\n]*\belse\s+{_CONSTANT}|{_CONSTANT}\s*;?$|\{{[^{{}}\n]*\}}\s*(?:\[|\.get\()|"
+    r"(?:\w+(?:\.|::))*[A-Z][A-Z_]{2,}(?:\[|\.get\()|"
+    r"[\w.$>-]*(?i:columns|sorts|fields|orders|allowed|known|tables|choices|directions)\w*\[\$?[a-z]\w*\]\s*;?\s*(?:(?:\?\?|\|\||\?:)\s*[\"'].*)?$)"
 )
 # A value to look for, as `"%" + name + "%"`: no text that holds one.
 _PATTERN = re.compile(r"[fF$]?([\"'`])[%_*]*(?:[$#]?\{[^{}]*\})?[%_*]*\1")
@@ -161,15 +167,28 @@ def has_unsafe(statement: str, safe: "re2._Regexp", near: str) -> bool:
     found = [one for one in dict.fromkeys(value.strip() for value in holes(statement, safe)) if one]
     if not found:
         return True
-    for one in found[:NAMES]:
-        if not (_FIXED.fullmatch(one) or safe.search(one) or _is_listed(one, near) or _is_number(one, near)):
-            return True
-    return False
+    return any(not (_FIXED.fullmatch(one) or safe.search(one) or is_bounded(one, near)) for one in found[:NAMES])
+
+
+def is_bounded(hole: str, near: str) -> bool:
+    """Return whether the rows near a value say that it is a number, or one of a few texts that are known."""
+    return _is_listed(hole, near) or _is_number(hole, near) or _is_chosen(hole, near)
+
+
+def _is_chosen(hole: str, near: str) -> bool:
+    """Return whether a name is given one of a few fixed values near the text that holds it, and nothing else."""
+    name = hole.strip("( )\x02").lstrip("$")
+    if not re.fullmatch(r"[a-z_]\w*", name):
+        return False
+    given = re2.findall(rf"(?m)(?:^|[^\w.])\$?{name}(?:\s*:\s*[\w&' ]+)?(?:,\s*\w+)?\s*[:+.|]?=([^=\n][^\n]*)", near)
+    return bool(given) and all(_CHOSEN.match(value) for value in given)
 
 
 def _is_number(hole: str, near: str) -> bool:
     """Return whether a name is declared as a number, a truth value or an identifier near the text that holds it."""
     name = hole.strip("( )\x02").lstrip("$")
+    if re.fullmatch(r"[\w.$ ]+(?:[*/][\w.$ ]+)+", name):  # a product
+        return True
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
         return False
     before = rf"\b(?:{_NUMBER_TYPES})\??\s+\$?{name}\b(?:\s*[,)=;]|\s+in\b)"

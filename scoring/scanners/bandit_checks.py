@@ -21,7 +21,7 @@ from scoring.diff.budget import spend
 from scoring.diff.change import FileChange
 from scoring.diff.paths import role
 from scoring.scanners._finding_helpers import lowered, quoted, worst_first
-from scoring.scanners._holes import has_unsafe
+from scoring.scanners._holes import holes, is_bounded
 from scoring.scanners._nesting import nests_deeply
 from scoring.scanners._python_folding import dotted_name, substituted
 from scoring.scanners._rules import safe_in_shell
@@ -95,6 +95,7 @@ _PARTS += (ast.Attribute, ast.Add, ast.Mod, ast.expr_context)
 _BINDING = (ast.arg, ast.alias, ast.ExceptHandler, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _BINDING += (ast.MatchAs, ast.MatchStar, ast.MatchMapping)
 _SETS_BY_TEXT = re.compile(r"\b(?:globals|vars|locals|exec|eval|setattr|__dict__|sys\.modules|import\s*\*)")
+VALUES = 40  # of one command that are looked at
 _SHELL_CHECKS = frozenset({"B602", "B605"})
 _OPERATOR = re.compile(r"[|&;<>()$`\n]")  # of a shell
 # Bandit's own severity and confidence in it. What it doubts or calls low is not told.
@@ -156,7 +157,9 @@ def _findings(file: FileChange, side: NewSide) -> Iterator[Finding]:
 
 def _is_safe_command(rows: list[str], first: int, last: int) -> bool:
     """Return whether every value that is put into a command is a number, quoted, or one of a list of allowed ones."""
-    return not has_unsafe(" ".join(rows[first : last + 1]), safe_in_shell(), rows_near(rows, first, last))
+    safe, near = safe_in_shell(), rows_near(rows, first, last)
+    values = [one.strip() for one in holes(" ".join(rows[first : last + 1]), safe)][:VALUES]
+    return bool(values) and all(safe.search(one) or is_bounded(one, near) for one in values)
 
 
 def _issues(side: NewSide) -> Iterable["Issue"]:

@@ -193,20 +193,19 @@ def _line_matches(rule: Rule, added: list[Line], text: str) -> Iterator[tuple[Ru
 
 
 def _removed_matches(reading: _Reading, hunk: Hunk, rules: list[Rule]) -> Iterator[tuple[Rule, Line]]:
-    """Yield the first line that each rule misses, or what takes its place, unless the change adds the like."""
+    """Yield what takes the place of the lines that a rule misses, or the first, unless the change adds the like."""
     before = ["", *(cut(line.text, LINE_LENGTH) for line in hunk.lines)]
     removed = [(place, line) for place, line in enumerate(hunk.lines) if line.mark == "-"]
     for rule in (rule for rule in rules if removed and rule.removed is not None):
         spend()
-        missed = (
+        missed = [
             line
             for place, line in removed
             if rule.pattern.search(before[place + 1])
             and (rule.companion is None or rule.companion.search(before[place]))
-        )
-        line = next(missed, None)
-        if line and not (rule.exception and rule.exception.search(reading.added_text())):
-            yield rule, _successor(hunk, line) or line
+        ]
+        if missed and not (rule.exception and rule.exception.search(reading.added_text())):
+            yield rule, next(filter(None, (_successor(hunk, line) for line in missed[:SUCCESSORS])), missed[0])
 
 
 def _successor(hunk: Hunk, gone: Line) -> Line | None:

@@ -43,7 +43,7 @@ _ASKING = re.compile(
     r"\b(auth\w*|allowed|authori[sz]e\w*|check_?(access|perm|right|sign|token|pass)\w*|verify\w*|has_?perm\w*|login|sign_?in)\("
 )
 _CHECKS = re.compile(
-    r"(?i)compare\w*\(|verif\w*[!?]?\(|hash_equals|check_?password|is_?admin|is_?owner|is_?staff|has_?(role|perm\w*)|can_?[A-Z_]\w*|"
+    r"(?i)compare\w*\(|verif\w*[!?]?\(|\bvalid\w*\(|\bcheck\w*\(|authenticate\w*[!?]?\(|hosts\w*(\.has\(|\.includes\(|\[)|hash_equals|check_?password|is_?admin|is_?owner|is_?staff|has_?(role|perm\w*)|can_?[A-Z_]\w*|\bcan\w*[?!]?\(|"
     r"authenticated|authori[sz]ed|permission|allowed|signature|csrf|may_\w+"
 )
 _OR, _AND, _IF = (
@@ -52,12 +52,16 @@ _OR, _AND, _IF = (
     re.compile(r"^\s*\}?\s*(else\s+)?(if|elif|elsif|unless|guard)\b"),
 )
 _REFUSES = re.compile(
-    r"(?i)\b(throw|raise|abort|die|exit|reject|deny|forbid\w*|unauthori\w*|40[13])\b|return\s+(false|null|nil|none|err)"
+    r"(?i)\b(throw|raise|abort|die|exit|reject|deny|forbid\w*|unauthori\w*|40\d)\b|http\.(Error|NotFound)|BadRequest|return\s+(false|null|nil|none|err)"
 )
 # Another kind of people that a check lets in: `or page.editors.includes(user.id)`.
 _OTHER_RIGHT = re.compile(
-    r"(?i)\b(editors?|members?|authors?|owners?|admins?|moderators?|collaborators?|maintainers?|reviewers?)\b.*\b(user|me|self|viewer)\b|"
+    r"(?i)\b(editors?|members?|(co_?)?authors?|owners?|admins?|moderators?|collaborators?|maintainers?|reviewers?)\b.*\b(user|me|self|viewer)\b|"
     r"\bhas_?(perm\w*|role|scope)\w*\(|\.can\w*\("
+)
+# A look-up among what somebody may see: `orders.for_user(request.user)`.
+_SCOPED = re.compile(
+    r"(?i)(for|of|by|visible|owned|accessible|scoped?|with)_?\w*\([^()]*(user|viewer|owner|account|tenant)"
 )
 _DENIED_GROUP = re.compile(r"\bnot\s*\(|!\s*\(|\bunless\b")
 _NUMBER = re.compile(r"\d[\d_]{0,18}")
@@ -79,12 +83,19 @@ _GUARD = re.compile(
 _GUARDS = re.compile(
     r"(?i)@UseGuards\(|permission_classes|authentication_classes|middleware\(|before_action|dependencies\s*=|@Secured|@Authorize|\[Authorize"
 )
+_USES_GUARD = re.compile(r"(?i)\.(use|Use)\(.*(auth|admin|role|require|guard|csrf|session|login|permi|protect|verify)")
 # A check that answers later, as a promise; one that is returned or handed on is waited for elsewhere.
 _AWAITED = re.compile(r"\bawait\s+([\w.$]+)\(")
 _CALL = re.compile(r"([\w.$]+)\(")
-_CHECK_NAME = re.compile(r"(?i)(can|may|is|has|owns?|check|verif|valid|allow|auth|ensure|require|compare|permit|assert)")
-_WAITS = re.compile(r"\bawait\b|\bPromise\.|\.then\(|\byield\b|\breturn\s+[\w.$]+\(|=>\s*[\w.$]+\(|asyncio\.|\b(def|function)\b")
-_OPTIONAL = re.compile(r"(?i)\b(optional|maybe|lenient|anonymous_or)_?\w*(user|auth|session|login|token)|AllowAnonymous|permitAll")
+_CHECK_NAME = re.compile(
+    r"(?i)(can|may|is|has|owns?|check|verif|valid|allow|auth|ensure|require|compare|permit|assert)"
+)
+_WAITS = re.compile(
+    r"\bawait\b|\bPromise\.|\.then\(|\byield\b|\breturn\s+[\w.$]+\(|=>\s*[\w.$]+\(|asyncio\.|\b(def|function)\b"
+)
+_OPTIONAL = re.compile(
+    r"(?i)\b(optional|maybe|lenient|anonymous_or)_?\w*(user|auth|session|login|token)|AllowAnonymous|permitAll"
+)
 _POLICY = frozenset({"Policy", "policy", "can", "hasAuthority", "has_scope"})  # what may take the place of roles
 _ROLES = re.compile(
     r"(?i)\bhas_?(any_?)?(role|authority)|RolesAllowed|\bRoles\s*=|@Roles\(|require_?roles?|allowed_?roles|role_required|only_?roles?"
@@ -161,7 +172,19 @@ def _scan_file(file: FileChange) -> Iterator[Finding]:
             if how:
                 told += 1
                 yield _finding(file, new, how, _is_protected(how, hunk, new, file.path))
+        yield from (_finding(file, line, "weaker", is_protected=True) for line in _guards_behind_routes(hunk))
         yield from (_finding(file, line, "unawaited", is_protected=True) for line in _unawaited(hunk))
+
+
+def _guards_behind_routes(hunk: Hunk) -> Iterator[Line]:
+    """Yield each guard that goes from above a route to below it, where the route is answered before it is asked."""
+    gone = {line.text.strip(): place for place, line in enumerate(hunk.lines) if line.mark == "-"}
+    for place, line in enumerate(hunk.lines):
+        text = line.text.strip()[:LINE_LENGTH]
+        if line.mark == "+" and _USES_GUARD.search(text) and gone.get(line.text.strip(), place) < place:
+            between = hunk.lines[gone[line.text.strip()] : place]
+            if any(one.mark != "-" and _ROUTE.search(one.text[:LINE_LENGTH]) for one in between):
+                yield line
 
 
 def _unawaited(hunk: Hunk) -> Iterator[Line]:
@@ -224,12 +247,7 @@ def _weakening(old: Line, new: Line, following: str) -> str | None:
     """Return how a line of which most stays no longer asks for a right, or no longer looks among one's own."""
     before, after = old.text[:LINE_LENGTH], new.text[:LINE_LENGTH]
     words, kept = set(_WORD.findall(before)), set(_WORD.findall(after))
-    is_guarded = _GUARDS.search(before) is not None and _GUARDS.search(after) is not None
-    if is_guarded and _count_guards(words - kept) > _count_guards(kept - words) and not kept & _POLICY:
-        return "weaker"
-    if _OPTIONAL.search(after) and not _OPTIONAL.search(before) and _RIGHT.search(before):
-        return "weaker"
-    if _ROLES.search(after) and set(_ROLE_NAME.findall(before)) < set(_ROLE_NAME.findall(after)):
+    if _is_guard_dropped(before, after):
         return "weaker"
     if _OWN.search(before) and not _SCOPE.search(after) and _LOOK_UP.search(after) and len(words & kept) >= FEWEST:
         return "wider"
@@ -248,11 +266,23 @@ def _weakening(old: Line, new: Line, following: str) -> str | None:
     return None
 
 
+def _is_guard_dropped(before: str, after: str) -> bool:
+    """Return whether a list of guards is shorter, names more roles, or asks for somebody who may be missing."""
+    words, kept = set(_WORD.findall(before)), set(_WORD.findall(after))
+    if _GUARDS.search(before) and _GUARDS.search(after) and not kept & _POLICY:
+        is_shorter = _count_guards(words - kept) > _count_guards(kept - words)
+    else:
+        is_shorter = False
+    is_optional = _OPTIONAL.search(after) and not _OPTIONAL.search(before) and _RIGHT.search(before)
+    has_more_roles = _ROLES.search(after) and set(_ROLE_NAME.findall(before)) < set(_ROLE_NAME.findall(after))
+    return is_shorter or bool(is_optional or has_more_roles)
+
+
 def _asks_less(before: str, after: str) -> bool:
     """Return whether a condition asks for fewer rights than it did, and for none that it did not ask for."""
     old, new = ({word for word in _WORD.findall(text) if _RIGHT.search(word)} for text in (before, after))
     is_fewer = len(_RIGHT.findall(before)) > len(_RIGHT.findall(after))
-    return is_fewer and new <= old
+    return is_fewer and new <= old and not _SCOPED.search(after)
 
 
 def _is_moved(hunk: Hunk, old: Line, new: Line) -> bool:

@@ -47,3 +47,20 @@ def test_a_bad_change_is_found_and_its_benign_twin_is_not(pair: WrittenPair) -> 
     found = {(finding.scanner, finding.rule) for finding in weighty(pair.bad, pair.path)}
     assert found - known
     assert not {rule for scanner, rule in known if scanner == "dangerous"}
+
+
+class HonestChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A hunk of an everyday change, of lines that begin with their mark."""
+
+    path: str
+    text: str
+
+
+def honest_changes() -> list[HonestChange]:
+    """Every change of honest.yml."""
+    return msgspec.yaml.decode(FOLDER.with_name("honest.yml").read_bytes(), type=list[HonestChange])
+
+
+@pytest.mark.parametrize("change", honest_changes(), ids=lambda change: change.path)
+def test_nothing_of_weight_is_found_in_an_everyday_change(change: HonestChange) -> None:
+    assert list(weighty(change.text, change.path)) == []
