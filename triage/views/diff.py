@@ -38,21 +38,28 @@ ROUNDS_LISTED = 12  # of those that another is compared with, the newest
 @reading
 def diff(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
     """Show the change of a pull request of a watched repository, also when it is merged or closed."""
-    shown = shown_change(request, snapshot, uri)
+    shown = shown_change(request, snapshot, uri, as_shown.pull(snapshot, uri))
     return render(request, "_fragments/diff.html" if wants_fragment(request) else "diff.html", shown)
 
 
 def shown_change(
-    request: Request, snapshot: Snapshot, uri: str, pane: str = "", offered: bool = False
+    request: Request,
+    snapshot: Snapshot,
+    uri: str,
+    row: read.QueueRow | None,
+    pane: str = "",
+    offered: bool = False,
 ) -> dict[str, object]:
     """Return what a page shows of a change: the round that the address names, or the newest one.
 
-    `pane` is the address of the inbox with this pull request open, "" elsewhere: findings link to its forms.
-    A maintainer who has their reading measured begins to read here, unless nobody asked for it (`offered`).
+    `row` is its row where it is open. `pane` is the address of the inbox with this pull request open, "" elsewhere:
+    findings link to its forms. A maintainer who has their reading measured begins to read here, unless nobody asked
+    for it (`offered`).
     """
     subject, rounds = _subject(snapshot, uri), read.rounds(snapshot, uri)
     query = read_diff(request.GET, rounds)
-    act = _acts(request, snapshot, subject, query)
+    row = row if subject.state == "open" else None
+    act = _acts(request, snapshot, row, query)
     may = act is not None and act.can_act and not act.is_own
     links = draft_links(pane or reverse("pull", args=[uri]), bool(pane), act.is_approved) if act and may else None
     shared = {"act": act, "item": {"row": subject}, "drafts": links, "next": pane or request.get_full_path()}
@@ -61,7 +68,8 @@ def shown_change(
         group = {"group": NoteGroup((note,)), "filters": pane}
         return render_to_string("_fragments/dismiss.html", shared | group, request)
 
-    page = _page(request, snapshot, subject, query, acts if may else None)
+    is_sealed = row is not None and row.is_sealed  # the audit keeps everything back but the change itself
+    page = _page(request, snapshot, subject, query, is_sealed, acts if may else None)
     draft, problem = read_draft(request.GET, page.findings) if may else (None, "")
     is_read = not offered and not any(page.missing)
     if is_read and isinstance(request.user, Person) and _may_judge(request, subject):
@@ -123,6 +131,7 @@ def _page(
     snapshot: Snapshot,
     subject: Subject,
     query: DiffQuery,
+    is_sealed: bool,
     acts: Callable[[NoteView], str] | None,
 ) -> DiffPage:
     """Return what is shown: lines, or why there are none."""
@@ -137,14 +146,13 @@ def _page(
     if query.since is None:
         words = {} if masked else row_actions.dismissal_words(subject.uri)
         dismissals = Dismissals(chosen[0].patch_id if chosen[0] else None, words)
-        return change_page(told[0], reviews[0], masked, _is_sealed(snapshot, subject), query.file, dismissals, acts)
+        return change_page(told[0], reviews[0], masked, is_sealed, query.file, dismissals, acts)
     before, after = told
     return comparison_page(before, after, query.same_patch, reviews, masked, query.file)
 
 
-def _acts(request: Request, snapshot: Snapshot, subject: Subject, query: DiffQuery) -> RowActs | None:
+def _acts(request: Request, snapshot: Snapshot, row: read.QueueRow | None, query: DiffQuery) -> RowActs | None:
     """Return what the viewer may do to findings: nothing to those of an older round, or of what is not open."""
-    row = as_shown.pull(snapshot, subject.uri) if subject.state == "open" else None
     if row is None or row.is_sealed or query.since is not None or query.found is None or not query.found.newest:
         return None
     return row_actions.acts_of(request.user, viewing(request), snapshot, [row], timezone.now())[row.uri]
@@ -163,12 +171,6 @@ def _review(snapshot: Snapshot, subject: Subject, one: Round) -> read.ContentRev
     """Return what was found in a round; of the newest one what its decision rests on."""
     newest = read.content_review(snapshot, subject.uri) if one.newest else None
     return newest or read.round_review(snapshot, subject.uri, one.patch_ref)
-
-
-def _is_sealed(snapshot: Snapshot, subject: Subject) -> bool:
-    """Return whether the audit keeps everything back but the change itself."""
-    row = as_shown.pull(snapshot, subject.uri) if subject.state == "open" else None
-    return row is not None and row.is_sealed
 
 
 def _choices(query: DiffQuery, rounds: tuple[Round, ...]) -> list[tuple[str, str, bool]]:

@@ -45,18 +45,23 @@ def queue(request: Request, snapshot: Snapshot) -> HttpResponse:
     if fragment and request.htmx.target == PANE:
         shown |= pane(request, snapshot, filters.opened, filters) if filters.opened else {}
         return at_address(render(request, "_fragments/pane.html", shown), True, address)
-    shown |= _lists(request, snapshot, filters)
+    lists, first = _lists(request, snapshot, filters)
+    shown |= lists
     if fragment:
         return at_address(render(request, "_fragments/queue_update.html", shown), True, address)
     shown |= _beside(request, snapshot)
-    if opened := filters.opened or str(shown["first"]):
-        beside = replace(filters, opened=opened)
-        shown |= pane(request, snapshot, opened, beside, not filters.opened) | {"filters": beside, "next": address}
+    if filters.opened:
+        shown |= pane(request, snapshot, filters.opened, filters)
+    elif first:
+        beside = replace(filters, opened=first.uri)
+        shown |= pane(request, snapshot, first.uri, beside, first) | {"filters": beside, "next": address}
     return render(request, "queue.html", shown)
 
 
-def _lists(request: Request, snapshot: Snapshot, filters: QueueFilters) -> dict[str, object]:
-    """Return the groups of rows with what stands above and below them."""
+def _lists(
+    request: Request, snapshot: Snapshot, filters: QueueFilters
+) -> tuple[dict[str, object], read.QueueRow | None]:
+    """Return the groups of rows with what stands above and below them, and the first row that nobody decided."""
     query, now, roles = row_actions.query_of(filters, request.user, snapshot), timezone.now(), viewing(request)
     found = as_shown.queue(snapshot, query)
     listed = [row for group in found.groups for row in group.rows]
@@ -66,7 +71,7 @@ def _lists(request: Request, snapshot: Snapshot, filters: QueueFilters) -> dict[
     counted = row_actions.less_in_flight(found, query, snapshot, now)
     acts = row_actions.acts_of(request.user, roles, snapshot, listed, now)
     groups = rows.group_views(counted, filters, present(snapshot))
-    return {
+    shown = {
         "found": found,
         "groups": groups,
         "is_beyond": filters.page > max((group.pages for group in groups), default=1),
@@ -74,13 +79,13 @@ def _lists(request: Request, snapshot: Snapshot, filters: QueueFilters) -> dict[
         "closures": banners(request, snapshot),
         "acts": acts,
         "approvable": row_actions.approvable_words(fast, acts),
-        "first": next((row.uri for row in listed if not acts[row.uri].is_decided), ""),
         "approved": _approved(snapshot, filters, query),
         "saved": lists.saved_filters(request.user, filters),
         "lane_head": lane_heads.lane_head(snapshot, roles, filters.repository, present(snapshot)),
         "lane_offer": lane_offers.offered(snapshot, roles, filters.repository),
         "like_these": reports.like_these(lane),
     }
+    return shown, next((row for row in listed if not acts[row.uri].is_decided), None)
 
 
 def _approved(snapshot: Snapshot, filters: QueueFilters, query: read.QueueQuery) -> tuple[read.Approved, ...]:
@@ -99,17 +104,18 @@ def _beside(request: Request, snapshot: Snapshot) -> dict[str, object]:
 
 
 def pane(
-    request: Request, snapshot: Snapshot, uri: str, filters: QueueFilters, offered: bool = False
+    request: Request, snapshot: Snapshot, uri: str, filters: QueueFilters, offered: read.QueueRow | None = None
 ) -> dict[str, object]:
     """Return what the pane shows of one pull request; `item` is None where none such is open here.
 
-    `offered`: nobody asked for it, so only wide screens show it, nobody else is told of it and no reading is measured.
+    `offered` is its row where nobody asked for it: only wide screens show it, nobody else is told of it and no reading
+    is measured.
     """
-    row = as_shown.pull(snapshot, uri)
+    row = offered or as_shown.pull(snapshot, uri)
     if row is None:
         return {"item": None}
     address = reverse("queue") + filters.search() if filters.opened else ""
-    change = shown_change(request, snapshot, uri, address, offered)
+    change = shown_change(request, snapshot, uri, row, address, offered is not None)
     act = row_actions.acts_of(request.user, viewing(request), snapshot, [row], timezone.now())[uri]
     return change | {
         "item": rows.row_view(row, present(snapshot), filters, expanded(request, snapshot, row)),

@@ -251,7 +251,7 @@ def test_a_lane_that_shut_itself_says_why_on_every_page(ben: Client, site: Actin
     assert "You can't open it again yet." in page
     assert "no threshold keeps your budget of 5 % there" in page
     assert "Open the lane" not in page
-    assert "Approve" not in text(ben, "/")
+    assert "Approve several" not in text(ben, "/")
     assert "The estimated fast lane shut itself in this repository" in text(ben, "/dashboard")
 
 
