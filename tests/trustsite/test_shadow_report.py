@@ -33,7 +33,7 @@ def test_the_report_of_a_published_store_is_printed_day_by_day(tmp_path: Path, s
         record_shadow(result.store)
         Publisher(result.store, settings.SNAPSHOT_DIR, lambda *told: None).publish_now()
     lines = [line.split() for line in printed("--repo", REPO).splitlines()]
-    assert lines[0] == ["lantern", f"({REPO}),", "in", "shadow", "mode"]
+    assert lines[0] == ["lantern", f"({REPO}),", "watching:", "the", "lane", "is", "shut"]
     assert lines[2] == ["2026-09-21", "1", "0", "0", "0", "1"]
     assert lines[3] == ["all", "1", "0", "0", "0", "1"]
     assert printed() == printed("--repo", REPO)
