@@ -366,10 +366,11 @@ class SnapshotReader:
             del self._pins[number], self._published[number]
 
     def close(self) -> None:
-        """Let go of every snapshot."""
-        for cursor in chain(*self._idle.values()):
-            cursor.close()
-        self._database.close()
+        """Let go of every snapshot, once nobody looks for a newer one or gives one back."""
+        with self._lock:
+            for cursor in chain(*self._idle.values()):
+                cursor.close()
+            self._database.close()
 
 
 ENDING_SECONDS = 5.0
