@@ -41,6 +41,7 @@ class ChangeOutline:
     files: int = 0
     lines: int = 0
     tests_fail: bool = False
+    open_here: int = 1  # pull requests of its author in this repository, this one counted
 
 
 NOTHING_KNOWN = ChangeOutline()
@@ -55,7 +56,8 @@ def decided(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHIN
         return found[0]
     if not evidence.settled_here:
         touched = next((reason.params for reason in verdict.reasons if reason.code == "never_fast_path"), None)
-        return fit(_of_newcomer(evidence, "tests fail" if change.tests_fail else _touched(touched) if touched else ""))
+        besides = "tests fail" if change.tests_fail else _touched(touched) if touched else ""
+        return fit(_of_newcomer(evidence, change.open_here, besides))
     return next(iter(_clauses(verdict, OF_LANE)), "") or fit(_of_known(verdict, evidence, change, exact))
 
 
@@ -67,7 +69,8 @@ def _of_known(verdict: Verdict, evidence: Evidence, change: ChangeOutline, exact
     chance, is_fast = f"{percent(probability)} stays clean", verdict.lane is Lane.FAST_LANE
     start = next((params["t_high"] for params in reasons.values() if params.get("t_high") is not None), None)
     if is_fast and change.tests_fail:
-        return f"{chance}, but tests fail"
+        above = f"Above the lane's {percent_in_full(number_of(start))}" if exact and start is not None else chance
+        return f"{above}, but tests fail"
     if exact and start is not None and (is_fast or "below_fast_lane" in reasons):
         return f"{chance}, lane starts at {percent_in_full(number_of(start))}"
     if "below_fast_lane" in reasons:
@@ -177,12 +180,13 @@ def _place(file: str | None, line: int | None) -> str:
     return "" if file is None else visible(file) + ("" if line is None else f":{line}")
 
 
-def _of_newcomer(evidence: Evidence, besides: str) -> str:
+def _of_newcomer(evidence: Evidence, open_here: int, besides: str) -> str:
     """Say that nothing of the author is settled here yet, and what else there is to say."""
     cases = evidence.clean + evidence.not_clean
     if not besides and cases and not evidence.waiting:
         besides = f"{evidence.clean} of {cases} clean elsewhere"
-    first = f"{evidence.waiting} merged, none counted yet" if evidence.waiting else "First change here"
+    new = f"New here, {open_here} open" if open_here > 1 else "First change here"
+    first = f"{evidence.waiting} merged, none counted yet" if evidence.waiting else new
     return f"{first}, {besides}" if besides else first
 
 
