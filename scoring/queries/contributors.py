@@ -346,10 +346,8 @@ def leaderboard(
     direction = "desc" if descending else "asc"
     order = LEADERBOARD_ORDER[sort].format(direction)
     sql = LEADERBOARD.format(order=order, number=NUMBERS[sort], direction=direction)
-    numbers = [
-        row["contributor_id"]
-        for row in rows.rows("select contributor_id from contributors where list_contains(?, did)", [list(hidden)])
-    ]
+    of_hidden = "select contributor_id from contributors where list_contains(?, did)"
+    numbers = [row["contributor_id"] for row in rows.rows(of_hidden, [list(hidden)])] if hidden else []
     found = rows.rows(sql, [numbers, PAGE, (page - 1) * PAGE])
     shown = tuple(_leaderboard_row(row, hidden.get(row["did"])) for row in found)
     return Leaderboard(shown, total, page, pages, score_ground(rows).seeds.get(0, ()), counts["scored"] - total)
