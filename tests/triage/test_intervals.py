@@ -20,7 +20,7 @@ from triage.presenters.pills import pill, row_pill
 from triage.services.actions import summary
 
 HERE = "did:plc:corecorecorecorecorecore"
-NEAR = 120  # characters of text between a probability and its interval
+NEAR = 200  # characters between a probability and its interval: a row names it first and ends with the mark
 # What a template may print a probability by.
 PRINTED = re.compile(r"\{\{ *[\w.]*(?:probability *\||\.probability\b|pill\.number|summary\.lowest)")
 TEMPLATES = sorted((PROJECT / "templates").rglob("*.html"))
