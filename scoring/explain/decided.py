@@ -185,7 +185,8 @@ def _of_newcomer(evidence: Evidence, open_here: int, besides: str) -> str:
     cases = evidence.clean + evidence.not_clean
     if not besides and cases and not evidence.waiting:
         besides = f"{evidence.clean} of {cases} clean elsewhere"
-    new = f"New here, {open_here} open" if open_here > 1 else "First change here"
+    # No number: each further one would change the words of all rows of its author.
+    new = "New here, several open" if open_here > 1 else "First change here"
     first = f"{evidence.waiting} merged, none counted yet" if evidence.waiting else new
     return f"{first}, {besides}" if besides else first
 

@@ -42,7 +42,7 @@ def test_by_their_data_link_somebody_objects_and_leaves_the_leaderboard(
     object_on(page, "It was read by nobody.")
     expect(page.locator("main")).to_contain_text("Your objection is saved.")
     page.goto(link)
-    page.get_by_role("button", name="Leave out").click()
+    page.get_by_role("button", name="Leave me out").click()
     expect(page.locator("main")).to_contain_text("left out of the leaderboard")
     assert LeaderboardWish.objects.get().left_out
     assert Objection.objects.get().text == "It was read by nobody."

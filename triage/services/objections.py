@@ -6,6 +6,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
+from scoring.formatting import visible
 from scoring.pipeline.objections import DAYS, RecordObjection
 from triage.access.tokens import new_secret
 from triage.models import LeaderboardWish, Objection, Person
@@ -120,7 +121,7 @@ def sentences(did: str, pull_uri: str, repo_key: str, repository: str) -> tuple[
 
 def speaker_words(source: str, repository: str) -> str:
     """Say who speaks in an objection, as the beginning of a sentence."""
-    return SPEAKERS[Objection.Source(source)].format(repository=repository or "the site")
+    return SPEAKERS[Objection.Source(source)].format(repository=visible(repository) or "the site")
 
 
 def _sentence(one: Any, repository: str) -> str:

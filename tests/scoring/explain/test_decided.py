@@ -107,7 +107,9 @@ def test_the_start_of_an_estimated_lane_is_named_in_its_own_rows() -> None:
 def test_people_are_told_apart_by_their_record_here_and_by_their_tests() -> None:
     assert clause(KNOWN) == "93 % stays clean, 41 of 42 merged here"
     assert clause(Evidence()) == "First change here"
-    assert clause(Evidence(), change=ChangeOutline(tests_fail=True, open_here=4)) == "New here, 4 open, tests fail"
+    assert (
+        clause(Evidence(), change=ChangeOutline(tests_fail=True, open_here=4)) == "New here, several open, tests fail"
+    )
     assert clause(Evidence(), change=ChangeOutline(tests_fail=True)) == "First change here, tests fail"
     assert clause(KNOWN, change=ChangeOutline(tests_fail=True)) == "93 % stays clean, tests fail"
     assert clause(Evidence(clean=3, not_clean=1)) == "First change here, 3 of 4 clean elsewhere"
