@@ -1,4 +1,4 @@
-"""How the work of something grows with its input: a bound that no busy machine and no slow one can break."""
+"""Bounds on how work grows with its input, which no busy machine and no slow one can break."""
 
 import gc
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What tests read from the project's own sources: the names of the environment, imports, strings."""
+"""Reads the project's own sources for tests: the names of the environment, imports, strings."""
 
 import ast
 from pathlib import Path

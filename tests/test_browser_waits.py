@@ -1,4 +1,4 @@
-"""What the tests of a browser may ask of a page."""
+"""Tests of a browser wait only for what a page shows."""
 
 import re
 

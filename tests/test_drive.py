@@ -1,4 +1,4 @@
-"""Where state may live: every refusal in its own sentence, through a real `manage.py` on real file systems."""
+"""Places of state: every refusal in its own sentence, through a real `manage.py` on real file systems."""
 
 import errno
 import os

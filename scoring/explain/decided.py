@@ -41,7 +41,7 @@ class ChangeOutline:
     files: int = 0
     lines: int = 0
     tests_fail: bool = False
-    open_here: int = 1  # pull requests of its author in this repository, this one counted
+    several_open: bool = False  # its author has other pull requests open in this repository
 
 
 NOTHING_KNOWN = ChangeOutline()
@@ -57,7 +57,7 @@ def decided(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHIN
     if not evidence.settled_here:
         touched = next((reason.params for reason in verdict.reasons if reason.code == "never_fast_path"), None)
         besides = "tests fail" if change.tests_fail else _touched(touched) if touched else ""
-        return fit(_of_newcomer(evidence, change.open_here, besides))
+        return fit(_of_newcomer(evidence, change.several_open, besides))
     return next(iter(_clauses(verdict, OF_LANE)), "") or fit(_of_known(verdict, evidence, change, exact))
 
 
@@ -180,13 +180,13 @@ def _place(file: str | None, line: int | None) -> str:
     return "" if file is None else visible(file) + ("" if line is None else f":{line}")
 
 
-def _of_newcomer(evidence: Evidence, open_here: int, besides: str) -> str:
+def _of_newcomer(evidence: Evidence, several_open: bool, besides: str) -> str:
     """Say that nothing of the author is settled here yet, and what else there is to say."""
     cases = evidence.clean + evidence.not_clean
     if not besides and cases and not evidence.waiting:
         besides = f"{evidence.clean} of {cases} clean elsewhere"
     # No number: each further one would change the words of all rows of its author.
-    new = "New here, several open" if open_here > 1 else "First change here"
+    new = "New here, several open" if several_open else "First change here"
     first = f"{evidence.waiting} merged, none counted yet" if evidence.waiting else new
     return f"{first}, {besides}" if besides else first
 

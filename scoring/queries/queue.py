@@ -316,7 +316,7 @@ def unsealed(rows: Rows, uri: str, answer: AuditAnswer) -> QueueRow | None:
 
 
 _SEVERAL_OPEN = """
-select author_id, repository_id, count(*) as open from pull_requests
+select author_id, repository_id from pull_requests
 where state = 'open' and list_contains(?, author_id) group by all having count(*) > 1
 """
 
@@ -362,25 +362,24 @@ def _on_author(rows: Rows, found: Sequence[Mapping[str, Any]]) -> frozenset[str]
 def _outlines(rows: Rows, found: Sequence[Mapping[str, Any]]) -> dict[str, ChangeOutline]:
     """Return what the reasons of these rows may name of each change."""
     uris = [row["pull_uri"] for row in found]
-    findings, open_here = standing_findings(rows, uris), _open_here(rows, found)
+    findings, several = standing_findings(rows, uris), _several_open(rows, found)
     return {
         row["pull_uri"]: ChangeOutline(
             findings=findings.get(row["pull_uri"], ()),
             files=row["files"] or 0,
             lines=(row["added"] or 0) + (row["removed"] or 0),
             tests_fail=row["ci"] == "failed",
-            open_here=open_here.get((row["contributor_id"], row["repository_id"]), 1),
+            several_open=(row["contributor_id"], row["repository_id"]) in several,
         )
         for row in found
     }
 
 
-def _open_here(rows: Rows, found: Sequence[Mapping[str, Any]]) -> dict[tuple[int, int], int]:
-    """Return how many open pull requests the authors of these rows have in one repository, where they have several."""
-    if not found:
-        return {}
-    several = rows.rows(_SEVERAL_OPEN, [[row["contributor_id"] for row in found]])
-    return {(row["author_id"], row["repository_id"]): row["open"] for row in several}
+def _several_open(rows: Rows, found: Sequence[Mapping[str, Any]]) -> set[tuple[int, int]]:
+    """Return those authors of these rows, with the repository, who have several pull requests open there."""
+    asked = [row["contributor_id"] for row in found]
+    several = rows.rows(_SEVERAL_OPEN, [asked]) if asked else ()
+    return {(row["author_id"], row["repository_id"]) for row in several}
 
 
 def _queue_row(row: Mapping[str, Any], people: People, key: str, name: str, outline: ChangeOutline) -> QueueRow:

@@ -1,4 +1,4 @@
-"""What somebody does who gets no new vouch and no new verified merge: one function for each move of the red team."""
+"""The red team's moves, one function each, for somebody who gets no new vouch and no new verified merge."""
 
 from collections.abc import Callable
 from datetime import timedelta

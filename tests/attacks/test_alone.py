@@ -1,4 +1,4 @@
-"""What a person can move alone cannot open a lane: own records, whatever they say, leave P(clean) where it was."""
+"""Nobody opens a lane by what they move alone: own records, whatever they say, leave P(clean) where it was."""
 
 import shutil
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What the scanners tell good diffs from bad ones by, and what they cost: `python -m tests.bench.bench_content`.
+"""Measures what tells good diffs from bad ones, and its cost: `python -m tests.bench.bench_content`.
 
 One line of JSON for each. `paired`: share of the 452 fixes and their reversals (diffs_paired) in which the reversal has
 the higher risk, half a point for a tie. `reverted`: area under the curve of the 133 diffs of diffs_reverted. Beside

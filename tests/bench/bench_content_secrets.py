@@ -1,4 +1,4 @@
-"""What the text scanners find and cost: `python -m tests.bench.bench_content_secrets`, beside the folder of real data.
+"""Measures the text scanners beside the folder of real data: `python -m tests.bench.bench_content_secrets`.
 
 One line of JSON a measure: kinds of secret found, attempts and twins of the injection corpus flagged high, real diffs
 flagged high, and CPU seconds of a diff of 200 and of 20,000 added lines, the best of three after a first run. Goals:

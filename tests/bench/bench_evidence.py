@@ -1,4 +1,4 @@
-"""What evidence on vouches brings and what it lets through: `python -m tests.bench.bench_evidence`.
+"""Measures what evidence on vouches brings and lets through: `python -m tests.bench.bench_evidence`.
 
 One line of JSON for each weight without evidence and weight of each verified pull request. `replay`: trust in the
 author of every pull request as of the month before, as `bench_merges` has it, with how many of the vouches name what

@@ -1,4 +1,4 @@
-"""What merges as weak vouches bring on the replayed history: `python -m tests.bench.bench_merges`.
+"""Measures merges as weak vouches on the replayed history: `python -m tests.bench.bench_merges`.
 
 One line of JSON for each weight and cap. For every pull request by somebody who may not push, the trust of its
 repository's seeds in its author as of the end of the month before: `coverage` is the share with any trust, `auc` how

@@ -1,4 +1,4 @@
-"""How long pages and JSON take while the worker ingests at full speed: `python -m tests.bench.bench_serving`.
+"""Times pages and JSON while the worker ingests at full speed: `python -m tests.bench.bench_serving`.
 
 Reports; the test of the same name in tests/trustsite asserts that every answer is 200.
 """

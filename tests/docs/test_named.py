@@ -1,4 +1,4 @@
-"""What the pages name exists: files, links, settings, tests, and figures where they say that they were measured."""
+"""Everything that the docs name exists: files, links, settings, tests, and figures that are called measured."""
 
 import re
 from pathlib import Path

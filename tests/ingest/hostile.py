@@ -1,4 +1,4 @@
-"""What people put into records who mean no good: any JSON, with the names that Tangled's records use."""
+"""Hostile records: any JSON, with the names that Tangled's records use."""
 
 from hypothesis import strategies as st
 

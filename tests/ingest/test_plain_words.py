@@ -1,4 +1,4 @@
-"""What the system says of a failure is told in words that name no error number."""
+"""Failures are told in words that name no error number."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Which figures of a page have no words beside them that say what they mean: found by walking the HTML as sent."""
+"""Finds figures of a page without words beside them that say what they mean, by walking the HTML as sent."""
 
 from dataclasses import dataclass, field
 from html.parser import HTMLParser

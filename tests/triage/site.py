@@ -1,4 +1,4 @@
-"""What the `site` fixture gives: a simulated network that the real worker loaded, and its published snapshot."""
+"""The world of the `site` fixture: a simulated network that the real worker loaded, and its snapshot."""
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What the API refuses whoever asks: too much, too large, no JSON, another method, another site's script."""
+"""The API refuses from everybody: too much, too large, no JSON, another method, another site's script."""
 
 import random
 import re

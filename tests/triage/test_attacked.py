@@ -1,4 +1,4 @@
-"""What the attack simulations found last, as the dashboard says it."""
+"""The newest attack simulations, as the dashboard tells them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What nothing happened to costs a 304: the ETag of a page follows what the page shows, and of whom it depends."""
+"""An unchanged page costs a 304: its ETag follows what it shows, and of whom it depends."""
 
 from collections.abc import Generator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What one decision's link tells a contributor: reasons in words, never a threshold, and nothing that is audited."""
+"""One decision's link tells a contributor reasons in words, never a threshold, and nothing that is audited."""
 
 import re
 from pathlib import Path

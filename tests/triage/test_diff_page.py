@@ -1,4 +1,4 @@
-"""What a page shows of a change, whatever the change is: every line within bounds, and no text but as text."""
+"""Any change on a page: every line within bounds, and no text but as text."""
 
 import gzip
 import re

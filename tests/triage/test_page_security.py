@@ -1,4 +1,4 @@
-"""What every answer says to a browser: the policy, no framing, who may know where one came from, and cookies."""
+"""Headers of every answer: the policy, no framing, who may know where one came from, and cookies."""
 
 import re
 from pathlib import Path

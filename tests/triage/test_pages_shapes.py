@@ -1,4 +1,4 @@
-"""What pages show, as pure functions: ages, pills, bars, charts, views as URLs, and the contrast of the tokens."""
+"""Shapes of pages as pure functions: ages, pills, bars, charts, views as URLs, and the contrast of tokens."""
 
 import re
 import unicodedata

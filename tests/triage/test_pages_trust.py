@@ -1,4 +1,4 @@
-"""Why somebody is trusted, on the pages and in JSON: ways, what they hang on, who brings what, who hangs on whom."""
+"""Trust on pages and in JSON: ways, what they hang on, who brings what, who hangs on whom."""
 
 import html
 from dataclasses import replace

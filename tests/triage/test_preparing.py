@@ -1,4 +1,4 @@
-"""What is computed of a new snapshot before anybody asks for it."""
+"""Answers about a new snapshot are computed before anybody asks for them."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager

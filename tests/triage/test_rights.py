@@ -1,4 +1,4 @@
-"""What a contributor sees and says by a link: their own, for one page, for a time; and what nobody gets with one."""
+"""A contributor's link: their own data, for one page, for a time; and what nobody gets with one."""
 
 import json
 import logging

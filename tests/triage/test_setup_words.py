@@ -1,4 +1,4 @@
-"""How far the first reading is, in words: no figure is told that was not measured."""
+"""The progress of the first reading, in words: no figure is told that was not measured."""
 
 from dataclasses import replace
 

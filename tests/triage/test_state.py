@@ -1,4 +1,4 @@
-"""How ingest is, as pages, JSON and Prometheus say it: Live only when all is well, and each trouble in one sentence."""
+"""The state of ingest on pages, in JSON and in Prometheus: Live only when all is well, each trouble a sentence."""
 
 import re
 import time

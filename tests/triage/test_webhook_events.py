@@ -1,4 +1,4 @@
-"""Which events follow from how things stand and what was told: each change once, nothing sealed, nobody's words."""
+"""Events for the webhook: each change once, nothing sealed, nobody's words."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What the webhook tells: every change once, nothing of an erased person, and the command that asks about it."""
+"""The webhook tells every change once, nothing of an erased person, and has a command that asks about it."""
 
 import logging
 from collections.abc import Iterator

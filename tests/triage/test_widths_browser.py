@@ -1,4 +1,4 @@
-"""What each width shows, in a real browser: the bar, the two pages of the inbox, the parts of a pull request."""
+"""Each width in a real browser: the bar, the two pages of the inbox, the parts of a pull request."""
 
 from urllib.parse import quote
 

@@ -1,4 +1,4 @@
-"""What must hold of the decisions in any store, however it was come by."""
+"""Invariants of the decisions in any store, however it was come by."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""What a command hands to the running worker: waited for while it shows progress, and its end is told in words."""
+"""A command handed to the running worker is waited for while it shows progress, and its end is told in words."""
 
 import shutil
 import threading

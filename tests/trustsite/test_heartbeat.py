@@ -1,4 +1,4 @@
-"""What the heartbeat says of a worker's parts."""
+"""The heartbeat names the state of a worker's parts."""
 
 from collections.abc import Iterator
 from pathlib import Path

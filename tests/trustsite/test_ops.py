@@ -1,4 +1,4 @@
-"""What the worker counts for Prometheus, and how it serves that."""
+"""The worker's counters for Prometheus, and how they are served."""
 
 import socket
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Who says nothing, or takes nothing, is closed by the server of `manage.py web`, and keeps no place."""
+"""Visitors who say or take nothing are closed by the server of `manage.py web`, and keep no place."""
 
 import socket
 import sys

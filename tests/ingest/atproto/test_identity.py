@@ -1,4 +1,4 @@
-"""Who a DID is, asked of a directory and of hosts that strangers own."""
+"""Identities of DIDs, asked of a directory and of hosts that strangers own."""
 
 import json
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What becomes of merged lines: every revert and every change of them is found, and nothing else is."""
+"""The fate of merged lines: every revert and every change of them is found, and nothing else is."""
 
 from collections.abc import Callable
 from datetime import timedelta

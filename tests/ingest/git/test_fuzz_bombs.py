@@ -1,4 +1,4 @@
-"""What unfolds, what never ends and what leads astray: bounded in memory, on disk and in time, whoever sends it."""
+"""Repositories that unfold, never end or lead astray are bounded in memory, on disk and in time."""
 
 import gzip
 import io

@@ -1,4 +1,4 @@
-"""Who the authors of past pull requests are: declared in a file that is hostile until it was read."""
+"""Authors of past pull requests, declared in a file that is hostile until it was read."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is kept of a title: a few marks, and nothing of what may be the name of a branch."""
+"""A kept title is a few marks, and nothing of what may be the name of a branch."""
 
 from collections.abc import Callable, Iterator
 

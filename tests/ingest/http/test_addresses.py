@@ -1,4 +1,4 @@
-"""Whom the fetcher connects to: public addresses of plain names, pinned and proven by a certificate."""
+"""The fetcher connects to public addresses of plain names alone, pinned and proven by a certificate."""
 
 import socket
 import threading

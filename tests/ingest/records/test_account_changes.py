@@ -1,4 +1,4 @@
-"""What befalls accounts and stands in no public log is kept, by the stream's own clock."""
+"""Changes of accounts that stand in no public log are kept, by the stream's own clock."""
 
 from datetime import timedelta
 from pathlib import Path

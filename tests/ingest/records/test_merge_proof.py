@@ -1,4 +1,4 @@
-"""What proves a merge: another push-holder's word or a landing; and what a claim without proof is called."""
+"""Another push-holder's word or a landing proves a merge; a claim without proof is called one."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Who may push, from when and until when: what the owner, the knot and the owner's records say, and nobody else's."""
+"""Push rights over time follow the owner, the knot and the owner's records, and nobody else."""
 
 import json
 from collections.abc import Iterator, Sequence

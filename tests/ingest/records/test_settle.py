@@ -1,4 +1,4 @@
-"""Who may say that a pull request was merged or closed, and what nobody can undo."""
+"""Only some may say that a pull request was merged or closed, and some of that nobody can undo."""
 
 import pytest
 

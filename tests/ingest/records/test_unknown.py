@@ -1,4 +1,4 @@
-"""What the registry does not know is counted, the same whatever the batches, and nobody can fill the table."""
+"""Unknown shapes are counted, the same whatever the batches, and nobody can fill the table."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which repositories are watched, by the names that people use for them."""
+"""Repositories are watched by the names that people use for them."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""Whose word counts on who owns a repository: the operator's, not that of whoever wrote a record first."""
+"""The operator's word decides who owns a repository, not that of whoever wrote a record first."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""What the stream did not bring is noticed when a connection begins, kept before anything behind it, and kept once."""
+"""A gap of the stream is noticed when a connection begins, kept before anything behind it, and kept once."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What may go wrong around the listener: it goes on, or says that it ended and why."""
+"""Trouble around the listener: it goes on, or says that it ended and why."""
 
 import sqlite3
 

@@ -1,4 +1,4 @@
-"""What a listing shows is logged where the log does not say it yet, and no order of arrival makes it wrong."""
+"""A listing is logged where the log does not say it yet, and no order of arrival makes it wrong."""
 
 from dataclasses import replace
 from pathlib import Path

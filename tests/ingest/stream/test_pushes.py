@@ -1,4 +1,4 @@
-"""What knots and spindles tell of themselves: kept for the repositories that lie on them, believed for no others."""
+"""Words of knots and spindles are kept for the repositories that lie on them, believed for no others."""
 
 import json
 import threading

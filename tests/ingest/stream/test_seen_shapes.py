@@ -1,4 +1,4 @@
-"""What a sample says of frames: every field with its types, what is unknown, and never more than its bounds."""
+"""A sample of frames lists every field with its types, the unknown ones, and never more than its bounds."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What holds in a repository: the pooled certificate's threshold, until something there or in the audit shuts it."""
+"""The pooled certificate's threshold holds in a repository until something there or in the audit shuts it."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta

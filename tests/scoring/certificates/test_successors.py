@@ -1,4 +1,4 @@
-"""What becomes known after a certificate was made is added to it by files of their own."""
+"""Outcomes that became known after a certificate was made are added to it by files of their own."""
 
 from collections.abc import Iterator
 from dataclasses import replace

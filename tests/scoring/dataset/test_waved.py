@@ -1,4 +1,4 @@
-"""What the fast lane let through teaches only by the audit: unheard cases are gone, answers weigh 1 / odds."""
+"""Cases that the lane let through teach only by the audit: unheard ones are gone, answers weigh 1 / odds."""
 
 from datetime import datetime
 from typing import cast

@@ -1,4 +1,4 @@
-"""What a path says about a change: the kinds that no fast lane may carry, and what a file is for."""
+"""The meaning of a path: the kinds that no fast lane may carry, and the purpose of a file."""
 
 import pytest
 

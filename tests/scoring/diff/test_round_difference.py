@@ -1,4 +1,4 @@
-"""What one round changed since another: by file, without what a rebase moves."""
+"""The difference between two rounds: by file, without what a rebase moves."""
 
 from hypothesis import given
 from hypothesis import strategies as some

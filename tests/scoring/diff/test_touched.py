@@ -1,4 +1,4 @@
-"""Which files a change touches, and which of them keep it out of the fast lane."""
+"""The files that a change touches, and those of them that keep it out of the fast lane."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What is read aloud of a decision: three sentences at most, and not a word that somebody else wrote."""
+"""The spoken form of a decision: three sentences at most, and not a word that somebody else wrote."""
 
 import re
 

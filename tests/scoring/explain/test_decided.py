@@ -108,7 +108,8 @@ def test_people_are_told_apart_by_their_record_here_and_by_their_tests() -> None
     assert clause(KNOWN) == "93 % stays clean, 41 of 42 merged here"
     assert clause(Evidence()) == "First change here"
     assert (
-        clause(Evidence(), change=ChangeOutline(tests_fail=True, open_here=4)) == "New here, several open, tests fail"
+        clause(Evidence(), change=ChangeOutline(tests_fail=True, several_open=True))
+        == "New here, several open, tests fail"
     )
     assert clause(Evidence(), change=ChangeOutline(tests_fail=True)) == "First change here, tests fail"
     assert clause(KNOWN, change=ChangeOutline(tests_fail=True)) == "93 % stays clean, tests fail"

@@ -1,4 +1,4 @@
-"""What whoever maintains nothing is told: no threshold, whatever code a reason has."""
+"""People who maintain nothing are told no threshold, whatever code a reason has."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""How much it would take, in a sentence: reckoned where no model serves, and else what the search found."""
+"""The way to the next lane, in a sentence: computed where no model serves, else found by the search."""
 
 from dataclasses import replace
 

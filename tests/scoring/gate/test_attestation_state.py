@@ -1,4 +1,4 @@
-"""What an attestation of jurisdiction is worth at a moment: from when, until when, and whose it has to be."""
+"""The worth of an attestation of jurisdiction at a moment: from when, until when, and for whom."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""What the fast lane asks for besides P(clean) and content risk: each alone shuts it, none ever opens it."""
+"""Conditions of the fast lane besides P(clean) and content risk: each alone shuts it, none ever opens it."""
 
 from dataclasses import fields, replace
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Which rule alone would have held a change: each is tried on the stored inputs, and each that is named holds it."""
+"""Each rule is tried on the stored inputs, and each that is named would have held the change by itself."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What the content of a change does to its lane: it lowers and never lifts, and what is missing is never fast lane."""
+"""The content of a change lowers its lane and never lifts it, and what is missing is never fast lane."""
 
 from dataclasses import replace
 from math import nan, nextafter

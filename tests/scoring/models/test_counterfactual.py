@@ -1,4 +1,4 @@
-"""What is said to bring P(clean) to the next lane does, and the least of it: whatever the model is."""
+"""The change that is said to bring P(clean) to the next lane does, and it is the least: for every model."""
 
 from collections.abc import Mapping
 

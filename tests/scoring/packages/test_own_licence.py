@@ -1,4 +1,4 @@
-"""Which licence a watched repository has: read from its mirror, known by its words, guessed by nothing."""
+"""The licence of a watched repository is read from its mirror, known by its words, guessed by nothing."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What surrounds a pull request is read as of a moment, and what nobody has looked at is not taken for granted."""
+"""Circumstances of a pull request are read as of a moment, and nothing unseen is taken for granted."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Whom a pass looks at: whoever may have changed since the last one, everybody where that cannot be said."""
+"""A pass looks at everybody who may have changed since the last one, and at all where that is unknown."""
 
 import random
 from collections.abc import Collection

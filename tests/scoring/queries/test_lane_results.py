@@ -1,4 +1,4 @@
-"""What the fast lane itself let through is counted in the month in which its outcome became known."""
+"""Results of the fast lane are counted in the month in which their outcome became known."""
 
 from collections.abc import Iterator
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""What pages and JSON are told: whole, consistent, and in a number of statements that does not grow."""
+"""Answers for pages and JSON are whole, consistent, and take a number of statements that does not grow."""
 
 from dataclasses import replace
 from pathlib import Path

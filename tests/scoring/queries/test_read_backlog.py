@@ -1,4 +1,4 @@
-"""How the backlog moves and how soon people hear back, from a real store: who is counted, and what is an answer."""
+"""The backlog and the time until people hear back, from a real store: the people counted, and the answers."""
 
 from datetime import datetime, timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What pages are told of people: the leaderboard, somebody's own page, and the ways that trust takes to them."""
+"""People on pages: the leaderboard, somebody's own page, and the ways that trust takes to them."""
 
 from dataclasses import replace
 from typing import get_args

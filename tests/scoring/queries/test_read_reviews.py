@@ -1,4 +1,4 @@
-"""Which of several reviews of one change is the one that is shown."""
+"""The one of several reviews of a change that is shown."""
 
 from datetime import datetime
 

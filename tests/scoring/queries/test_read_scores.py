@@ -1,4 +1,4 @@
-"""How much is read of the store for a score: what is asked about, found by an index, and nothing beside it."""
+"""A score reads the rows that it is about, found by an index, and nothing beside them."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Why somebody is trusted and what hangs on them, as pages and JSON are told."""
+"""Trust explained to pages and JSON: its ways, and what hangs on them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a model is given: the system prompt word for word, and data that nobody can break out of."""
+"""A model gets the system prompt word for word, and data that nobody can break out of."""
 
 import hashlib
 import json

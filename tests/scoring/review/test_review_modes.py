@@ -1,4 +1,4 @@
-"""Who reads a change in a repository that is off, deterministic or claude, and was switched before or meanwhile."""
+"""Reviews in a repository that is off, deterministic or claude, and was switched before or meanwhile."""
 
 from collections.abc import Callable
 from dataclasses import replace

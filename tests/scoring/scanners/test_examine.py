@@ -1,4 +1,4 @@
-"""What all scanners find together: once, strongest first, bounded, and no secret through another scanner's quote."""
+"""Findings of all scanners together: once, strongest first, bounded, and no secret in another scanner's quote."""
 
 from collections.abc import Iterator
 from itertools import count

@@ -1,4 +1,4 @@
-"""What orders of the queue are said to have done: shares and waits on arrivals whose answer is known by counting."""
+"""Figures of queue orders: shares and waits on arrivals whose answer is known by counting."""
 
 from dataclasses import replace
 from typing import Any

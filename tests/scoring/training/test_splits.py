@@ -1,4 +1,4 @@
-"""Where what serves lies below the shrunk rate: told for each split."""
+"""Splits in which the serving model lies below the shrunk rate are named, each of them."""
 
 import numpy as np
 import pytest

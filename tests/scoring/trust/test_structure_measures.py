@@ -1,4 +1,4 @@
-"""What is served as structural trust: first passage, or EigenTrust scaled to the same range."""
+"""Structural trust is served as first passage, or as EigenTrust scaled to the same range."""
 
 from pathlib import Path
 

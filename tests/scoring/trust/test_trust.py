@@ -1,4 +1,4 @@
-"""What structural trust is: weights, flow, baseline, and its agreement with an independent count of walks."""
+"""Structural trust: weights, flow, baseline, and its agreement with an independent count of walks."""
 
 import random
 

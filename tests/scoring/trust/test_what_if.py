@@ -1,4 +1,4 @@
-"""What hangs on one person's vouches and which vouch is worth making, compared with really taking away and adding."""
+"""The weight of one person's vouches and of a new one, compared with really taking away and adding."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What the audit drew shows no lane and no score until somebody said whether they would have merged it."""
+"""A drawn pull request shows no lane and no score until somebody said whether they would have merged it."""
 
 import json
 from collections.abc import Iterator

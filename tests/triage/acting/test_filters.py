@@ -1,4 +1,4 @@
-"""What is mine, and filters that a person saved: in list, counts, feed, digest and JSON alike, and nobody else's."""
+"""One's own rows and saved filters: alike in list, counts, feed, digest and JSON, and nobody else's."""
 
 from html import unescape
 from urllib.parse import quote_plus

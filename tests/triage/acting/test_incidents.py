@@ -1,4 +1,4 @@
-"""When one went wrong: what was known then, what would have held it, what is like it, the lane closed in seconds."""
+"""An incident: the facts known then, what would have held it, what is like it, the lane closed in seconds."""
 
 import re
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What was seen is what is meant: a newer round or somebody else's action in between ends without an approval."""
+"""An action means what was seen: a newer round or another's action in between ends without an approval."""
 
 import pytest
 from django.test import Client

@@ -1,4 +1,4 @@
-"""Who may act on a row and with which form: whatever else comes changes nothing."""
+"""Only some people and forms act on a row: whatever else comes changes nothing."""
 
 import json
 from urllib.parse import quote, quote_plus

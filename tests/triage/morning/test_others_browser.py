@@ -1,4 +1,4 @@
-"""What others do meanwhile, in all four ways: a second person, a swapped round, rows that come, a server away."""
+"""Others act meanwhile, in all four ways: a second person, a swapped round, rows that come, a server away."""
 
 from playwright.sync_api import Locator, Page, expect
 
