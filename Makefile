@@ -5,7 +5,7 @@ SHELL := /bin/sh
 .SILENT:
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
-.PHONY: help setup demo run replay peers test prove lint house bench screenshots licences pins
+.PHONY: help setup demo run replay peers test prove lint house behaviour bench screenshots licences pins
 
 # The first interpreter that is a working 3.11: a version manager's shim can be on the PATH and not work.
 PYTHON := $(shell for name in python3.11 python3 python; do \
@@ -57,6 +57,10 @@ lint: ## style, format and types
 
 house: ## the size and shape of the code, each figure beside its limit
 	$(call into,dev,--own); "$$python" -m tests.house
+
+behaviour: ## what differs between the code and that of BEFORE=commit: pages, demo, API, the replay of DIR=folder
+	test -n "$$BEFORE" && test -n "$$DIR" || { echo "Name both: make behaviour BEFORE=commit DIR=folder." >&2; exit 2; }; \
+	$(call into,dev,--own); "$$python" -m tests.behaviour "$$BEFORE" "$$DIR"
 
 bench: ## the benchmarks in tests/bench, or one with NAME=name
 	$(call into,dev,--own); scratch=$$(mktemp -d "$$root/bench-XXXXXX") && trap 'rm -rf "$$scratch"' EXIT && \

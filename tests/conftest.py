@@ -12,9 +12,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import hypothesis
 import pytest
@@ -52,6 +52,7 @@ ASK_THE_PEERS = (
     "tests/ingest/backfill/test_real_peers.py",
 )
 Count = Callable[[int, int], int]
+Look = TypeVar("Look")
 Manage = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -134,6 +135,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def count(small: int, full: int) -> int:
     """How many cases a test plays: `small` under `make test`, `full` under `make prove`."""
+    return full if PROVE else small
+
+
+def looks(*full: Look, small: Sequence[Look]) -> Sequence[Look]:
+    """The ways of looking at a page that a test plays: `small` under `make test`, all under `make prove`."""
     return full if PROVE else small
 
 

@@ -9,6 +9,7 @@ from playwright.sync_api import Locator
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
+from tests.conftest import looks
 from tests.triage.acting_site import ActingSite
 from tests.triage.conftest import OpenPage
 from tests.triage.lane_site import NEXT, lane_site
@@ -32,7 +33,7 @@ def box(found: Locator) -> tuple[float, float, float, float]:
     return edges["x"], edges["y"], edges["x"] + edges["width"], edges["y"] + edges["height"]
 
 
-@pytest.mark.parametrize("width", [1920, 1440, 768, 390, 320])
+@pytest.mark.parametrize("width", looks(1920, 1440, 768, 390, 320, small=(1440, 390, 320)))
 def test_yes_and_no_stand_side_by_side_and_whole(ana: Client, open_page: OpenPage, width: int) -> None:
     page = open_page(width, ana)
     for address in (f"/pull/{NEXT}", f"/?open={NEXT}"):

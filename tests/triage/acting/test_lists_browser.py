@@ -1,6 +1,7 @@
 """Snoozing, the weekly question and the search of settled ones in a real browser, with and without scripts."""
 
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from playwright.sync_api import Page, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
+from tests.conftest import looks
 from tests.ingest.stream.frames import ANA as SENDER
 from tests.ingest.stream.frames import MARA, pull_uri
 from tests.triage.acting_site import ActingSite
@@ -117,8 +119,9 @@ def test_one_link_leads_to_where_it_is_said_that_one_was_not_fine(
     expect(page.get_by_role("heading", name="This one turned 14 days old: all fine?")).to_be_visible()
 
 
-@SCRIPTS
-@pytest.mark.parametrize("width", [1440, 390, 320])
+@pytest.mark.parametrize(
+    ("width", "scripts"), looks(*product((1440, 390, 320), (True, False)), small=((1440, True), (320, False)))
+)
 def test_a_settled_one_is_found_and_nothing_scrolls_sideways(
     site: ActingSite, ana: Client, open_page: OpenPage, scripts: bool, width: int
 ) -> None:
@@ -134,8 +137,10 @@ def test_a_settled_one_is_found_and_nothing_scrolls_sideways(
     expect(page.get_by_role("heading", name="Actions")).to_be_visible()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    looks(*product((1440, 390), ("light", "dark")), small=((1440, "light"), (390, "dark"))),
+)
 def test_the_lists_with_something_on_them_keep_wcag(
     site: ActingSite, ana: Client, ben: Client, open_page: OpenPage, scheme: str, width: int
 ) -> None:

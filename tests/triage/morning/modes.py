@@ -7,6 +7,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect
 
+from tests.conftest import looks
 from tests.waiting import PATIENT_MS
 
 NEVER = "window.setInterval = () => 0"
@@ -57,7 +58,10 @@ class Mode:
             button.click()
 
 
-MODES = [Mode(width, scripts) for width in (DESK, PHONE) for scripts in (True, False)]
+MODES = looks(
+    *(Mode(width, scripts) for width in (DESK, PHONE) for scripts in (True, False)),
+    small=(Mode(DESK, True), Mode(PHONE, False)),
+)
 Opened = Callable[..., Page]
 
 
