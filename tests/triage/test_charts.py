@@ -116,7 +116,7 @@ def test_what_the_lane_did_stands_beside_the_backtest_in_marks_and_table() -> No
     assert (len(plot.dots), len(plot.boxes)) == (1, 1)
     assert (plot.dots[0].tone, plot.boxes[0].tone) == ("plain", "flag")
     assert [row[0] for row in plot.table.rows] == ["Feb 2026, backtest", "Mar 2026, live"]
-    assert plot.summary.startswith("backtest (dots): none of 1 month; live (squares): 1 of 1 month above the budget")
+    assert plot.summary.startswith("backtest (dots): none of 1 month; live (squares): 1 of 1 month above the limit")
     alone = reports.false_approvals("one", None, (live,), 0.05)
     assert alone is not None
     assert not alone.dots
@@ -207,7 +207,7 @@ def test_waiting_times_of_any_length_are_whole_and_medians_need_ten_answers_in_e
     ],
 )
 def test_the_backlog_is_answered_in_a_word_and_its_figures(ends: tuple[int, int], word: str, said: str) -> None:
-    told = backlog.backlog_answer([Week(NOW, one, 23, 25) for one in ends], 0)
+    told = backlog.backlog_answer([Week(NOW, one, 23, 25) for one in ends])
     assert told == (word, f"{said} Last week 23 came in and 25 were decided.")
 
 
@@ -229,9 +229,9 @@ def test_what_came_of_the_lane_is_said_with_its_bound_and_against_the_budget() -
     told = reports.lane_answer((good,))
     assert told[0] == "96 settled"
     assert "1 turned out bad: 1.1 %, at most " in told[1]
-    assert told[1].endswith("That is within the budget of 22.9 % that its lane had then.")
-    assert reports.lane_answer((bad,))[1].endswith("That is above the budget of 5 % that its lane had then.")
-    assert reports.lane_answer((good, bad))[1].endswith("the budget of 22.2 % that lanes had on average.")
+    assert told[1].endswith("That is within 22.9 %, the limit at which its lane shuts.")
+    assert reports.lane_answer((bad,))[1].endswith("That is above 5 %, the limit at which its lane shuts.")
+    assert reports.lane_answer((good, bad))[1].endswith("22.2 %, the average limit of these lanes.")
 
 
 def test_one_point_is_a_chart_too() -> None:

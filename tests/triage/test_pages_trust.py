@@ -71,7 +71,7 @@ def test_a_contributors_page_draws_each_path_with_the_weight_of_every_vouch_and_
     assert drawn.count('class="chip seed"') == drawn.count('class="chip me"') == 2
     for weight in ("1 <span", "0.7 <span", "0.9 <span", "0.31 <span"):
         assert f"</span>{weight}" in drawn
-    assert "They share no account except seeds: without any one account, 1 or more remain." in page
+    assert "No account except seeds is on more than one of them." in page
     assert "“&lt;i&gt;solid&lt;/i&gt;⟨U+202E⟩”" in drawn
 
 
@@ -107,10 +107,10 @@ def test_a_pull_request_is_explained_from_its_repositorys_seeds(client: Client, 
 def test_of_whom_a_seed_denounces_no_missing_path_is_called_unknown() -> None:
     verdict = decide.judge(Evidence(denounced_by_seed=True), Thresholds(t_high=0.8), 0.55, 5.0)
     assert no_path_words(verdict) == "Someone you trust warns about this contributor, so no vouch for them counts."
-    assert missing_evidence(verdict, (), None) == ("no settled pull request", "content not reviewed yet")
+    assert missing_evidence(verdict, (), False) == ("no settled pull request", "content not reviewed yet")
     known = decide.judge(Evidence(), Thresholds(t_high=0.8), 0.55, 5.0)
     assert no_path_words(known) == "No trust path from the seeds. That is unknown, not bad."
-    assert missing_evidence(known, (), None)[0] == "no trust path from the seeds"
+    assert missing_evidence(known, (), False)[0] == "no trust path from the seeds"
 
 
 def test_of_whom_nobody_vouches_for_only_the_missing_path_is_told(client: Client, world: DrawnWorld) -> None:

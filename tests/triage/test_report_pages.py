@@ -152,7 +152,7 @@ def test_each_part_of_the_backtest_answers_one_question_in_a_sentence_with_its_t
         "Where it said 90 %, 95 % stayed clean; the one group lies inside the band.",
         "<strong>0 of 4 first pull requests went bad.</strong> That is 0.0 %; of everybody&#x27;s 25.0 %. The lane "
         "would have let 7 of them through, 2 bad.",
-        "<strong>1,060 of 212.</strong> 35 of them went bad, 3.3 %. That is within the budget of 5 % of an estimated",
+        "<strong>1,060 of 212.</strong> 35 of them went bad, 3.3 %. That is within 5 %, the smallest budget",
         '<th scope="row">5 %, certified</th><td class="number">0</td>',
         '<td class="number">1,250, 41</td>',
         '<td class="number">56.7 %</td><td class="number">66.7 %</td><td class="number">1.4 days</td>',
@@ -253,10 +253,13 @@ def test_who_maintains_nothing_is_told_rates_and_no_threshold(client: Client, fo
 def test_without_a_model_the_dashboard_says_what_makes_one_and_what_it_needs(client: Client, folder: Path) -> None:
     page = text(client, "/dashboard")
     assert "For now the chance is each person&#x27;s own record" in page
-    assert "At least 59 settled pull requests, all clean, are needed for this budget; at the pace of the last" in page
+    assert (
+        "A certificate for 5 % needs at least 59 settled ones in the lane, all clean; at the pace of the last" in page
+    )
     assert "that takes at least 438 weeks." in page
     enough = (
-        "12 settled pull requests by 3 authors so far; a learned model needs 200 by 30, each opened at least 194 days"
+        "A model learns from settled pull requests of anybody that were opened at least 194 days ago: 12 by 3 authors "
+        "so far, 200 by 30 are needed. The worker trains next"
     )
     due = f"{(NOW + timedelta(days=2)):%b %Y after %H:%M} UTC"
     for path in ("/redteam", "/dashboard"):

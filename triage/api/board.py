@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from django.conf import settings
+from django.utils import timezone
 from ninja import Field, Router, Schema
 from ninja.params.functions import Query
 
@@ -17,7 +18,7 @@ from triage.api.base import problems, published
 from triage.api.schemas import LeaderboardOut, MetricsOut, Share, leaderboard_out, metrics_out
 from triage.context import told_dashboard
 from triage.forms.filters import PAGE_LIMIT
-from triage.presenters import people
+from triage.presenters import lane_heads, people, row_actions
 
 router = Router(tags=["site"])
 ABOUT_QUERY = "maximum|minimum STATISTIC at STATISTIC <=|>= NUMBER, as `manage.py thresholds` takes it."
@@ -46,7 +47,9 @@ class ThresholdsOut(Schema):
 def get_metrics(request: Request) -> MetricsOut:
     """The numbers of the dashboard; Prometheus scrapes /ops/metrics."""
     snapshot = published(request)
-    return metrics_out(told_dashboard(request, snapshot), snapshot.number, snapshot.published_at)
+    counts = row_actions.open_counts(read.QueueQuery(size=1), snapshot, timezone.now())
+    board, lanes_open = told_dashboard(request, snapshot), lane_heads.count_open(snapshot)
+    return metrics_out(board, counts, lanes_open, snapshot.number, snapshot.published_at)
 
 
 @router.get(

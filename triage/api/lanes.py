@@ -23,7 +23,7 @@ class BadShareOut(BaseModel):
     """The 95 % interval of the share of bad ones among past pull requests that a lane would have let through."""
 
     low: Share = Field(description="Lower end, in [0, 1].")
-    high: Share = Field(description="Upper end, in [0, 1]: the budget of the lane once it is open.")
+    high: Share = Field(description="Upper end, in [0, 1]: once it is open, the lane shuts itself above this.")
 
 
 class LaneOut(BaseModel):

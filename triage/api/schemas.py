@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from ingest.atproto.syntax import parse_handle
 from scoring.queries import read
 from scoring.types import Estimate, Factor, Lane, Measure
+from triage.presenters.row_actions import OpenCounts
 from triage.presenters.text import BRIEFING_LENGTH, spoken
 
 EXAMPLE_DID = "did:plc:ewvi7nxzyoun6zhxrhs64oiz"
@@ -141,10 +142,20 @@ class BinOut(BaseModel):
     count: Count = Field(description="Contributors in it.")
 
 
+class OpenOut(BaseModel):
+    """Open pull requests of watched repositories without those by people with push access, by where they are."""
+
+    total: Count = Field(description="All of them; the lanes of `lanes` add up to this.")
+    inbox: Count = Field(description="Those in the inbox: its tiles, /queue and /digest count these.")
+    approved: Count = Field(description="Those approved and not merged yet, which the inbox leaves out.")
+    snoozed: Count = Field(description="Those snoozed by a maintainer and not approved, which it leaves out too.")
+
+
 class MetricsOut(BaseModel):
     """Aggregates over everything in one snapshot."""
 
-    lanes: LanesOut
+    open: OpenOut
+    lanes: LanesOut = Field(description="The same by lane, approved and snoozed ones too.")
     own: Count = Field(description="Open pull requests by people with push access there.")
     histogram: list[BinOut] = Field(description="Chances of contributors to stay clean, from the site's seeds.")
     scored: Count = Field(description="Contributors with a score.")
@@ -165,9 +176,13 @@ class MetricsOut(BaseModel):
         description="Below this chance a pull request needs a human; null for people who are not maintainers."
     )
     t_high: Share | None = Field(
-        description="At or above this chance the fast lane is open; null: it is shut, or you are not a maintainer."
+        description="Threshold of the whole site: from this chance on a lane may open. null: none is certified or set "
+        "by hand, or you are not a maintainer. A lane opened on an estimate has a threshold of its own, see /lanes."
     )
-    fast_lane_open: bool = Field(description="Whether there is a threshold from which the fast lane is open.")
+    fast_lane_open: bool = Field(
+        description="True while the fast lane of at least one watched repository is open; /lanes has each."
+    )
+    fast_lanes_open: Count = Field(description="Watched repositories whose fast lane is open.")
     lane_notice: str = Field(description="Why the fast lane is shut or not certified.")
     shadow: Count = Field(description="Watched repositories whose lane is shut: their lanes are what they would be.")
     reviewed: Count = Field(description="Open pull requests whose content was read.")
@@ -221,16 +236,21 @@ def score_out(score: read.ContributorScore, briefed: bool = False) -> ScoreOut:
     return ScoreOut.model_validate(told)  # all at once: a model for each part of it takes three times as long
 
 
-def metrics_out(dashboard: read.Dashboard, snapshot: int, published_at: datetime) -> MetricsOut:
+def metrics_out(
+    dashboard: read.Dashboard, counts: OpenCounts, lanes_open: int, snapshot: int, published_at: datetime
+) -> MetricsOut:
     """The dashboard's aggregates as JSON."""
     same = (
         "own scored not_enough_evidence contributors vouches denounces seeds events pull_requests repositories watched "
-        "dead_letters dropped_strangers gaps_open unknown_shapes t_low t_high fast_lane_open lane_notice "
+        "dead_letters dropped_strangers gaps_open unknown_shapes t_low t_high lane_notice "
         "shadow reviewed readings reading_dollars reading_median reading_p95"
     )
     newest = dashboard.newest_event_at
     return MetricsOut(
         **{name: getattr(dashboard, name) for name in same.split()},
+        open=OpenOut(total=counts.total, inbox=counts.inbox, approved=counts.approved, snoozed=counts.snoozed),
+        fast_lane_open=lanes_open > 0,
+        fast_lanes_open=lanes_open,
         lanes=LanesOut(**{lane.value: dashboard.lanes.get(lane, 0) for lane in Lane}),
         histogram=[BinOut(low=each.low, high=each.high, count=each.count) for each in dashboard.histogram],
         newest_event_at=newest.replace(tzinfo=UTC) if newest else None,

@@ -16,15 +16,15 @@ FEW = 6  # answers of a month without which its median has no 95 % interval, and
 WHO = {True: "First-timers", False: "Regulars"}
 
 
-def backlog_answer(weeks: Sequence[Week], open_now: int) -> tuple[str, str]:
-    """Answer whether the backlog shrinks: a word, and what it rests on; `open_now` is what the inbox counts."""
+def backlog_answer(weeks: Sequence[Week]) -> tuple[str, str]:
+    """Answer whether the backlog shrinks: a word, and what it rests on; "" where nothing was ever open."""
     if not weeks:
-        return "", f"{open_now:,} are open."
+        return "", ""
     change, last = weeks[-1].open - weeks[0].open, weeks[-1]
     moved = f"{abs(change):,} {'more' if change > 0 else 'fewer'} than" if change else "as many as"
     word = "No." if change > 0 else "Yes." if change else "It holds."
-    told = f"{last.open:,} are open, {moved} {len(weeks) - 1} weeks ago."
-    return word, f"{told} Last week {last.came:,} came in and {last.decided:,} were decided."
+    week = f"Last week {last.came:,} came in and {last.decided:,} were decided."
+    return word, f"That is {moved} {len(weeks) - 1} weeks ago. {week}"
 
 
 def has_trend(weeks: Sequence[Week]) -> bool:
@@ -79,7 +79,8 @@ def waiting_answer(found: Sequence[Answers]) -> str:
 
 def _heard(one: Answers) -> str:
     assert one.all is not None  # noqa: S101 - asked by the caller
-    return f"Half of {WHO[one.first_timers].lower()} hear back in {_days(one.all.median)} (of {one.all.n:,} answered)."
+    who = WHO[one.first_timers].lower()
+    return f"Of {one.all.n:,} {who} answered in six months half heard back within {_days(one.all.median)}."
 
 
 def longest_words(found: Sequence[Answers], now: datetime) -> tuple[str, str]:
@@ -121,9 +122,7 @@ def waits(found: Sequence[Answers]) -> Plot | None:
     return Plot(
         key="waits",
         title="Median days to a first answer by month",
-        summary="; ".join(
-            f"{WHO[who]} from {_days(its[0].median)} to {_days(its[-1].median)}" for who, its in drawn.items() if its
-        ),
+        summary="; ".join(_over_months(who, its) for who, its in drawn.items() if its),
         height=190,
         table=_waits_table(found),
         breadth=BREADTH,
@@ -144,12 +143,22 @@ def waits(found: Sequence[Answers]) -> Plot | None:
     )
 
 
+def _over_months(who: bool, its: Sequence[AnswerMonth]) -> str:
+    """Say the first and the last median of a line, each with its month."""
+    shown = its if len(its) < 2 else (its[0], its[-1])
+    return f"{WHO[who]}: {', '.join(f'{_days(one.median)} in {one.month:%b}' for one in shown)}"
+
+
 def _ends(ends: Sequence[tuple[float, bool, AnswerMonth]], frame: Frame) -> list[Label]:
     """Name each line beside its end, pushed apart where the names would overlap."""
     labels, last = list[Label](), -20.0
     for y, who, month in ends:
         last = max(y + 4, last + 16)
-        labels.append(Label(frame.right + 8, round(last, 1), f"{WHO[who]} {month.median:.1f}", "start", note=True))
+        labels.append(
+            Label(
+                frame.right + 8, round(last, 1), f"{WHO[who]}, {month.month:%b} {month.median:.1f}", "start", note=True
+            )
+        )
     return labels
 
 

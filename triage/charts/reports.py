@@ -231,7 +231,7 @@ def lane_sentence(one: ShownLabel) -> tuple[str, str]:
     bad = f"{lane.bad:,} of them went bad, {bad_percent(lane.rate)}"
     return (
         f"{lane.lane:,} of {lane.n:,}.",
-        f"{bad}. That is {kept} the budget of {percent_in_full(lane.budget)} of an estimated lane.",
+        f"{bad}. That is {kept} {percent_in_full(lane.budget)}, the smallest budget that the backtest tries.",
     )
 
 
@@ -313,11 +313,11 @@ def false_approvals(key: str, lane: ShownLane | None, results: Sequence[LaneMont
     names = sorted({one.month for its in series for one in its.months})
     frame = _frame(series, budget)
     xs = dict(zip(names, (frame.x(EDGE + (1 - 2 * EDGE) * share) for share in places(len(names))), strict=True))
-    level = frame.y(budget)
+    level, limit = frame.y(budget), "limit" if results else "budget"
     return Plot(
         key=key,
         title="Bad ones the lane let through, by month",
-        summary=_summary(series, budget),
+        summary=_summary(series, limit, budget),
         height=250,
         table=_table(series),
         wide=True,
@@ -340,7 +340,7 @@ def false_approvals(key: str, lane: ShownLane | None, results: Sequence[LaneMont
                 for at in (0, frame.highest / 2, frame.highest)
             ),
             *(Label(xs[names[at]], 238, month_words(names[at])) for at in some_of(len(names), TICKS)),
-            Label(frame.right + 12, level + 5, f"budget {budget_percent(budget)}", "start"),
+            Label(frame.right + 12, level + 5, f"{limit} {budget_percent(budget)}", "start"),
         ),
     )
 
@@ -352,10 +352,12 @@ def lane_answer(results: Sequence[LaneMonth]) -> tuple[str, str]:
         return "", ""
     budget, (_, high) = live_budget(results), share_interval(bad, settled)
     within = "within" if high <= budget else "not surely within" if bad / settled <= budget else "above"
-    of_lanes = "that its lane had then" if len({one.budget for one in results}) == 1 else "that lanes had on average"
+    of_lanes = (
+        "limit at which its lane shuts" if len({one.budget for one in results}) == 1 else "average limit of these lanes"
+    )
     told = f"{bad:,} turned out bad: {bad_percent(bad / settled)}, at most {bad_percent(high)} (95 %)."
     where = "of what the lanes let through, all repositories together."
-    return f"{settled:,} settled", f"{where} {told} That is {within} the budget of {budget_percent(budget)} {of_lanes}."
+    return f"{settled:,} settled", f"{where} {told} That is {within} {budget_percent(budget)}, the {of_lanes}."
 
 
 def live_budget(results: Sequence[LaneMonth]) -> float:
@@ -381,9 +383,9 @@ def _square(one: Month, xs: dict[str, float], frame: Frame, budget: float) -> Bo
     return Box(round(x, 1), round(y, 1), SIDE, SIDE, "flag" if share > budget else "plain")
 
 
-def _summary(series: Sequence[_Series], budget: float) -> str:
+def _summary(series: Sequence[_Series], limit: str, budget: float) -> str:
     told = "; ".join(f"{its.name}: {_over(its.over(budget), len(its.months))}" for its in series)
-    return f"{told} above the budget of {budget_percent(budget)}; single months may exceed it, the total may not"
+    return f"{told} above the {limit} of {budget_percent(budget)}; single months may exceed it, the total may not"
 
 
 def _over(over: int, months: int) -> str:
