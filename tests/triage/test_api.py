@@ -260,6 +260,7 @@ def test_metrics_name_every_lane_even_an_empty_one() -> None:
         t_low=0.3,
         t_high=None,
         lane_notice="The fast lane is shut.",
+        has_threshold=False,
     )
     counts = OpenCounts(inbox=1, approved=2, snoozed=0)
     shown = metrics_out(board, counts, 1, 42, datetime(2026, 3, 1, 12)).model_dump(mode="json")

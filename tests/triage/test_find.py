@@ -117,7 +117,7 @@ def test_how_soon_first_timers_hear_back_is_told_where_enough_did(
     world: Result, monkeypatch: pytest.MonkeyPatch, heard: int, told: str
 ) -> None:
     month = AnswerMonth(at(0), heard, 2.14, 1.0, 4.0)
-    monkeypatch.setattr(read, "answers", lambda rows, now: (Answers(True, (), month), Answers(False, (), None)))
+    monkeypatch.setattr(read, "answers", lambda rows, now, where: (Answers(True, (), month), Answers(False, (), None)))
     client = shown(world)
     assert ("heard back" in main(ask(client, OFFERED))) == bool(told)
     assert told in main(ask(client, OFFERED))

@@ -11,6 +11,7 @@ from scoring.certificates.lane_offer import Group, LaneCurve, LanePoint, Offer, 
 from scoring.certificates.sample_size import Need
 from scoring.pipeline.lane_history import AGREEMENTS, HAPPENED, Agreement, LaneHistory, LaneRow, LaneSum
 from scoring.queries.read import AuditCount, Person
+from tests.triage.test_charts import overlapping
 from triage.charts.lane import lane_plot
 from triage.presenters import lane as lane_words
 
@@ -162,11 +163,11 @@ def test_both_pasts_stand_on_one_pair_of_axes_and_in_the_table_behind_it() -> No
     plot = lane_plot("curve", curve(), curve("starter", 4.0, 9.0), OFFER, 0.05)
     assert plot is not None
     assert [one.rpartition(", ")[2] for one, *_ in plot.table.rows] == ["own past"] * 3 + ["starter's past"] * 2
-    words = [label.words for label in plot.labels]
-    assert "share of those that turn out bad" in words
-    assert "share of pull requests that the lane lets through" in words
-    assert "your budget 5 %" in words
-    assert "from 87 % on: up to 8.7 % bad" in words
+    assert "Across: share of pull requests that the lane lets through." in plot.note
+    assert "Up: share of those that turn out bad." in plot.note
+    assert "Dashed: your budget, 5 %." in plot.note
+    assert "Dot: from 87 % on, up to 8.7 % bad." in plot.note
+    assert overlapping(plot) == []
     assert "at 34.1 % let through 2.4 % bad, at most 8.7 %; budget 5 %" in plot.summary
 
 

@@ -160,7 +160,8 @@ def test_each_part_of_the_backtest_answers_one_question_in_a_sentence_with_its_t
     ):
         assert words in page, words
     assert not any(word in page for word in ("none", "recipe", "label_", "AUC", "ECE", "beta"))
-    assert page.count('<details class="help">') == page.count('class="card ') == 4
+    folded = page.count('<details class="help">') + page.count(", and what it means</summary>")
+    assert folded == page.count('class="card ') == 4
 
 
 def test_a_past_in_which_nothing_settled_says_how_many_and_when(client: Client, folder: Path) -> None:
@@ -286,7 +287,9 @@ def test_each_thing_that_is_missing_has_its_own_words() -> None:
     )
     assert "in every part of the last year" in missing.needed(msgspec.structs.replace(failed, need=None))
     assert missing.needed(LANE) == ""
-    assert missing.training_words(need).startswith("1 settled pull request by 1 author so far; ")
+    assert "194 days ago: 1 by 1 author so far, 200 by 30 are needed. The worker" in missing.training_words(need)
+    enough = TrainingNeed(2_847, 787, 0, None)
+    assert "2,847 by 787 authors so far, 200 by 30 are needed. That is enough. The" in missing.training_words(enough)
     assert missing.next_training(need) == "The worker trains within the hour; manage.py train does it at once."
     assert missing.next_training(TrainingNeed(1, 1, 0, NOW)).startswith("The worker does not train here;")
     assert missing.fewest_words(0.05, 0.05, 0).endswith("in the last year none was merged or closed here.")

@@ -1,6 +1,6 @@
 """Charts of the backlog by week and of the time until people hear back, each with its answer in a sentence. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from scoring.queries.read import AnswerMonth, Answers, Week
@@ -9,7 +9,7 @@ from triage.presenters.text import duration_words
 
 BREADTH = 540
 BARS = Frame(left=44, right=520, top=24, bottom=160)
-MEDIANS = Frame(left=44, right=400, top=24, bottom=160)
+MEDIANS = Frame(left=44, right=520, top=24, bottom=160)
 ENOUGH = 10  # first answers in each group before medians are drawn
 BESIDE = 6  # units between the middle of a month and the marks of either group
 FEW = 6  # answers of a month without which its median has no 95 % interval, and no mark
@@ -113,7 +113,6 @@ def waits(found: Sequence[Answers]) -> Plot | None:
     highest = max(min(month.high, 3 * month.median) for its in drawn.values() for month in its)
     frame = _up_to(MEDIANS, max(highest, 0.1))
     xs = dict(zip(months, (frame.x(0.06 + 0.88 * share) for share in places(len(months))), strict=True))
-    ends = sorted((frame.y(its[-1].median), who, its[-1]) for who, its in drawn.items() if its)
     first, other = drawn[True], drawn[False]
     dots, squares = (
         [(round(xs[one.month] + beside, 1), frame.y(one.median)) for one in its]
@@ -126,7 +125,8 @@ def waits(found: Sequence[Answers]) -> Plot | None:
         height=190,
         table=_waits_table(found),
         breadth=BREADTH,
-        note="Days until half had a first answer, by month of the answer. Whiskers: 95 % interval; arrow: it goes on.",
+        note="Days until half had a first answer, by month of the answer. Dots: first-timers. Squares: regulars. "
+        f"Whiskers: 95 % interval; an arrow: it goes on. Newest: {'; '.join(_newest(drawn))}.",
         rules=frame.rules((0, frame.highest / 2, frame.highest)),
         strokes=(
             *(mark for one in first for mark in whiskers(xs[one.month] - BESIDE, one.low, one.high, frame)),
@@ -138,7 +138,6 @@ def waits(found: Sequence[Answers]) -> Plot | None:
         labels=(
             *_ticks(frame),
             *(Label(xs[month], 178, f"{month:%b}") for month in months),
-            *_ends(ends, frame),
         ),
     )
 
@@ -149,17 +148,9 @@ def _over_months(who: bool, its: Sequence[AnswerMonth]) -> str:
     return f"{WHO[who]}: {', '.join(f'{_days(one.median)} in {one.month:%b}' for one in shown)}"
 
 
-def _ends(ends: Sequence[tuple[float, bool, AnswerMonth]], frame: Frame) -> list[Label]:
-    """Name each line beside its end, pushed apart where the names would overlap."""
-    labels, last = list[Label](), -20.0
-    for y, who, month in ends:
-        last = max(y + 4, last + 16)
-        labels.append(
-            Label(
-                frame.right + 8, round(last, 1), f"{WHO[who]}, {month.month:%b} {month.median:.1f}", "start", note=True
-            )
-        )
-    return labels
+def _newest(drawn: Mapping[bool, Sequence[AnswerMonth]]) -> list[str]:
+    """Name the newest median of each line: below the picture, where there is room on a phone."""
+    return [f"{WHO[who].lower()} {_days(its[-1].median)} in {its[-1].month:%b}" for who, its in drawn.items() if its]
 
 
 def _up_to(frame: Frame, highest: float) -> Frame:

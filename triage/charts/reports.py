@@ -55,8 +55,7 @@ from triage.charts.plot import (
 )
 
 SQUARE = Frame(left=44, right=348, top=12, bottom=288)
-BROAD = Frame(left=92, right=555, top=16, bottom=212)  # names of lines stand to the right of it
-TICKS = 7  # months named below an axis: at phone width a name takes a twelfth of it
+TICKS = 4  # months named below an axis: at phone width a name takes a sixth of it
 FEWEST_BAD = 100  # bad ones from which orders are compared: with them a 95 % interval of a share is 20 points wide
 WAYS = {"recipe": "estimated", "certificate": "certified"}
 GROUPS: Mapping[str, str] = {
@@ -277,11 +276,10 @@ def _share_ticks(frame: Frame) -> tuple[Label, ...]:
     return tuple(Label(frame.left - 8, frame.y(at) + 4, f"{100 * at:g}", "end") for at in (0, 0.5, 1))
 
 
-FRAME = Frame(left=92, right=555, top=16, bottom=212)  # the name of the budget stands to the right of it
-
+FRAME = Frame(left=92, right=700, top=16, bottom=212)
 BESIDE = 6  # units between the middle of a month and the marks of either series
 SIDE = 10  # of a square
-EDGE = 0.04  # of the breadth, kept free at either end: marks stand clear of the axis and of the budget's name
+EDGE = 0.08  # of the breadth, kept free at either end: marks stand clear of the axis, and names inside the picture
 Month = ShownMonth | LaneMonth
 
 
@@ -321,7 +319,8 @@ def false_approvals(key: str, lane: ShownLane | None, results: Sequence[LaneMont
         height=250,
         table=_table(series),
         wide=True,
-        note="Across: month. Up: the share that turned out bad. Whiskers: 95 % interval; an arrow: it goes on.",
+        note="Across: month. Up: the share that turned out bad. Whiskers: 95 % interval; an arrow: it goes on. "
+        f"Dashed: {limit} {budget_percent(budget)}.",
         rules=frame.rules((0, frame.highest / 2, frame.highest)),
         strokes=(
             Stroke(line([(frame.left, level), (frame.right, level)]), "flag", "6 4"),
@@ -339,8 +338,7 @@ def false_approvals(key: str, lane: ShownLane | None, results: Sequence[LaneMont
                 Label(frame.left - 10, frame.y(at) + 5, f"{100 * at:g} %", "end")
                 for at in (0, frame.highest / 2, frame.highest)
             ),
-            *(Label(xs[names[at]], 238, month_words(names[at])) for at in some_of(len(names), TICKS)),
-            Label(frame.right + 12, level + 5, f"{limit} {budget_percent(budget)}", "start"),
+            *(Label(xs[names[at]], 242, month_words(names[at])) for at in some_of(len(names), TICKS)),
         ),
     )
 

@@ -114,6 +114,7 @@ NEXT_STEPS: Mapping[Lane, str] = {
     Lane.NORMAL_QUEUE: "A maintainer will look at it.",
     Lane.NEEDS_HUMAN: "A maintainer has to look at it closely.",
 }
+WOULD_BE = "that would be fast lane, which is shut,"
 WAITING: Mapping[Lane, str] = {
     Lane.FAST_LANE: "in the fast lane",
     Lane.NORMAL_QUEUE: "waiting for a review",
@@ -211,7 +212,8 @@ def steps_of(row: QueueRow, now: datetime) -> tuple[Step, ...]:
 def _place_words(row: QueueRow, lane: Lane, place: Place) -> str:
     """Say its place in the lane, and how soon others heard back."""
     name, who = visible(row.repository_name), "first-timers" if row.first_timer else "regulars"
-    told = f"It is {_ordinal(place.at)} of {place.total:,} {WAITING[lane]} in {name}."
+    among = WOULD_BE if row.shadow and row.verdict.lane is Lane.FAST_LANE else WAITING[lane]
+    told = f"It is {_ordinal(place.at)} of {place.total:,} {among} in {name}."
     return told if place.days is None else f"{told} Half of {who} there heard back within {place.days:.1f} days."
 
 
