@@ -16,6 +16,7 @@ from tests.triage.drawn_rows import ANA, MALLORY, MARA, NOW, SEED
 from tests.triage.pages_world import DrawnWorld, draw, sign_in
 from tests.triage.site import Site
 from triage.models import Maintainer, Person
+from triage.presenters.contributor import paths_sentence
 from triage.presenters.text import (
     dependents_words,
     missing_evidence,
@@ -50,9 +51,9 @@ def text(client: Client, path: str) -> str:
     return answer.content.decode()
 
 
-def test_a_contributors_page_shows_the_ways_and_what_each_voucher_brings(client: Client, world: DrawnWorld) -> None:
+def test_a_pull_request_shows_the_ways_and_what_each_voucher_brings(client: Client, world: DrawnWorld) -> None:
     sign_in(client, "maintainer")
-    page = text(client, f"/c/{MARA.did}")
+    page = text(client, f"/pull/{world.rows[1].uri}")
     assert page.count('<ol class="chain"') == 2, "the two that share nobody; the strongest is one of them"
     assert "2 steps from the nearest seed, over 2 independent paths." in page
     assert "100 %" in page
@@ -73,6 +74,22 @@ def test_a_contributors_page_draws_each_path_with_the_weight_of_every_vouch_and_
         assert f"</span>{weight}" in drawn
     assert "No account except seeds is on more than one of them." in page
     assert "“&lt;i&gt;solid&lt;/i&gt;⟨U+202E⟩”" in drawn
+
+
+def test_paths_that_hang_on_one_seed_or_bring_next_to_nothing_are_said_to() -> None:
+    faint = read.Contribution(MALLORY, 0.004, 0)
+    paths = ((SEED, MARA), (SEED, MALLORY, MARA))
+    found = replace(NOTHING, distance=1, paths=paths, vouchers=(read.Contribution(SEED, 0.9, 0), faint))
+    assert paths_sentence(found, "") == (
+        "No account except seeds is on more than one of them. "
+        f"All of them begin at the seed {SEED.name}. 1 of them brings under 1 % of the trust."
+    )
+
+
+def test_a_private_link_takes_one_button(client: Client, world: DrawnWorld) -> None:
+    sign_in(client, "maintainer")
+    form = text(client, f"/c/{MARA.did}").partition(f'action="/c/{MARA.did}/links"')[2].partition("</form>")[0]
+    assert "Create private link</button>" in form
 
 
 def test_a_ring_that_no_seed_reaches_weighs_nothing_and_a_seed_is_named_as_one(
