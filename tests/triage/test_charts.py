@@ -15,7 +15,7 @@ from scoring.training.summary import ShownBin, ShownBudget, ShownLabel, ShownLan
 from scoring.types import Lane
 from tests.triage.drawn_rows import HOSTILE, NOW
 from triage.charts import backlog, histogram, reports
-from triage.charts.plot import LARGEST, Frame, Plot, is_drawn, month_words, round_up, whiskers
+from triage.charts.plot import LARGEST, Frame, Label, Plot, is_drawn, month_words, round_up, whiskers
 from triage.presenters import contributor
 
 ANY = draw_from.floats(allow_nan=True, allow_infinity=True) | draw_from.sampled_from([0.0, 0.5, 1.0, 1e6, -1.0])
@@ -73,19 +73,22 @@ PHONE = {360: 13, 540: 19, 720: 25}  # size of letters on a phone in a plot's un
 
 
 def overlapping(plot: Plot) -> list[tuple[str, str]]:
-    """The labels of a plot that would be printed over each other on a phone, and those that leave it ("")."""
-    size = PHONE[plot.width]
+    """The labels of a plot that would be printed over each other on a phone."""
+    return [
+        (one.words, other.words)
+        for (one, left, right), (other, begin, end) in combinations(spans_of(plot), 2)
+        if left < end and begin < right and abs(one.y - other.y) < 0.8 * PHONE[plot.width]
+    ]
+
+
+def spans_of(plot: Plot) -> list[tuple[Label, float, float]]:
+    """Every label with its left and right end on a phone."""
     spans = []
     for label in plot.labels:
-        breadth = LETTER * size * len(label.words)
+        breadth = LETTER * PHONE[plot.width] * len(label.words)
         left = label.x - {"start": 0, "middle": breadth / 2, "end": breadth}[label.anchor]
         spans.append((label, left, left + breadth))
-    outside = [(one.words, "") for one, left, right in spans if left < -size / 2 or right > plot.width + size / 2]
-    return outside + [
-        (one.words, other.words)
-        for (one, left, right), (other, begin, end) in combinations(spans, 2)
-        if left < end and begin < right and abs(one.y - other.y) < 0.8 * size
-    ]
+    return spans
 
 
 def inside(plot: Plot) -> None:
@@ -218,6 +221,22 @@ def test_waiting_times_of_any_length_are_whole_and_medians_need_ten_answers_in_e
     if plot:
         inside(plot)
         assert len(plot.table.rows) == 2 * len(months)
+
+
+def test_on_a_phone_a_year_of_months_is_named_beside_each_other_and_inside_the_picture() -> None:
+    year = [f"2025-{month:02}" for month in range(1, 13)]
+    back = tuple(ShownMonth(month, 40.0, 3.0, 0.01, 0.2) for month in year)
+    live = tuple(LaneMonth(month, 10, 1, 0.0, 0.4, 0.229) for month in year)
+    heard = tuple(AnswerMonth(datetime(2026, month, 1), 20, 77.7, 15.5, 185.5) for month in range(1, 7))
+    waited = [Answers(who, heard, heard[-1]) for who in (True, False)]
+    weeks = [Week(NOW - timedelta(weeks=at), 149, 15, 8) for at in range(13)]
+    shown = (reports.false_approvals("one", lane(back), live, 0.229), backlog.waits(waited), backlog.backlog(weeks))
+    for plot in shown:
+        assert plot is not None
+        assert overlapping(plot) == []
+        assert [one.words for one, left, right in spans_of(plot) if left < 0 or right > plot.width] == []
+    assert len({label.words for label in shown[0].labels if "2025" in label.words}) == 4 if shown[0] else False
+    assert "Newest: first-timers 77.7 days in Jun; regulars 77.7 days in Jun." in (shown[1].note if shown[1] else "")
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_their_own_page_says_first_where_it_is_and_why_and_what_helps_and_last_w
     client: Client, seed: Person
 ) -> None:
     page = text(client.get(data_address(link(seed)))).partition("<main")[2]
-    where = ["Your pull requests", "A maintainer will look at it.", ">Why<", "What helps", ">Decided<"]
+    where = ["Your pull requests", "A maintainer will look at it.", ">Why<", "What helps", "<h2>Decided<"]
     rest = [
         "What maintainers see",
         "No score yet. None",
