@@ -179,9 +179,9 @@ def test_a_maintainer_is_told_what_each_repositorys_own_seeds_would_gain(client:
         Maintainer.objects.create(person=person, repo_key=key)
     client.force_login(person)
     page = text(client, "/vouches")
-    assert "2 people more would be trusted too." in page
+    assert "2 people more would too." in page
     assert "6 of 7" in page
-    assert "at most 1 fake could reach 0.50" in page
+    assert "Worst case: 1 fake." in page
     assert page.count("From the seeds of the whole site") == 1
     assert page.count("From the seeds of <bdi>did:plc:") == 2
 
@@ -189,15 +189,9 @@ def test_a_maintainer_is_told_what_each_repositorys_own_seeds_would_gain(client:
 @pytest.mark.parametrize(
     ("after", "opens", "exposure", "said"),
     [
-        (0.9, 0, 0, "Would be trusted with 0.50 or more. If this account were compromised, no fake could reach 0.50."),
-        (0.4, 0, 0, "Stays below 0.50. If this account were compromised, no fake could reach 0.50."),
-        (
-            0.9,
-            1,
-            30,
-            "Would be trusted with 0.50 or more. 1 person more would be trusted too. If one of them were compromised, "
-            "at most 30 fakes could reach 0.50, all through that one account.",
-        ),
+        (0.9, 0, 0, "Reaches 0.50. Worst case: no fake."),
+        (0.4, 0, 0, "Stays below 0.50. Worst case: no fake."),
+        (0.9, 1, 30, "Reaches 0.50. 1 person more would too. Worst case: 30 fakes."),
     ],
 )
 def test_what_a_vouch_would_open_and_expose_is_said_in_words(

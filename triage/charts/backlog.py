@@ -59,9 +59,9 @@ def backlog(weeks: Sequence[Week]) -> Plot | None:
         dots=(Dot(*spots[-1]),),
         labels=(
             *_ticks(frame),
-            *(Label(xs[at], 178, _day(weeks[at].at)) for at in named),
-            Label(*_above(spots[0]), f"{weeks[0].open:,}", note=True),
-            Label(*_above(spots[-1]), f"{weeks[-1].open:,}", note=True),
+            *(Label(xs[at], 184, _day(weeks[at].at)) for at in named),
+            Label(*_above(spots[0]), f"{weeks[0].open:,}", "start", note=True),
+            Label(*_above(spots[-1]), f"{weeks[-1].open:,}", "end", note=True),
         ),
     )
 

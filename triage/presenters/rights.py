@@ -108,6 +108,7 @@ class TableView:
 
 
 WHAT_IT_HOLDS = frozenset({"high_flag", "content_risk_high", "content_risk_above"})
+NOTHING_HELPS = "Nothing is missing from your side. If a reason is wrong, object."
 SEALED = "A person reads it before anything is said about it."
 NEXT_STEPS: Mapping[Lane, str] = {
     Lane.FAST_LANE: "A maintainer may approve it after a short look.",
@@ -193,7 +194,7 @@ def own_pull(row: QueueRow, place: Place | None, now: datetime) -> OwnPull:
         tuple(visible(own_sentence(reason)) for reason in row.verdict.reasons),
         interval_sentence(row.verdict.estimate, "yours"),
         missing_evidence(row.verdict, row.path, row.content_risk is not None),
-        tuple(_helps(row)),
+        tuple(_helps(row)) or (NOTHING_HELPS,),
     )
 
 
@@ -230,7 +231,6 @@ def _helps(row: QueueRow) -> Iterator[str]:
         yield "Something was found in the change: mend it in a new round, or explain it on Tangled."
     if row.first_timer:
         yield "It is your first here. Nobody holds that against you, and a small change is read sooner."
-    yield "If a reason is wrong, object: then a person decides, whatever the score says."
 
 
 def own_score(page: ContributorPage) -> OwnScore:

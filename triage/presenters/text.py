@@ -342,15 +342,11 @@ def dependents_words(found: TrustExplanation, exact: bool = True) -> str:
 def worth_words(found: VouchWorth) -> str:
     """Return what one vouch would open, and the most that it could be abused for."""
     mark = trust_bound(found.threshold)
-    told = [f"Would be trusted with {mark} or more." if found.after >= found.threshold else f"Stays below {mark}."]
+    told = [f"Reaches {mark}." if found.after >= found.threshold else f"Stays below {mark}."]
     if found.opens:
-        told.append(f"{_people(found.opens)} more would be trusted too.")
-    one = "one of them" if found.opens and found.after >= found.threshold else "this account"
-    if found.exposure:
-        fakes = "1 fake" if found.exposure == 1 else f"{found.exposure:,} fakes"
-        told.append(f"If {one} were compromised, at most {fakes} could reach {mark}, all through that one account.")
-    else:
-        told.append(f"If {one} were compromised, no fake could reach {mark}.")
+        told.append(f"{_people(found.opens)} more would too.")
+    fakes = "1 fake" if found.exposure == 1 else f"{found.exposure:,} fakes" if found.exposure else "no fake"
+    told.append(f"Worst case: {fakes}.")
     return " ".join(told)
 
 
