@@ -166,7 +166,7 @@ def test_both_pasts_stand_on_one_pair_of_axes_and_in_the_table_behind_it() -> No
     assert "Across: share of pull requests that the lane lets through." in plot.note
     assert "Up: share of those that turn out bad." in plot.note
     assert "Dashed: your budget, 5 %." in plot.note
-    assert "Dot: from 87 % on, up to 8.7 % bad." in plot.note
+    assert "Dot: an opening today, from 87 % on: up to 8.7 % bad." in plot.note
     assert overlapping(plot) == []
     assert "at 34.1 % let through 2.4 % bad, at most 8.7 %; budget 5 %" in plot.summary
 

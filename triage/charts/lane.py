@@ -111,7 +111,8 @@ def _note(offer: Offer | None, budget: float) -> str:
     )
     if offer is None:
         return told
-    return f"{told} Dot: from {percent_in_full(offer.threshold)} on, up to {bad_percent(offer.bad_high)} bad."
+    start, most = percent_in_full(offer.threshold), bad_percent(offer.bad_high)
+    return f"{told} Dot: an opening today, from {start} on: up to {most} bad."
 
 
 def _summary(curves: Sequence[LaneCurve], offer: Offer | None, budget: float) -> str:

@@ -115,7 +115,6 @@ NEXT_STEPS: Mapping[Lane, str] = {
     Lane.NORMAL_QUEUE: "A maintainer will look at it.",
     Lane.NEEDS_HUMAN: "A maintainer has to look at it closely.",
 }
-WOULD_BE = "that would be fast lane, which is shut,"
 WAITING: Mapping[Lane, str] = {
     Lane.FAST_LANE: "in the fast lane",
     Lane.NORMAL_QUEUE: "waiting for a review",
@@ -213,8 +212,9 @@ def steps_of(row: QueueRow, now: datetime) -> tuple[Step, ...]:
 def _place_words(row: QueueRow, lane: Lane, place: Place) -> str:
     """Say its place in the lane, and how soon others heard back."""
     name, who = visible(row.repository_name), "first-timers" if row.first_timer else "regulars"
-    among = WOULD_BE if row.shadow and row.verdict.lane is Lane.FAST_LANE else WAITING[lane]
-    told = f"It is {_ordinal(place.at)} of {place.total:,} {among} in {name}."
+    would = row.shadow and row.verdict.lane is Lane.FAST_LANE
+    among, where = ("that would be fast lane", ", where the lane is shut") if would else (WAITING[lane], "")
+    told = f"It is {_ordinal(place.at)} of {place.total:,} {among} in {name}{where}."
     return told if place.days is None else f"{told} Half of {who} there heard back within {place.days:.1f} days."
 
 
