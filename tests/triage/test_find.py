@@ -234,10 +234,14 @@ def test_before_anything_was_published_nothing_is_found(tmp_path: Path, settings
 
 
 @pytest.mark.usefixtures("small")
-def test_who_comes_without_an_account_is_led_there() -> None:
+def test_who_comes_without_an_account_is_led_there_from_every_page(settings: Settings) -> None:
     client = Client()
     for page in ("/sign-in", "/about"):
         assert 'href="/find"' in client.get(page).content.decode()
+    settings.PUBLIC_READ = True
+    for page in ("/", "/dashboard", "/leaderboard", f"/c/{MARA}", "/nothing-is-here"):
+        assert 'href="/find"' in client.get(page).content.decode().partition("</nav>")[0], page
+    settings.PUBLIC_READ = False
     landed = client.get("/", follow=True)
     assert 'href="/find"' in landed.content.decode()
 
