@@ -204,7 +204,7 @@ def test_the_dashboard_says_in_one_line_how_well_the_queues_order_did(client: Cl
     page = dashboard(2122).replace("\N{EN DASH}", "-")
     assert "Of 2,122 past pull requests that were refused, reverted or fixed, the first third of the inbox" in page
     assert "would have held 56.7 % (54-59); oldest first 33.0 % (31-36), the model alone 60.6 % (58-63)." in page
-    assert "Half would have waited up to 1.4 days, no first-timer more than 29.2." in page
+    assert "half would have waited up to 1.4 days for one, no first-timer more than 29.2." in page
     few = dashboard(10)
     assert "The newest backtest had 10: 90 more are needed." in few
     assert "56.7 %" not in few, "with ten cases such a figure says nothing"
@@ -268,7 +268,7 @@ def test_without_a_model_the_dashboard_says_what_makes_one_and_what_it_needs(cli
         assert enough in page
         assert "The worker trains next on " in page
         assert due in page
-    assert "Nothing has settled yet." in page
+    assert "Nothing that a lane let through has settled yet." in page
     assert "Too early to say." in page
     (folder / "label_clean_fix.serving").write_text(MODEL)
     assert "The model has no figures for this page" in text(client, "/dashboard")

@@ -163,8 +163,9 @@ def order_sentence(one: ShownLabel | None) -> str:
     of_inbox, of_oldest, of_model = shares
     return (
         f"Of {need.bad:,} past pull requests that were refused, reverted or fixed, the first third of the inbox would "
-        f"have held {of_inbox}; oldest first {of_oldest}, the model alone {of_model}. In brackets: 95 % interval. Half "
-        f"would have waited up to {need.wait:.1f} days, no first-timer more than {need.first_timer_longest:.1f}."
+        f"have held {of_inbox}; oldest first {of_oldest}, the model alone {of_model}. In brackets: 95 % interval. At "
+        f"the recorded verdicts a day half would have waited up to {need.wait:.1f} days for one, no first-timer more "
+        f"than {need.first_timer_longest:.1f}."
     )
 
 
