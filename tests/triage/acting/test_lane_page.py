@@ -120,7 +120,7 @@ def test_the_curve_stands_beside_a_table_of_the_own_past_and_the_starters(ben: C
     assert "60 %, own past 42 74 56.8 % 2 4.8 % 0.1\N{EN DASH}23.9 % 32" in page
     assert "88 %, starter's past 49 9,040 0.5 % 1 2.1 % 0.0\N{EN DASH}22.2 % 9" in page
     assert "share of pull requests that the lane lets through" in page
-    assert "your budget 5 %" in page
+    assert "Dashed: your budget, 5 %." in page
 
 
 def test_what_was_shown_is_what_is_opened(ben: Client, site: ActingSite) -> None:
