@@ -18,6 +18,7 @@ from ingest.backup import restore
 from tests.conftest import Manage, count, with_environment
 from tests.sources import PROJECT
 from trustsite import drive
+from trustsite.setup import SetupProblem, choose_root
 
 # A command with state that Django itself brings: it would make web.sqlite3 if it were let through.
 STATEFUL = "migrate"
@@ -98,6 +99,24 @@ def test_a_missing_drive_is_refused_and_not_made(manage: Manage, tmp_path: Path)
     assert "is not a folder" in refusal(manage("init_drive", DATA_ROOT=missing))
     assert "is not a folder" in refusal(manage("demo", DATA_ROOT=missing))
     assert not missing.exists()
+
+
+def test_set_up_makes_a_missing_folder_only_for_what_can_be_made_again(tmp_path: Path) -> None:
+    missing = tmp_path / "not" / "there"
+    with pytest.raises(drive.DriveProblem, match="is not a folder"):
+        choose_root(str(missing), own=False)
+    assert not missing.exists()
+    assert choose_root(str(missing), own=True) == missing
+    assert stat.S_IMODE(missing.stat().st_mode) == 0o700
+    assert choose_root(str(missing), own=True) == missing
+    (tmp_path / "file").write_text("")
+    with pytest.raises(drive.DriveProblem, match="is not a folder"):
+        choose_root(str(tmp_path / "file"), own=True)
+    with pytest.raises(SetupProblem, match="cannot be made"):
+        choose_root(str(tmp_path / "file" / "below"), own=True)
+    with pytest.raises(drive.DriveProblem, match="has a space in it"):
+        choose_root(str(tmp_path / "my drive"), own=True)
+    assert not (tmp_path / "my drive").exists()
 
 
 def test_a_file_instead_of_a_folder_is_refused(manage: Manage, tmp_path: Path) -> None:

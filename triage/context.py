@@ -93,7 +93,7 @@ def dashboard_of(snapshot: Snapshot) -> read.Dashboard:
 def told_dashboard(request: Request, snapshot: Snapshot) -> read.Dashboard:
     """The aggregates as this viewer is told them: without exact thresholds for whoever maintains nothing."""
     board, exact = dashboard_of(snapshot), sees_thresholds(viewing(request))
-    notice = board.lane_notice if exact else plain_notice(board.fast_lane_open, board.lane_notice)
+    notice = board.lane_notice if exact else plain_notice(board.has_threshold, board.lane_notice)
     told = replace(board, lane_notice=site_notice(snapshot, exact, notice))
     return told if exact else replace(told, t_low=None, t_high=None)
 

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from trustsite import drive
@@ -46,9 +47,15 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def choose_root(data_root: str, own: bool) -> Path:
-    """The folder of the virtual environment: DATA_ROOT, else `.sunstead/` in the clone if `own`; else DriveProblem."""
+    """The folder of the virtual environment: DATA_ROOT, else `.sunstead/` in the clone if `own`; else DriveProblem.
+
+    With `own` a missing DATA_ROOT is made, since all that such a target keeps there can be made again. Others refuse
+    it: a drive that is missing may be one that is not mounted.
+    """
     if data_root or not own:
         root = Path(data_root).absolute() if data_root else drive.UNSET
+        if own and data_root and not any(character.isspace() for character in data_root):
+            _make(root)
         drive.check_ground(root)
         return root
     if any(character.isspace() for character in str(OWN)):
@@ -56,6 +63,15 @@ def choose_root(data_root: str, own: bool) -> Path:
     OWN.mkdir(mode=0o700, exist_ok=True)
     drive.check_ground(OWN)
     return OWN
+
+
+def _make(root: Path) -> None:
+    """Make the folder where it is missing; SetupProblem where that fails. What is no folder is refused later."""
+    try:
+        with suppress(FileExistsError):
+            root.mkdir(mode=0o700, parents=True)
+    except OSError as problem:
+        raise SetupProblem(f"DATA_ROOT={root} cannot be made ({problem.strerror}): choose another folder.") from problem
 
 
 def install(root: Path, kind: str) -> None:

@@ -90,7 +90,7 @@ def _say_estimate_closed(params: Params) -> str:
     else:
         told = f"{_counted(params)} pull requests that it let through turned out bad"
     return (
-        f"The estimated fast lane shut itself in this repository: {told}. The budget is {_share(params['budget'])}. "
+        f"The estimated fast lane shut itself in this repository: {told}. Its limit was {_share(params['budget'])}. "
         "A person can open it again."
     )
 
@@ -304,7 +304,10 @@ def _towards_fast_lane(verdict: Verdict, t_high: float, how_much: str) -> str:
 def _say_shut(params: Params) -> str:
     needed, have = count_of(params["needed"]), params["have"]
     if have is not None and count_of(have) >= needed:
-        return f"The fast lane is shut: no threshold is certified yet on the {count_of(have):,} settled pull requests."
+        return (
+            f"The fast lane is shut: no threshold is certified yet, though {count_of(have):,} pull requests by people "
+            "without push access have settled."
+        )
     so_far = "" if have is None else f"; so far there {'is' if count_of(have) == 1 else 'are'} {count_of(have)}"
     return f"The fast lane is shut: {_settled(needed)} {_need(needed)} to set its threshold{so_far}."
 

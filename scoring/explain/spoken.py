@@ -28,7 +28,6 @@ LANE_WORDS: Mapping[Subject, Mapping[Lane, str]] = {
     },
 }
 SHADOW_WORDS = "This pull request would be in the fast lane"
-NO_CHANGE_YET = "content_not_reviewed"  # the reason that every judgement of a person alone ends with
 SAMPLED = "This pull request is a random audit: please read it and say whether you would have merged it as it was sent."
 NO_PROBABILITY = "There is no score yet."
 
@@ -42,8 +41,7 @@ def briefing(verdict: Verdict, of: Subject = "change", shadow: bool = False) -> 
     """
     if any(reason.code == "audit_drawn" for reason in verdict.reasons):
         return (SAMPLED,)
-    against = [reason for reason in verdict.reasons if not (of == "person" and reason.code == NO_CHANGE_YET)]
-    held = next((words for reason in against if (words := _spoken(reason, HELD))), "")
+    held = next((words for reason in verdict.reasons if (words := _spoken(reason, HELD))), "")
     known = next((words for reason in verdict.reasons if (words := _spoken(reason, KNOWN))), "")
     lane = (
         SHADOW_WORDS if of == "change" and shadow and verdict.lane is Lane.FAST_LANE else LANE_WORDS[of][verdict.lane]

@@ -463,7 +463,7 @@ def dashboard(rows: Rows) -> Dashboard:
         t_low=thresholds.t_low,
         t_high=thresholds.t_high,
         lane_notice=lane_notice(thresholds),
-        fast_lane_open=thresholds.t_high is not None,
+        has_threshold=thresholds.t_high is not None,
         reviewed=count("current_decisions where content_risk is not null"),
         readings=costs.reviews,
         reading_dollars=costs.dollars,

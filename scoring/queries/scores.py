@@ -23,6 +23,7 @@ from scoring.queries.audit import SEALED
 from scoring.queries.types import ContributorScore, DueAudit
 from scoring.types import Estimate, Lane, Person, Verdict
 
+NO_CHANGE_YET = "content_not_reviewed"  # of a person: there is no change whose content could be read
 MOST_MET = 50_000  # people: some 15 MB
 SEEDS = """
 select s.repository_id, c.did, c.handle, c.handle_verified from seeds s
@@ -189,6 +190,7 @@ def contributor_score(
 ) -> ContributorScore:
     """A row with its verdict as it is told; `newest` is the verdict on the newest open pull request."""
     path = tuple(people[number] for number in row["path"])
+    verdict = replace(verdict, reasons=tuple(one for one in verdict.reasons if one.code != NO_CHANGE_YET))
     return ContributorScore(
         person=people[row["contributor_id"]],
         repository=ground.names.get(row["repository_id"]),

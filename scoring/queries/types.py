@@ -264,7 +264,7 @@ class Bin:
 class Dashboard:
     """Aggregates for the dashboard and /metrics."""
 
-    lanes: Mapping[Lane, int]  # open pull requests, own ones apart
+    lanes: Mapping[Lane, int]  # open pull requests, approved and snoozed ones too, own ones apart
     own: int
     histogram: tuple[Bin, ...]  # ten bins of P(clean) at the site
     scored: int
@@ -285,7 +285,7 @@ class Dashboard:
     t_low: float | None  # None: not told to this viewer
     t_high: float | None  # None: the fast lane is shut, or as above
     lane_notice: str  # why the fast lane is shut, or that its threshold is not certified
-    fast_lane_open: bool = False
+    has_threshold: bool = False  # the whole site has one from which a lane may open; a repository may have its own
     reviewed: int = 0  # open pull requests whose content was read
     readings: int = 0  # by a model, in the thirty days up to the newest one
     reading_dollars: float = 0.0  # what these cost

@@ -18,7 +18,7 @@ class _Node:
         return str(self.attributes.get("class") or "").split()
 
     def is_help(self) -> bool:
-        return self.tag == "details" and "help" in self.classes
+        return self.tag in ("details", "ul") and "help" in self.classes
 
     def every(self) -> list["_Node"]:
         return [self, *(one for child in self.children for one in child.every())]

@@ -216,7 +216,7 @@ class DrawnWorld:
             t_low=self.t_low,
             t_high=self.t_high,
             lane_notice=self.notice,
-            fast_lane_open=self.t_high is not None,
+            has_threshold=self.t_high is not None,
             asks_claude=self.asks_claude,
         )
 

@@ -19,6 +19,7 @@ from scoring.types import Estimate, Factor, Lane, Reason, Verdict
 from triage.access.tokens import create_token, secret_hash
 from triage.api.schemas import EXAMPLE_DID, ScoreOut, leaderboard_out, metrics_out, score_out
 from triage.models import ApiToken, Person
+from triage.presenters.row_actions import OpenCounts
 
 PERSON = "did:plc:mara22222222222222222222"
 MARA = read.Person(PERSON, "mara.example.test")
@@ -259,9 +260,12 @@ def test_metrics_name_every_lane_even_an_empty_one() -> None:
         t_low=0.3,
         t_high=None,
         lane_notice="The fast lane is shut.",
-        fast_lane_open=False,
+        has_threshold=False,
     )
-    shown = metrics_out(board, 42, datetime(2026, 3, 1, 12)).model_dump(mode="json")
+    counts = OpenCounts(inbox=1, approved=2, snoozed=0)
+    shown = metrics_out(board, counts, 1, 42, datetime(2026, 3, 1, 12)).model_dump(mode="json")
+    assert shown["open"] == {"total": 3, "inbox": 1, "approved": 2, "snoozed": 0}
+    assert (shown["fast_lane_open"], shown["fast_lanes_open"]) == (True, 1)
     assert shown["lanes"] == {"needs_human": 0, "normal_queue": 3, "fast_lane": 0}
     assert shown["newest_event_at"] == "2026-03-01T12:00:00Z"
     assert (shown["snapshot"], shown["own"], shown["t_high"]) == (42, 7, None)

@@ -39,6 +39,22 @@ def test_everything_in_the_description_is_said_in_words() -> None:
     assert [one.path for one in operations(told) if not one.summary or not one.meaning] == []
 
 
+def texts_of(told: Any) -> list[str]:
+    """Every summary and description in a part of the document."""
+    if isinstance(told, list):
+        return [text for one in told for text in texts_of(one)]
+    if not isinstance(told, dict):
+        return []
+    own = [told[name] for name in ("summary", "description") if isinstance(told.get(name), str)]
+    return own + [text for one in told.values() for text in texts_of(one)]
+
+
+def test_no_description_begins_with_a_question_word() -> None:
+    texts = texts_of(document())
+    assert len(texts) > 150
+    assert [text for text in texts if text.split()[0] in ("What", "Whether", "Which", "Who", "Whose", "Where")] == []
+
+
 def test_every_number_has_a_range_or_says_that_it_has_none() -> None:
     open_ended = [
         f"{shape.name}.{field.name}"

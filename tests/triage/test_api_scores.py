@@ -12,11 +12,11 @@ from pytest_django import Settings
 
 from ingest.store.database import Store
 from ingest.store.snapshots import publish
+from scoring.formatting import percent, percent_interval
 from scoring.queries import read
-from scoring.types import Estimate
 from tests.triage.site import Site
 from triage.api.schemas import ScoreOut, score_out
-from triage.presenters.text import BRIEFING_LENGTH, interval_sentence
+from triage.presenters.text import BRIEFING_LENGTH
 
 LANES = {"fast_lane", "normal_queue", "needs_human"}
 NOBODY = "did:plc:nobody2222222222222222"
@@ -78,8 +78,10 @@ def test_page_and_json_give_the_same_numbers(client: Client, site: Site, repo: s
     if key is None:
         page = html.unescape(client.get(f"/c/{did}").content.decode())
         low, high = score["interval"]["low"], score["interval"]["high"]
-        assert interval_sentence(Estimate(score["calibrated_prob"], low, high, score["cases"])) in page
-        assert score["explanation"] in page
+        assert f">{percent(score['calibrated_prob'])}<" in page
+        assert f"{percent_interval(low, high)}<br>" in page
+        assert f"from {score['cases']} settled" in page
+        assert "reviewed" not in score["explanation"], "a person has no content"
         assert score["model_version"] in page
 
 
@@ -92,7 +94,8 @@ def test_leaderboard_page_and_leaderboard_json_rank_the_same_people(client: Clie
     assert ranked == sorted(ranked)
     assert {row["rank"] for row in board["rows"] if row["calibrated_prob"] is None} <= {None}
     for row in board["rows"][:5]:
-        assert row["calibrated_prob"] == get_json(client, f"/score/{row['did']}")["calibrated_prob"]
+        score = get_json(client, f"/score/{row['did']}")
+        assert (row["calibrated_prob"], row["decision"]) == (score["calibrated_prob"], score["decision"])
 
 
 def test_metrics_give_the_numbers_of_the_dashboard(client: Client, site: Site) -> None:
@@ -120,7 +123,10 @@ def test_the_port_of_a_did_web_survives_the_way_through_the_server(client: Clien
 def test_a_repository_that_is_not_watched_is_404_with_a_sentence(client: Client, site: Site) -> None:
     answer = client.get(f"/score/{site.cast['mara']}", {"repo": "nobody.example/nothing"})
     assert answer.status_code == 404
-    assert answer.json()["detail"].startswith("No watched repository is called 'nobody.example/nothing'")
+    assert answer.json()["detail"] == (
+        "No watched repository is called 'nobody.example/nothing'. Send OWNER/NAME, the repository's DID or the at-uri "
+        "of its record, or leave repo out for the site's seeds."
+    )
 
 
 @pytest.mark.parametrize("repo", ["'; drop table scores; --", "at://", "../..", "%00", "\x00", "owner/name/x"])

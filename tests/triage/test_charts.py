@@ -2,6 +2,7 @@
 
 import math
 from datetime import datetime, timedelta
+from itertools import combinations
 from xml.etree import ElementTree
 
 import pytest
@@ -14,7 +15,7 @@ from scoring.training.summary import ShownBin, ShownBudget, ShownLabel, ShownLan
 from scoring.types import Lane
 from tests.triage.drawn_rows import HOSTILE, NOW
 from triage.charts import backlog, histogram, reports
-from triage.charts.plot import LARGEST, Frame, Plot, is_drawn, month_words, round_up, whiskers
+from triage.charts.plot import LARGEST, Frame, Label, Plot, is_drawn, month_words, round_up, whiskers
 from triage.presenters import contributor
 
 ANY = draw_from.floats(allow_nan=True, allow_infinity=True) | draw_from.sampled_from([0.0, 0.5, 1.0, 1e6, -1.0])
@@ -67,8 +68,32 @@ def drawn(plot: Plot) -> ElementTree.Element:
     return root
 
 
+LETTER = 0.56  # of the size of letters, the mean breadth of one in figures and names of months
+PHONE = {360: 13, 540: 19, 720: 25}  # size of letters on a phone in a plot's units, by its breadth
+
+
+def overlapping(plot: Plot) -> list[tuple[str, str]]:
+    """The labels of a plot that would be printed over each other on a phone."""
+    return [
+        (one.words, other.words)
+        for (one, left, right), (other, begin, end) in combinations(spans_of(plot), 2)
+        if left < end and begin < right and abs(one.y - other.y) < 0.8 * PHONE[plot.width]
+    ]
+
+
+def spans_of(plot: Plot) -> list[tuple[Label, float, float]]:
+    """Every label with its left and right end on a phone."""
+    spans = []
+    for label in plot.labels:
+        breadth = LETTER * PHONE[plot.width] * len(label.words)
+        left = label.x - {"start": 0, "middle": breadth / 2, "end": breadth}[label.anchor]
+        spans.append((label, left, left + breadth))
+    return spans
+
+
 def inside(plot: Plot) -> None:
-    """Every place of a plot is a finite number within the picture."""
+    """Every place of a plot is a finite number within the picture, and no label hides another on a phone."""
+    assert overlapping(plot) == []
     root = drawn(plot)
     for part in root.iter():
         for name, most in (("x", plot.width), ("cx", plot.width), ("y", plot.height), ("cy", plot.height)):
@@ -105,7 +130,7 @@ def test_false_approvals_of_any_months_are_whole_and_name_the_budget(months: lis
     if plot:
         inside(plot)
         assert len(plot.dots) == len(plot.table.rows) == len(known)
-        assert any("budget" in label.words for label in plot.labels)
+        assert "Dashed: budget " in plot.note
 
 
 def test_what_the_lane_did_stands_beside_the_backtest_in_marks_and_table() -> None:
@@ -116,7 +141,7 @@ def test_what_the_lane_did_stands_beside_the_backtest_in_marks_and_table() -> No
     assert (len(plot.dots), len(plot.boxes)) == (1, 1)
     assert (plot.dots[0].tone, plot.boxes[0].tone) == ("plain", "flag")
     assert [row[0] for row in plot.table.rows] == ["Feb 2026, backtest", "Mar 2026, live"]
-    assert plot.summary.startswith("backtest (dots): none of 1 month; live (squares): 1 of 1 month above the budget")
+    assert plot.summary.startswith("backtest (dots): none of 1 month; live (squares): 1 of 1 month above the limit")
     alone = reports.false_approvals("one", None, (live,), 0.05)
     assert alone is not None
     assert not alone.dots
@@ -198,16 +223,32 @@ def test_waiting_times_of_any_length_are_whole_and_medians_need_ten_answers_in_e
         assert len(plot.table.rows) == 2 * len(months)
 
 
+def test_on_a_phone_a_year_of_months_is_named_beside_each_other_and_inside_the_picture() -> None:
+    year = [f"2025-{month:02}" for month in range(1, 13)]
+    back = tuple(ShownMonth(month, 40.0, 3.0, 0.01, 0.2) for month in year)
+    live = tuple(LaneMonth(month, 10, 1, 0.0, 0.4, 0.229) for month in year)
+    heard = tuple(AnswerMonth(datetime(2026, month, 1), 20, 77.7, 15.5, 185.5) for month in range(1, 7))
+    waited = [Answers(who, heard, heard[-1]) for who in (True, False)]
+    weeks = [Week(NOW - timedelta(weeks=at), 149, 15, 8) for at in range(13)]
+    shown = (reports.false_approvals("one", lane(back), live, 0.229), backlog.waits(waited), backlog.backlog(weeks))
+    for plot in shown:
+        assert plot is not None
+        assert overlapping(plot) == []
+        assert [one.words for one, left, right in spans_of(plot) if left < 0 or right > plot.width] == []
+    assert len({label.words for label in shown[0].labels if "2025" in label.words}) == 4 if shown[0] else False
+    assert "Newest: first-timers 77.7 days in Jun; regulars 77.7 days in Jun." in (shown[1].note if shown[1] else "")
+
+
 @pytest.mark.parametrize(
     ("ends", "word", "said"),
     [
-        ((71, 49), "Yes.", "49 are open, 22 fewer than 1 weeks ago."),
-        ((8, 49), "No.", "49 are open, 41 more than 1 weeks ago."),
-        ((9, 9), "It holds.", "9 are open, as many as 1 weeks ago."),
+        ((71, 49), "Yes.", "That is 22 fewer than 1 weeks ago."),
+        ((8, 49), "No.", "That is 41 more than 1 weeks ago."),
+        ((9, 9), "It holds.", "That is as many as 1 weeks ago."),
     ],
 )
 def test_the_backlog_is_answered_in_a_word_and_its_figures(ends: tuple[int, int], word: str, said: str) -> None:
-    told = backlog.backlog_answer([Week(NOW, one, 23, 25) for one in ends], 0)
+    told = backlog.backlog_answer([Week(NOW, one, 23, 25) for one in ends])
     assert told == (word, f"{said} Last week 23 came in and 25 were decided.")
 
 
@@ -229,9 +270,9 @@ def test_what_came_of_the_lane_is_said_with_its_bound_and_against_the_budget() -
     told = reports.lane_answer((good,))
     assert told[0] == "96 settled"
     assert "1 turned out bad: 1.1 %, at most " in told[1]
-    assert told[1].endswith("That is within the budget of 22.9 % that its lane had then.")
-    assert reports.lane_answer((bad,))[1].endswith("That is above the budget of 5 % that its lane had then.")
-    assert reports.lane_answer((good, bad))[1].endswith("the budget of 22.2 % that lanes had on average.")
+    assert told[1].endswith("That is within 22.9 %, the limit at which its lane shuts.")
+    assert reports.lane_answer((bad,))[1].endswith("That is above 5 %, the limit at which its lane shuts.")
+    assert reports.lane_answer((good, bad))[1].endswith("22.2 %, the average limit of these lanes.")
 
 
 def test_one_point_is_a_chart_too() -> None:

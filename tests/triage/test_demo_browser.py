@@ -98,14 +98,14 @@ def test_every_page_counts_alike_what_the_lane_let_through_and_what_went_wrong(p
     page.get_by_role("link", name="What was known then").click()
     told = re.search(
         r"Since (.+) this lane let through (\d+) pull requests: 1 settled, 1 turned out bad\. That is 100\.0 % of what"
-        r" settled, above the budget of ([\d.]+ %)",
+        r" settled, above the limit of ([\d.]+ %)",
         page.locator("#budget").inner_text(),
     )
     assert told is not None
     since, count, budget = told.groups()
     page.goto("/dashboard")
     expect(main).to_contain_text("1 settled of what the lanes let through, all repositories together. 1 turned out bad")
-    expect(main).to_contain_text(f"above the budget of {budget} that its lane had then")
+    expect(main).to_contain_text(f"above {budget}, the limit at which its lane shuts")
     page.goto("/")
     expect(page.locator(".group-head.fast")).to_contain_text(f"let through {count} of")
     expect(page.locator(".group-head.fast")).to_contain_text(f"1 turned out bad, {int(count) - 1} not settled")

@@ -20,6 +20,7 @@ from triage.access.tokens import create_token
 from triage.middleware import snapshot_reader
 from triage.models import Maintainer, Person
 from triage.presenters.digest import MOST, Told, digest_text
+from triage.presenters.row_actions import OpenCounts
 from triage.services.lane_closures import Scope, close_lane
 
 pytestmark = pytest.mark.django_db
@@ -41,7 +42,7 @@ def told(small: Path) -> Told:
         queue = read.queue(snapshot, QueueQuery(sort="newest"))
     assert row is not None
     now = row.opened_at + timedelta(hours=1)
-    return Told(queue, row, 1, (), 0, (), (), "", now, "https://here")
+    return Told(queue, OpenCounts(1, 0, 0), row, 1, (), 0, (), (), "", now, "https://here")
 
 
 def test_it_tells_what_waits_what_is_new_and_what_is_closed(small: Path) -> None:
@@ -49,7 +50,7 @@ def test_it_tells_what_waits_what_is_new_and_what_is_closed(small: Path) -> None
     answer = client_of().get("/digest")
     text = answer.content.decode()
     assert answer["Content-Type"] == "text/plain; charset=utf-8"
-    assert "1 to review, 0 fast lane; 0 by people with push access." in text
+    assert "1 to review, 0 fast lane.\n1 is open. 0 more by people with push access." in text
     assert "The oldest waits for " in text
     assert "New within 24 hours: " in text
     assert "No audit is due." in text
@@ -77,7 +78,7 @@ def test_the_digest_of_one_repository_tells_of_no_other_and_an_unknown_one_is_re
     assert "closed the fast lane in lantern" in client.get("/digest", {"repository": REPO}).content.decode()
     cabin = client.get("/digest", {"repository": CABIN}).content.decode()
     assert "closed the fast lane" not in cabin
-    assert "Open: 0 flagged, 0 to review, 0 fast lane" in cabin
+    assert "In the inbox: 0 flagged, 0 to review, 0 fast lane" in cabin
     answer = client.get("/digest", {"repository": "no/such"})
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown_repository")
 
@@ -122,7 +123,9 @@ def test_what_is_older_than_a_day_is_not_new(told: Told) -> None:
 @given(title=st.text(max_size=60))
 def test_no_title_breaks_a_line_or_hides_anything(title: str) -> None:
     row = _row(title)
-    told = Told(read.Queue({}, 0, (), ()), row, 0, (row,), 1, (), (), "", row.opened_at, "https://here")
+    told = Told(
+        read.Queue({}, 0, (), ()), OpenCounts(0, 0, 0), row, 0, (row,), 1, (), (), "", row.opened_at, "https://here"
+    )
     text = digest_text(told)
     assert len(text.split("\n")) == len(digest_text(replace(told, oldest=_row("x"), due=(_row("x"),))).split("\n"))
     assert all(line.isprintable() or set(line) & set(title) for line in text.split("\n"))

@@ -109,16 +109,19 @@ def test_of_what_was_judged_and_of_whom_nothing_is_told(world: Result) -> None:
         assert "Mend the lamp" not in told, "a stranger's words stand on no page for everybody"
 
 
-@pytest.mark.parametrize(("heard", "told"), [(FEWEST, "Half of first-timers here hear back within 2.1 days."), (4, "")])
+@pytest.mark.parametrize(
+    ("heard", "told"),
+    [(FEWEST, "Of first-timers answered here in six months half heard back within 2.1 days."), (4, "")],
+)
 def test_how_soon_first_timers_hear_back_is_told_where_enough_did(
     world: Result, monkeypatch: pytest.MonkeyPatch, heard: int, told: str
 ) -> None:
     month = AnswerMonth(at(0), heard, 2.14, 1.0, 4.0)
-    monkeypatch.setattr(read, "answers", lambda rows, now: (Answers(True, (), month), Answers(False, (), None)))
+    monkeypatch.setattr(read, "answers", lambda rows, now, where: (Answers(True, (), month), Answers(False, (), None)))
     client = shown(world)
-    assert ("hear back" in main(ask(client, OFFERED))) == bool(told)
+    assert ("heard back" in main(ask(client, OFFERED))) == bool(told)
     assert told in main(ask(client, OFFERED))
-    assert "hear back" not in main(ask(client, "made-up"))
+    assert "heard back" not in main(ask(client, "made-up"))
 
 
 @pytest.mark.parametrize("other", [PAGE.replace("seed", "mara"), PAGE.replace("lantern", "cabin"), f"{PAGE}3"])
@@ -231,10 +234,14 @@ def test_before_anything_was_published_nothing_is_found(tmp_path: Path, settings
 
 
 @pytest.mark.usefixtures("small")
-def test_who_comes_without_an_account_is_led_there() -> None:
+def test_who_comes_without_an_account_is_led_there_from_every_page(settings: Settings) -> None:
     client = Client()
     for page in ("/sign-in", "/about"):
         assert 'href="/find"' in client.get(page).content.decode()
+    settings.PUBLIC_READ = True
+    for page in ("/", "/dashboard", "/leaderboard", f"/c/{MARA}", "/nothing-is-here"):
+        assert 'href="/find"' in client.get(page).content.decode().partition("</nav>")[0], page
+    settings.PUBLIC_READ = False
     landed = client.get("/", follow=True)
     assert 'href="/find"' in landed.content.decode()
 

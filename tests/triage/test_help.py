@@ -64,7 +64,7 @@ def test_every_figure_of_what_is_stored_and_the_tiles_of_the_queue_are_explained
     site: ActingSite, client: Client
 ) -> None:
     page = shown(client, "/dashboard")
-    stored = page[page.index("What is stored") : page.index("Scores of contributors</summary>")]
+    stored = page[page.index("What is stored") : page.index("Scores of contributors</h3>")]
     labels = re.findall(r'<tr><th scope="row">([A-Z][^<]+)</th>', stored)
     assert len(labels) >= 6
     assert [label for label in labels if label not in HELP] == []

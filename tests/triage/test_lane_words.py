@@ -11,6 +11,7 @@ from scoring.certificates.lane_offer import Group, LaneCurve, LanePoint, Offer, 
 from scoring.certificates.sample_size import Need
 from scoring.pipeline.lane_history import AGREEMENTS, HAPPENED, Agreement, LaneHistory, LaneRow, LaneSum
 from scoring.queries.read import AuditCount, Person
+from tests.triage.test_charts import overlapping
 from triage.charts.lane import lane_plot
 from triage.presenters import lane as lane_words
 
@@ -62,17 +63,17 @@ def test_what_shuts_the_lane_and_how_long_that_takes_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("need", "has_model", "told"),
+    ("need", "training", "told"),
     [
-        (Need(93, 43, 0.87, 12), True, "in about 12 weeks at this pace, at the earliest: it takes 93 settled ones"),
-        (Need(93, 43, 0.87), True, "not at this pace, at the earliest"),
-        (Need(93, 0), True, "needs 93 settled ones that scored high enough, all of them clean"),
-        (None, True, "proof is missing that the share of bad ones is within 5 %"),
-        (None, False, "only with your own model"),
+        (Need(93, 43, 0.87, 12), "", "in about 12 weeks at this pace, at the earliest: it takes 93 settled ones"),
+        (Need(93, 43, 0.87), "", "not at this pace, at the earliest"),
+        (Need(93, 0), "", "needs 93 settled ones that scored high enough, all of them clean"),
+        (None, "", "proof is missing that the share of bad ones is within 5 %"),
+        (None, "So many are needed.", "only with your own model. So many are needed."),
     ],
 )
-def test_when_a_certificate_could_come_is_said_in_weeks(need: Need | None, has_model: bool, told: str) -> None:
-    assert told in lane_words.certificate_words(need, 0.05, has_model)
+def test_when_a_certificate_could_come_is_said_in_weeks(need: Need | None, training: str, told: str) -> None:
+    assert told in lane_words.certificate_words(need, 0.05, training)
 
 
 def test_where_nothing_can_be_offered_the_words_say_what_is_missing() -> None:
@@ -110,11 +111,11 @@ def test_a_month_says_the_share_and_what_came_of_it() -> None:
 def test_what_is_missing_for_a_threshold_is_said_with_how_many_of_how_many_and_when() -> None:
     own = LaneCurve("own", 12.0, 60.0, ())
     assert lane_words.untried_words(own, 0.05, 30, 9.0) == (
-        "12 of 30 settled pull requests are here; the rest takes about 9 weeks at this repository's pace."
+        "12 of 30 have settled in the last year; the rest takes about 9 weeks at this repository's pace."
     )
-    assert "0 of 30 settled pull requests are here; the rest has no date" in lane_words.untried_words(None, 0.05, 30, 0)
+    assert "0 of 30 have settled in the last year; the rest has no date" in lane_words.untried_words(None, 0.05, 30, 0)
     enough = lane_words.untried_words(replace(own, cases=40.0), 0.05, 30, 9.0)
-    assert enough == "Of 40 settled pull requests, no threshold keeps bad ones within 5 %."
+    assert enough == "Of 40 pull requests that settled here in the last year, no threshold keeps bad ones within 5 %."
 
 
 @pytest.mark.parametrize(
@@ -162,11 +163,11 @@ def test_both_pasts_stand_on_one_pair_of_axes_and_in_the_table_behind_it() -> No
     plot = lane_plot("curve", curve(), curve("starter", 4.0, 9.0), OFFER, 0.05)
     assert plot is not None
     assert [one.rpartition(", ")[2] for one, *_ in plot.table.rows] == ["own past"] * 3 + ["starter's past"] * 2
-    words = [label.words for label in plot.labels]
-    assert "share of those that turn out bad" in words
-    assert "share of pull requests that the lane lets through" in words
-    assert "your budget 5 %" in words
-    assert "from 87 % on: up to 8.7 % bad" in words
+    assert "Across: share of pull requests that the lane lets through." in plot.note
+    assert "Up: share of those that turn out bad." in plot.note
+    assert "Dashed: your budget, 5 %." in plot.note
+    assert "Dot: an opening today, from 87 % on: up to 8.7 % bad." in plot.note
+    assert overlapping(plot) == []
     assert "at 34.1 % let through 2.4 % bad, at most 8.7 %; budget 5 %" in plot.summary
 
 

@@ -79,7 +79,7 @@ def test_mark_sentence_feed_why_and_api_say_the_same_percent_and_its_interval_ho
         f"{mark.number} ({mark.interval})",
         interval_sentence(estimate).replace("of changes like theirs stay clean (95 % interval ", "("),
         *(one.text for one in pull_out(row, exact=True).reasons),
-        *judgement(verdict, (), None).reasons,
+        *judgement(verdict, (), False).reasons,
         *[line.replace(",", ")") for line in why_lines(Replayed(WHY, verdict, None, same_rules=True))[3:4]],
     ]
     for words in with_interval:

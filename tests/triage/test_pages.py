@@ -273,11 +273,9 @@ def test_the_dashboard_names_the_threshold_and_repeats_its_charts_as_tables(clie
         "Is the score honest?",
     ]
     assert [page.index(one) for one in questions] == sorted(page.index(one) for one in questions)
-    assert (
-        "<strong>Yes.</strong> 59 are open, 12 fewer than 12 weeks ago. Last week 32 came in and 33 were decided."
-        in page
-    )
-    assert "Half of first-timers hear back in 2.1 days (of 12 answered)." in page
+    assert re.search(r"<strong>Yes.</strong> \d+ are open. That is 12 fewer than 12 weeks ago.", page)
+    assert "Last week 32 came in and 33 were decided." in page
+    assert "Of 12 first-timers answered in six months half heard back within 2.1 days." in page
     assert "2 first-timers still wait for a first answer." in page
 
 

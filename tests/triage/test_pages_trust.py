@@ -16,6 +16,7 @@ from tests.triage.drawn_rows import ANA, MALLORY, MARA, NOW, SEED
 from tests.triage.pages_world import DrawnWorld, draw, sign_in
 from tests.triage.site import Site
 from triage.models import Maintainer, Person
+from triage.presenters.contributor import paths_sentence
 from triage.presenters.text import (
     dependents_words,
     missing_evidence,
@@ -50,9 +51,9 @@ def text(client: Client, path: str) -> str:
     return answer.content.decode()
 
 
-def test_a_contributors_page_shows_the_ways_and_what_each_voucher_brings(client: Client, world: DrawnWorld) -> None:
+def test_a_pull_request_shows_the_ways_and_what_each_voucher_brings(client: Client, world: DrawnWorld) -> None:
     sign_in(client, "maintainer")
-    page = text(client, f"/c/{MARA.did}")
+    page = text(client, f"/pull/{world.rows[1].uri}")
     assert page.count('<ol class="chain"') == 2, "the two that share nobody; the strongest is one of them"
     assert "2 steps from the nearest seed, over 2 independent paths." in page
     assert "100 %" in page
@@ -71,8 +72,24 @@ def test_a_contributors_page_draws_each_path_with_the_weight_of_every_vouch_and_
     assert drawn.count('class="chip seed"') == drawn.count('class="chip me"') == 2
     for weight in ("1 <span", "0.7 <span", "0.9 <span", "0.31 <span"):
         assert f"</span>{weight}" in drawn
-    assert "They share no account except seeds: without any one account, 1 or more remain." in page
+    assert "No account except seeds is on more than one of them." in page
     assert "“&lt;i&gt;solid&lt;/i&gt;⟨U+202E⟩”" in drawn
+
+
+def test_paths_that_hang_on_one_seed_or_bring_next_to_nothing_are_said_to() -> None:
+    faint = read.Contribution(MALLORY, 0.004, 0)
+    paths = ((SEED, MARA), (SEED, MALLORY, MARA))
+    found = replace(NOTHING, distance=1, paths=paths, vouchers=(read.Contribution(SEED, 0.9, 0), faint))
+    assert paths_sentence(found, "") == (
+        "No account except seeds is on more than one of them. "
+        f"All of them begin at the seed {SEED.name}. 1 of them brings under 1 % of the trust."
+    )
+
+
+def test_a_private_link_takes_one_button(client: Client, world: DrawnWorld) -> None:
+    sign_in(client, "maintainer")
+    form = text(client, f"/c/{MARA.did}").partition(f'action="/c/{MARA.did}/links"')[2].partition("</form>")[0]
+    assert "Create private link</button>" in form
 
 
 def test_a_ring_that_no_seed_reaches_weighs_nothing_and_a_seed_is_named_as_one(
@@ -107,10 +124,10 @@ def test_a_pull_request_is_explained_from_its_repositorys_seeds(client: Client, 
 def test_of_whom_a_seed_denounces_no_missing_path_is_called_unknown() -> None:
     verdict = decide.judge(Evidence(denounced_by_seed=True), Thresholds(t_high=0.8), 0.55, 5.0)
     assert no_path_words(verdict) == "Someone you trust warns about this contributor, so no vouch for them counts."
-    assert missing_evidence(verdict, (), None) == ("no settled pull request", "content not reviewed yet")
+    assert missing_evidence(verdict, (), False) == ("no settled pull request", "content not reviewed yet")
     known = decide.judge(Evidence(), Thresholds(t_high=0.8), 0.55, 5.0)
     assert no_path_words(known) == "No trust path from the seeds. That is unknown, not bad."
-    assert missing_evidence(known, (), None)[0] == "no trust path from the seeds"
+    assert missing_evidence(known, (), False)[0] == "no trust path from the seeds"
 
 
 def test_of_whom_nobody_vouches_for_only_the_missing_path_is_told(client: Client, world: DrawnWorld) -> None:
@@ -162,9 +179,9 @@ def test_a_maintainer_is_told_what_each_repositorys_own_seeds_would_gain(client:
         Maintainer.objects.create(person=person, repo_key=key)
     client.force_login(person)
     page = text(client, "/vouches")
-    assert "2 people more would be trusted too." in page
+    assert "2 people more would too." in page
     assert "6 of 7" in page
-    assert "at most 1 fake could reach 0.50" in page
+    assert "Worst case: 1 fake." in page
     assert page.count("From the seeds of the whole site") == 1
     assert page.count("From the seeds of <bdi>did:plc:") == 2
 
@@ -172,15 +189,9 @@ def test_a_maintainer_is_told_what_each_repositorys_own_seeds_would_gain(client:
 @pytest.mark.parametrize(
     ("after", "opens", "exposure", "said"),
     [
-        (0.9, 0, 0, "Would be trusted with 0.50 or more. If this account were compromised, no fake could reach 0.50."),
-        (0.4, 0, 0, "Stays below 0.50. If this account were compromised, no fake could reach 0.50."),
-        (
-            0.9,
-            1,
-            30,
-            "Would be trusted with 0.50 or more. 1 person more would be trusted too. If one of them were compromised, "
-            "at most 30 fakes could reach 0.50, all through that one account.",
-        ),
+        (0.9, 0, 0, "Reaches 0.50. Worst case: no fake."),
+        (0.4, 0, 0, "Stays below 0.50. Worst case: no fake."),
+        (0.9, 1, 30, "Reaches 0.50. 1 person more would too. Worst case: 30 fakes."),
     ],
 )
 def test_what_a_vouch_would_open_and_expose_is_said_in_words(

@@ -152,7 +152,7 @@ def test_each_part_of_the_backtest_answers_one_question_in_a_sentence_with_its_t
         "Where it said 90 %, 95 % stayed clean; the one group lies inside the band.",
         "<strong>0 of 4 first pull requests went bad.</strong> That is 0.0 %; of everybody&#x27;s 25.0 %. The lane "
         "would have let 7 of them through, 2 bad.",
-        "<strong>1,060 of 212.</strong> 35 of them went bad, 3.3 %. That is within the budget of 5 % of an estimated",
+        "<strong>1,060 of 212.</strong> 35 of them went bad, 3.3 %. That is within 5 %, the smallest budget",
         '<th scope="row">5 %, certified</th><td class="number">0</td>',
         '<td class="number">1,250, 41</td>',
         '<td class="number">56.7 %</td><td class="number">66.7 %</td><td class="number">1.4 days</td>',
@@ -160,7 +160,8 @@ def test_each_part_of_the_backtest_answers_one_question_in_a_sentence_with_its_t
     ):
         assert words in page, words
     assert not any(word in page for word in ("none", "recipe", "label_", "AUC", "ECE", "beta"))
-    assert page.count('<details class="help">') == page.count('class="card ') == 4
+    folded = page.count('<details class="help">') + page.count(", and what it means</summary>")
+    assert folded == page.count('class="card ') == 4
 
 
 def test_a_past_in_which_nothing_settled_says_how_many_and_when(client: Client, folder: Path) -> None:
@@ -203,7 +204,7 @@ def test_the_dashboard_says_in_one_line_how_well_the_queues_order_did(client: Cl
     page = dashboard(2122).replace("\N{EN DASH}", "-")
     assert "Of 2,122 past pull requests that were refused, reverted or fixed, the first third of the inbox" in page
     assert "would have held 56.7 % (54-59); oldest first 33.0 % (31-36), the model alone 60.6 % (58-63)." in page
-    assert "Half would have waited up to 1.4 days, no first-timer more than 29.2." in page
+    assert "half would have waited up to 1.4 days for one, no first-timer more than 29.2." in page
     few = dashboard(10)
     assert "The newest backtest had 10: 90 more are needed." in few
     assert "56.7 %" not in few, "with ten cases such a figure says nothing"
@@ -253,10 +254,13 @@ def test_who_maintains_nothing_is_told_rates_and_no_threshold(client: Client, fo
 def test_without_a_model_the_dashboard_says_what_makes_one_and_what_it_needs(client: Client, folder: Path) -> None:
     page = text(client, "/dashboard")
     assert "For now the chance is each person&#x27;s own record" in page
-    assert "At least 59 settled pull requests, all clean, are needed for this budget; at the pace of the last" in page
+    assert (
+        "A certificate for 5 % needs at least 59 settled ones in the lane, all clean; at the pace of the last" in page
+    )
     assert "that takes at least 438 weeks." in page
     enough = (
-        "12 settled pull requests by 3 authors so far; a learned model needs 200 by 30, each opened at least 194 days"
+        "A model learns from settled pull requests of anybody that were opened at least 194 days ago: 12 by 3 authors "
+        "so far, 200 by 30 are needed. The worker trains next"
     )
     due = f"{(NOW + timedelta(days=2)):%b %Y after %H:%M} UTC"
     for path in ("/redteam", "/dashboard"):
@@ -264,7 +268,7 @@ def test_without_a_model_the_dashboard_says_what_makes_one_and_what_it_needs(cli
         assert enough in page
         assert "The worker trains next on " in page
         assert due in page
-    assert "Nothing has settled yet." in page
+    assert "Nothing that a lane let through has settled yet." in page
     assert "Too early to say." in page
     (folder / "label_clean_fix.serving").write_text(MODEL)
     assert "The model has no figures for this page" in text(client, "/dashboard")
@@ -283,7 +287,9 @@ def test_each_thing_that_is_missing_has_its_own_words() -> None:
     )
     assert "in every part of the last year" in missing.needed(msgspec.structs.replace(failed, need=None))
     assert missing.needed(LANE) == ""
-    assert missing.training_words(need).startswith("1 settled pull request by 1 author so far; ")
+    assert "194 days ago: 1 by 1 author so far, 200 by 30 are needed. The worker" in missing.training_words(need)
+    enough = TrainingNeed(2_847, 787, 0, None)
+    assert "2,847 by 787 authors so far, 200 by 30 are needed. That is enough. The" in missing.training_words(enough)
     assert missing.next_training(need) == "The worker trains within the hour; manage.py train does it at once."
     assert missing.next_training(TrainingNeed(1, 1, 0, NOW)).startswith("The worker does not train here;")
     assert missing.fewest_words(0.05, 0.05, 0).endswith("in the last year none was merged or closed here.")

@@ -173,6 +173,7 @@ def test_each_field_says_what_holds_and_what_the_site_would_have_it_be(client: C
     assert "In force: 14 days, the site default." in before
     after = client.post(PLACE, form(budget="2"), follow=True).content.decode()
     assert "In force: 2 %." in after
+    assert "that you accept among all that the lane lets through." in after
     assert "Leave empty for the site default (5 %)." in after
 
 

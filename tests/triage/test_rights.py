@@ -5,7 +5,7 @@ import logging
 import re
 import tempfile
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -16,19 +16,24 @@ from django.utils import timezone
 
 from ingest.http.fetcher import Fetcher
 from ingest.store.database import StreamClock
+from ingest.store.snapshot_cache import PerSnapshot
 from scoring.queries import read
 from scoring.types import Estimate
 from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, pull_uri
 from tests.pipeline import opened
+from tests.triage.drawn_rows import ANA as PERSON
+from tests.triage.drawn_rows import pull_request
 from tests.triage.small_site import CABIN, HER_REASON, OFFERED, REASON, frames_of_it, play
 from tests.triage.test_one_number import read_text
 from triage.access.links import DAYS, SIGNER, make_link
 from triage.access.tokens import secret_hash
 from triage.models import Change, ContributorLink, LeaderboardWish, Maintainer, Objection, OutboxEntry, Person
 from triage.models.change_log import log_change
+from triage.presenters.rights import steps_of
 from triage.services.deliveries import deliver_due
 from triage.services.erasure import forget_account
 from triage.services.objections import LONGEST, ObjectionProblem, answer, object_to, wish
+from triage.views import about
 from trustsite.worker.handover import make_runtime
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("small")]
@@ -77,7 +82,7 @@ def test_their_own_page_says_first_where_it_is_and_why_and_what_helps_and_last_w
     client: Client, seed: Person
 ) -> None:
     page = text(client.get(data_address(link(seed)))).partition("<main")[2]
-    where = ["Your pull requests", "A maintainer will look at it.", ">Why<", "What helps", ">Decided<"]
+    where = ["Your pull requests", "A maintainer will look at it.", ">Why<", "What helps", "<h2>Decided<"]
     rest = [
         "What maintainers see",
         "No score yet. None",
@@ -95,6 +100,38 @@ def test_their_own_page_says_first_where_it_is_and_why_and_what_helps_and_last_w
     assert not re.search(r"[Yy]ou trust|for them|about them|theirs|[Tt]his contributor|this DID|[a-z]_[a-z]", read)
     assert ">Pull requests: 1<" in page
     assert ">Current decisions: 1<" in page
+
+
+def test_their_own_page_says_its_place_in_the_lane_and_the_steps_on_its_way(
+    client: Client, seed: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for token in (data_address(link(seed)), f"/c/{MARA}/decision/{link(seed, OFFERED)}"):
+        page = read_text(text(client.get(token)))
+        assert "It is 1st of 1 waiting for a review in lantern." in page
+        assert re.search(r"Done: Sent \d+ \w+ Read by scanners Waits for a person Decided", page), "not read yet"
+    heard = read.AnswerMonth(datetime(2026, 3, 1), 27, 4.94, 1.0, 9.0)
+    monkeypatch.setattr(read, "answers", lambda *given: (read.Answers(True, (), heard), read.Answers(False, (), None)))
+    monkeypatch.setattr(read, "queue_order", lambda *given: (*map(str, range(21)), OFFERED))
+    monkeypatch.setattr(about, "_answers", PerSnapshot())
+    page = read_text(text(client.get(data_address(link(seed)))))
+    assert "22nd of 22 waiting for a review in lantern. Half of first-timers there heard back within 4.9 days." in page
+    monkeypatch.setattr(read, "queue_order", lambda *given: ())
+    assert " waiting for a review in" not in read_text(text(client.get(data_address(link(seed))))), "snoozed, approved"
+
+
+def test_steps_say_what_is_done_and_whose_turn_it_is() -> None:
+    row = replace(pull_request(1, PERSON, "title", 1, 7), opened_at=datetime(2026, 11, 17), content_risk=0.1)
+    now = datetime(2026, 11, 20)
+
+    def told(row: read.QueueRow) -> list[tuple[str, str]]:
+        return [(step.words, step.state) for step in steps_of(row, now)]
+
+    sent, decided = ("Sent 17 Nov", "done"), ("Decided", "")
+    assert told(row) == [sent, ("Read by scanners", "done"), ("Waits for a person: 3 days", "now"), decided]
+    unread = replace(row, content_risk=None)
+    assert told(unread) == [sent, ("Read by scanners", "now"), ("Waits for a person", ""), decided]
+    assert told(replace(row, on_author=True))[2] == ("Waits for your answer", "now")
+    assert told(replace(unread, is_sealed=True)) == told(row), "what the audit drew looks like any other"
 
 
 @pytest.mark.parametrize("cases", [1, 4, 30])

@@ -42,6 +42,8 @@ def expositions(store: Store) -> tuple[str, str]:
     now = datetime.now(UTC)
     known = Known(
         board=DrawnWorld().dashboard(None),
+        left_out={"approved": 1, "snoozed": 0},
+        lanes_open=1,
         published_at=now.replace(tzinfo=None),
         status=Status(written_at=now.timestamp(), cursor_us=1),
         outbox={"role": 1},

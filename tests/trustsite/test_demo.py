@@ -2,10 +2,11 @@
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,10 +22,13 @@ from tests.conftest import Manage, Site
 from tests.pipeline import Result
 from triage.models import Maintainer
 from trustsite import drive
+from trustsite.demo import month
+from trustsite.demo.month import Month
 from trustsite.demo.one_click import open_account
 from trustsite.demo.story import CAUGHT, NAMED, OPENED, VOIDED, WATCHED, WENT_WRONG, promises, tell
 from trustsite.management.commands import demo
 from trustsite.world import World, build_world
+from trustsite.world.weeks import LOOKS
 
 
 def test_a_demo_is_refused_where_its_folder_holds_somebodys_files(manage: Manage, tmp_path: Path) -> None:
@@ -36,6 +40,32 @@ def test_a_demo_is_refused_where_its_folder_holds_somebodys_files(manage: Manage
     assert "holds files that Sunstead did not put there" in result.stderr
     assert result.stderr.count("\n") == 1
     assert letter.read_text() == "mine"
+
+
+def test_what_the_demos_maintainer_does_is_judged_before_the_stream_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+
+    def note(words: str) -> Callable[..., None]:
+        return lambda *given, **named: done.append(words)
+
+    for name in ("open_lane", "act", "answer_audits"):
+        monkeypatch.setattr(month, name, note("acts"))
+    monkeypatch.setattr(month, "wait_until_settled", note("waits"))
+    peers: Any = SimpleNamespace(release=note("goes on"))
+    person: Any = None
+    worker: Any = None
+    Month(worker, peers, build_world(), person).play()
+    assert done.count("goes on") == LOOKS
+    assert "acts" in done
+    steps = " ".join(word for word in done)
+    assert "acts goes on" not in steps
+    assert "goes on acts" not in steps
+
+
+def test_what_was_open_when_the_lane_opened_went_through_it_before_it_was_merged(site: Site) -> None:
+    with site.snapshot() as rows:
+        opened = rows.value("select min(known_from) from estimated_lanes")
+        assert rows.value("select count(*) from waved_through where as_of = ?", [opened]) == 2
 
 
 @pytest.fixture(name="told")

@@ -23,7 +23,7 @@ class ApprovedOut(Schema):
     repository_name: str = Field(description="Name of the repository.")
     target_branch: str | None = Field(description="Branch that it wants to change; null: the record names none.")
     author: str = Field(description="DID of the author.", examples=[EXAMPLE_DID])
-    state: str = Field(description="What the forge says of it.", examples=["open"])
+    state: str = Field(description="State on the forge: open or merged.", examples=["open"])
     record_cid: str | None = Field(description="CID of the record that was approved.")
     round: int = Field(ge=1, description="The round that was approved, from 1 as on the pages.", examples=[1])
     patch_ref: str | None = Field(description="Name of its patch; null: none is known.")
@@ -42,7 +42,7 @@ class ApprovedListOut(Schema):
 @router.get(
     "/approved.json",
     response={200: ApprovedListOut, 304: None, **problems(401, 500, 503)},
-    summary="What is approved and not merged yet",
+    summary="Approved pull requests that are not merged yet",
     operation_id="get_approved",
     auth=RepositoryReader(),
 )

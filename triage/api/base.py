@@ -159,8 +159,15 @@ def repository_key(snapshot: Snapshot, repository: str) -> str:
     """Return the key of a repository in any of its names; ApiProblem 404, since no rows would read as nothing to do."""
     if key := read.repository_key(snapshot, repository):
         return key
-    detail = f"No watched repository is called {repository[:200]!r}; leave repository out for all."
-    raise ApiProblem(404, detail, code="unknown_repository")
+    raise unknown_repository(repository, "leave repository out for all")
+
+
+def unknown_repository(name: str, otherwise: str) -> ApiProblem:
+    """Build the problem of a name that no watched repository has, with the names that it could have."""
+    forms = "Send OWNER/NAME, the repository's DID or the at-uri of its record"
+    return ApiProblem(
+        404, f"No watched repository is called {name[:200]!r}. {forms}, or {otherwise}.", code="unknown_repository"
+    )
 
 
 class NotChanged(Exception):

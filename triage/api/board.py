@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from django.conf import settings
+from django.utils import timezone
 from ninja import Field, Router, Schema
 from ninja.params.functions import Query
 
@@ -17,7 +18,7 @@ from triage.api.base import problems, published
 from triage.api.schemas import LeaderboardOut, MetricsOut, Share, leaderboard_out, metrics_out
 from triage.context import told_dashboard
 from triage.forms.filters import PAGE_LIMIT
-from triage.presenters import people
+from triage.presenters import lane_heads, people, row_actions
 
 router = Router(tags=["site"])
 ABOUT_QUERY = "maximum|minimum STATISTIC at STATISTIC <=|>= NUMBER, as `manage.py thresholds` takes it."
@@ -29,9 +30,9 @@ class ThresholdsOut(Schema):
 
     query: str = Field(description="The question as it was understood.", examples=[EXAMPLE_QUERY])
     threshold: Share | None = Field(description="From this chance on; null where no threshold fulfils it.")
-    statistics: dict[str, float] = Field(description="What that threshold would have given, by name.")
+    statistics: dict[str, float] = Field(description="Results of that threshold by name of the statistic.")
     model: str = Field(description="The model that scored them: the SHA-256 of its file.")
-    label: str = Field(description="What counted as clean.", examples=["label_clean"])
+    label: str = Field(description="Definition of clean that was counted.", examples=["label_clean"])
     window: tuple[datetime, datetime] = Field(description="When these were opened: from and before; RFC 3339, UTC.")
     pull_requests: float = Field(ge=0, description="How many settled pull requests (weights) it is answered from.")
     delta: Share = Field(description="The chance that one bound among the statistics is exceeded.")
@@ -46,7 +47,9 @@ class ThresholdsOut(Schema):
 def get_metrics(request: Request) -> MetricsOut:
     """The numbers of the dashboard; Prometheus scrapes /ops/metrics."""
     snapshot = published(request)
-    return metrics_out(told_dashboard(request, snapshot), snapshot.number, snapshot.published_at)
+    counts = row_actions.open_counts(read.QueueQuery(size=1), snapshot, timezone.now())
+    board, lanes_open = told_dashboard(request, snapshot), lane_heads.count_open(snapshot)
+    return metrics_out(board, counts, lanes_open, snapshot.number, snapshot.published_at)
 
 
 @router.get(
@@ -63,13 +66,15 @@ def get_leaderboard(
 ) -> LeaderboardOut:
     """One page of everyone scored at the site, for who ranks JSON above HTML; a browser is shown the page."""
     snapshot = published(request)
-    return leaderboard_out(people.leaderboard(request, snapshot, sort, order == "down", page))
+    found = people.leaderboard(request, snapshot, sort, order == "down", page)
+    scores = read.scores(snapshot, [row.person.did for row in found.rows if not row.hidden_by])
+    return leaderboard_out(found, scores)
 
 
 @router.get(
     "/thresholds",
     response={200: ThresholdsOut, **problems(401, 403, 404, 422, 500)},
-    summary="What a threshold would have given",
+    summary="Results of a threshold on past pull requests",
     operation_id="get_thresholds",
 )
 def get_thresholds(

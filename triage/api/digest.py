@@ -24,7 +24,8 @@ router = Router(tags=["site"])
 TEXT = "text/plain; charset=utf-8"
 EXAMPLE = """Sunstead, 20 November 2026 12:00 UTC. https://sunstead.example/
 
-Open: 1 flagged, 4 to review, 2 fast lane; 0 by people with push access.
+In the inbox: 1 flagged, 4 to review, 2 fast lane.
+8 are open: 7 in the inbox, 1 approved and not merged yet. 0 more by people with push access.
 """
 CONTENT = {"text/plain": {"schema": {"type": "string", "maxLength": 1_000_000}, "example": EXAMPLE}}
 
@@ -62,8 +63,10 @@ def _told(request: Request, snapshot: Snapshot, query: QueueQuery) -> Told:
     hidden = {one.pull_uri: one for one in snoozing.in_force(snapshot, timezone.now())}
     snoozed = [hidden[uri] for uri, one in read.subjects(snapshot, hidden).items() if is_in_view(one, query)]
     oldest = [row for group in first if group.key != "own" for row in group.rows]
+    newest, clock = replace(query, sort="newest", size=MOST), timezone.now()
     return Told(
-        queue=as_shown.queue(snapshot, replace(query, sort="newest", size=MOST)),
+        queue=row_actions.less_in_flight(as_shown.queue(snapshot, newest), newest, snapshot, clock),
+        open=row_actions.open_counts(newest, snapshot, clock),
         oldest=min(oldest, key=lambda row: row.opened_at, default=None),
         added=read.opened_since(snapshot, now - NEW, as_shown.unsnoozed(snapshot, query)),
         due=sealed[:MOST],

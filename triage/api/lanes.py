@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from ninja import Field, Router
 from pydantic import BaseModel
 
+from scoring.formatting import visible_name
 from scoring.queries import read
 from scoring.queries.read import Basis
 from triage.access.permissions import sees_thresholds
@@ -12,7 +13,7 @@ from triage.access.requests import Request
 from triage.access.sign_in import viewing
 from triage.access.tokens import held_to
 from triage.api.base import RepositoryReader, problems, published
-from triage.api.schemas import Count, Share
+from triage.api.schemas import Count, Share, rounded
 from triage.context import present
 from triage.presenters.lane_heads import lane_states
 
@@ -23,13 +24,14 @@ class BadShareOut(BaseModel):
     """The 95 % interval of the share of bad ones among past pull requests that a lane would have let through."""
 
     low: Share = Field(description="Lower end, in [0, 1].")
-    high: Share = Field(description="Upper end, in [0, 1]: the budget of the lane once it is open.")
+    high: Share = Field(description="Upper end, in [0, 1]: once it is open, the lane shuts itself above this.")
 
 
 class LaneOut(BaseModel):
     """The fast lane of one repository, as its newest decisions were made."""
 
     repository: str = Field(description="Key of the repository.")
+    repository_name: str = Field(description="Its name, as in /queue; escape it where shown.")
     state: Basis = Field(
         description="certified: a certificate holds. estimated: a maintainer opened it on past outcomes, or could, and "
         "nothing is certified. by_hand: the operator set the threshold. shut: nothing is let through."
@@ -40,7 +42,9 @@ class LaneOut(BaseModel):
     threshold: Share | None = Field(
         description="Chance to stay clean from which it lets through; null: it is shut, or you do not maintain it."
     )
-    bad: BadShareOut | None = Field(description="Where it is estimated: what was shown of it; else null.")
+    bad: BadShareOut | None = Field(
+        description="The estimate on which the lane was or can be opened; null where it is not estimated."
+    )
     since: datetime | None = Field(
         description="When the certificate was made, the lane was opened or was shut; RFC 3339, UTC; null where unknown."
     )
@@ -49,7 +53,7 @@ class LaneOut(BaseModel):
     )
     notice: str = Field(description="The same in a sentence; empty where a certificate holds.")
     audited: Count | None = Field(description="Answers of the audit since an estimated lane was opened; else null.")
-    audited_bad: Count | None = Field(description="Of these, those that people would not have merged; else null.")
+    audited_bad: Count | None = Field(description="Answers among them that say no: not merged as sent; else null.")
 
 
 class LanesStateOut(BaseModel):
@@ -76,19 +80,24 @@ def get_lanes(request: Request) -> LanesStateOut:
     roles, only = viewing(request), held_to(request)
     opened = {one.repository: one for one in read.estimated_lanes(snapshot, present(snapshot))}
     found = [one for one in lane_states(snapshot) if not only or one.repository == only]
+    names = read.repository_names(snapshot)
     return LanesStateOut(
-        lanes=[_out(one, opened.get(one.repository), sees_thresholds(roles, one.repository)) for one in found],
+        lanes=[
+            _out(one, names.get(one.repository, ""), opened.get(one.repository), sees_thresholds(roles, one.repository))
+            for one in found
+        ],
         snapshot=snapshot.number,
     )
 
 
-def _out(state: read.LaneState, opened: read.EstimatedLane | None, exact: bool) -> LaneOut:
+def _out(state: read.LaneState, name: str, opened: read.EstimatedLane | None, exact: bool) -> LaneOut:
     return LaneOut(
         repository=state.repository,
+        repository_name=visible_name(name),
         state=state.basis,
         shadow=state.shadow,
         threshold=state.t_high if exact else None,
-        bad=BadShareOut(low=state.bad[0], high=state.bad[1]) if state.bad else None,
+        bad=BadShareOut(low=rounded(state.bad[0]), high=rounded(state.bad[1])) if state.bad else None,
         since=state.since.replace(tzinfo=UTC) if state.since else None,
         reason=state.because or None,
         notice=state.notice if exact else state.plain,

@@ -19,7 +19,7 @@ Text = Annotated[str, Field(max_length=LONGEST_TEXT)]
 class ReasonOut(Schema):
     """One reason for the lane."""
 
-    code: str = Field(description="What it is; never changes its meaning.", examples=["no_path"])
+    code: str = Field(description="Code of the reason; never changes its meaning.", examples=["no_path"])
     text: Text = Field(description="The same as a sentence.")
 
 
@@ -64,8 +64,8 @@ class PullOut(Schema):
     explanation: Text = Field(description="Why, in one line.")
     reasons: list[ReasonOut] = Field(description="Strongest first.")
     path: list[PersonOut] = Field(description="Trust path, seed first; empty: none.")
-    as_of: datetime = Field(description="What was seen before this moment counted; RFC 3339, UTC.")
-    model_version: str = Field(description="What computed calibrated_prob.")
+    as_of: datetime = Field(description="Only events seen before this moment counted; RFC 3339, UTC.")
+    model_version: str = Field(description="Version of the model that computed calibrated_prob.")
     briefing: Annotated[str, Field(max_length=BRIEFING_LENGTH)] | None = Field(
         None, description="With briefing=1: one to three sentences to read aloud, without words that others wrote."
     )
@@ -74,7 +74,9 @@ class PullOut(Schema):
 class QueueOut(Schema):
     """One page of the queue, in its order: flagged, needs review, fast lane, own."""
 
-    total: Count = Field(description="Open pull requests that fulfil the filters.")
+    total: Count = Field(
+        description="Rows of the inbox that fulfil the filters, on all pages, with those of people with push access."
+    )
     pull_requests: list[PullOut]
     next: str | None = Field(description="Cursor of the next page; null on the last one.")
     snapshot: int = Field(ge=0, description="Number of the snapshot that everything here was read from.", examples=[42])

@@ -6,7 +6,9 @@ template would, half of the CPU of 100 scores.
 Content reviews have shapes for what is sent and what is told.
 """
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from ninja import Field, Schema
@@ -15,6 +17,7 @@ from pydantic import BaseModel
 from ingest.atproto.syntax import parse_handle
 from scoring.queries import read
 from scoring.types import Estimate, Factor, Lane, Measure
+from triage.presenters.row_actions import OpenCounts
 from triage.presenters.text import BRIEFING_LENGTH, spoken
 
 EXAMPLE_DID = "did:plc:ewvi7nxzyoun6zhxrhs64oiz"
@@ -31,7 +34,9 @@ class ProblemOut(BaseModel):
     type: str = Field(description="Always about:blank: the status says the kind.", examples=["about:blank"])
     title: str = Field(description="The status in words.", examples=["Not Found"])
     status: int = Field(description="The HTTP status.", ge=400, le=599, examples=[404])
-    code: str = Field(description="What went wrong, for programs; never changes its meaning.", examples=["not_found"])
+    code: str = Field(
+        description="Code of the problem, for programs; never changes its meaning.", examples=["not_found"]
+    )
     detail: str = Field(description="One sentence: what went wrong and what to do.")
 
 
@@ -52,7 +57,7 @@ class IntervalOut(BaseModel):
 class FactorOut(BaseModel):
     """One thing that the score rests on."""
 
-    name: str = Field(description="What it is.", examples=["clean"])
+    name: str = Field(description="Name of the factor.", examples=["clean"])
     value: str | int | Annotated[float, Field(allow_inf_nan=False)] | None = Field(description="Its value now.")
     effect: Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)] | None = Field(
         description="Signed share of calibrated_prob; null for what is shown but does not move it."
@@ -68,7 +73,9 @@ class JudgedOut(PersonOut):
     )
     interval: IntervalOut = Field(description="95 % interval of calibrated_prob.")
     cases: Count = Field(description="Settled pull requests behind the estimate.")
-    decision: Lane = Field(description="Lane: fast_lane, normal_queue or needs_human.")
+    decision: Lane = Field(
+        description="Lane of their newest open pull request; without one, the lane that their next could have."
+    )
     hidden_by: str | None = Field(
         None,
         description="at-uri of the pull request whose audit you have to answer first: until then calibrated_prob is "
@@ -82,15 +89,15 @@ class ScoreOut(JudgedOut):
     repository: str | None = Field(description="Key of the repository whose seeds judge; null for the site's seeds.")
     structural_trust: Share = Field(description="Trust from the seeds, in [0, 1], as trust_measure says; 1 for a seed.")
     trust_measure: Measure = Field(
-        description="What structural_trust is: first_passage, or eigentrust, the baseline scaled to the same range."
+        description="Measure of structural_trust: first_passage, or eigentrust, the baseline scaled to the same range."
     )
     eigentrust: Share = Field(description="Share of the personalised walk from the seeds, in [0, 1].")
     content_risk: Share | None = Field(description="Risk of the newest reviewed change, in [0, 1]; null: not reviewed.")
     explanation: str = Field(description="Why, in one line for a person, trust path first.")
     top_factors: list[FactorOut] = Field(description=f"Largest effect first, at most {TOP_FACTORS}.")
-    seeds: list[PersonOut] = Field(description="Whose judgement was taken as given.")
-    as_of: datetime = Field(description="What was seen before this moment counted; RFC 3339, UTC.")
-    model_version: str = Field(description="What computed calibrated_prob.")
+    seeds: list[PersonOut] = Field(description="People from whose judgement trust starts.")
+    as_of: datetime = Field(description="Only events seen before this moment counted; RFC 3339, UTC.")
+    model_version: str = Field(description="Version of the model that computed calibrated_prob.")
     shadow: bool = Field(
         description="The lane of its repository is shut and only watched: decision says what it would be, and "
         "nobody can act on it."
@@ -116,9 +123,11 @@ class TrustOut(BaseModel):
     dominator: PersonOut | None = Field(
         description="The account, other than a seed, without which this trust would be gone."
     )
-    vouchers: list[VoucherOut] = Field(description="Who brings how much of it, the most first, at most 20.")
-    dependents: list[PersonOut] = Field(description="Who keeps the threshold only through them, at most 20.")
-    dependents_total: Count = Field(description="How many these are in all.")
+    vouchers: list[VoucherOut] = Field(
+        description="The at most 20 vouchers that bring most of it, the largest share first."
+    )
+    dependents: list[PersonOut] = Field(description="At most 20 people who reach the threshold only through them.")
+    dependents_total: Count = Field(description="Number of such people in all.")
     threshold: Share | None = Field(
         description="The trust that dependents have now and would not have without them; null unless you are a "
         "maintainer."
@@ -141,14 +150,24 @@ class BinOut(BaseModel):
     count: Count = Field(description="Contributors in it.")
 
 
+class OpenOut(BaseModel):
+    """Open pull requests of watched repositories without those by people with push access, by where they are."""
+
+    total: Count = Field(description="All of them; the lanes of `lanes` add up to this.")
+    inbox: Count = Field(description="Those in the inbox: its tiles, /queue and /digest count these.")
+    approved: Count = Field(description="Those approved and not merged yet, which the inbox leaves out.")
+    snoozed: Count = Field(description="Those snoozed by a maintainer and not approved, which it leaves out too.")
+
+
 class MetricsOut(BaseModel):
     """Aggregates over everything in one snapshot."""
 
-    lanes: LanesOut
+    open: OpenOut
+    lanes: LanesOut = Field(description="The same by lane, approved and snoozed ones too.")
     own: Count = Field(description="Open pull requests by people with push access there.")
     histogram: list[BinOut] = Field(description="Chances of contributors to stay clean, from the site's seeds.")
     scored: Count = Field(description="Contributors with a score.")
-    not_enough_evidence: Count = Field(description="Of these, those whose calibrated_prob is null.")
+    not_enough_evidence: Count = Field(description="Contributors among them whose calibrated_prob is null.")
     contributors: Count = Field(description="People who wrote a record or are the subject of one.")
     vouches: Count = Field(description="Current vouches.")
     denounces: Count = Field(description="Current warnings (denounces).")
@@ -165,14 +184,18 @@ class MetricsOut(BaseModel):
         description="Below this chance a pull request needs a human; null for people who are not maintainers."
     )
     t_high: Share | None = Field(
-        description="At or above this chance the fast lane is open; null: it is shut, or you are not a maintainer."
+        description="Threshold of the whole site: from this chance on a lane may open. null: none is certified or set "
+        "by hand, or you are not a maintainer. A lane opened on an estimate has a threshold of its own, see /lanes."
     )
-    fast_lane_open: bool = Field(description="Whether there is a threshold from which the fast lane is open.")
+    fast_lane_open: bool = Field(
+        description="True while the fast lane of at least one watched repository is open; /lanes has each."
+    )
+    fast_lanes_open: Count = Field(description="Watched repositories whose fast lane is open.")
     lane_notice: str = Field(description="Why the fast lane is shut or not certified.")
     shadow: Count = Field(description="Watched repositories whose lane is shut: their lanes are what they would be.")
     reviewed: Count = Field(description="Open pull requests whose content was read.")
     readings: Count = Field(description="Readings by a model in the thirty days up to the newest one.")
-    reading_dollars: float = Field(ge=0, description="What these cost, in US dollars.")
+    reading_dollars: float = Field(ge=0, description="Cost of these readings, in US dollars.")
     reading_median: float | None = Field(ge=0, description="Median of one reading, in US dollars; null without any.")
     reading_p95: float | None = Field(ge=0, description="95th percentile of one reading, in US dollars.")
     newest_event_at: datetime | None = Field(description="When the newest event was witnessed; RFC 3339, UTC.")
@@ -198,7 +221,7 @@ class LeaderboardOut(BaseModel):
     page: int = Field(ge=1, description="This page, from 1.", examples=[1])
     pages: int = Field(ge=0, description="How many pages there are.", examples=[3])
     left_out: int = Field(ge=0, description="Contributors who asked to be left out.", examples=[0])
-    seeds: list[PersonOut] = Field(description="Whose judgement was taken as given.")
+    seeds: list[PersonOut] = Field(description="People from whose judgement trust starts.")
 
 
 def score_out(score: read.ContributorScore, briefed: bool = False) -> ScoreOut:
@@ -221,16 +244,21 @@ def score_out(score: read.ContributorScore, briefed: bool = False) -> ScoreOut:
     return ScoreOut.model_validate(told)  # all at once: a model for each part of it takes three times as long
 
 
-def metrics_out(dashboard: read.Dashboard, snapshot: int, published_at: datetime) -> MetricsOut:
+def metrics_out(
+    dashboard: read.Dashboard, counts: OpenCounts, lanes_open: int, snapshot: int, published_at: datetime
+) -> MetricsOut:
     """The dashboard's aggregates as JSON."""
     same = (
         "own scored not_enough_evidence contributors vouches denounces seeds events pull_requests repositories watched "
-        "dead_letters dropped_strangers gaps_open unknown_shapes t_low t_high fast_lane_open lane_notice "
+        "dead_letters dropped_strangers gaps_open unknown_shapes t_low t_high lane_notice "
         "shadow reviewed readings reading_dollars reading_median reading_p95"
     )
     newest = dashboard.newest_event_at
     return MetricsOut(
         **{name: getattr(dashboard, name) for name in same.split()},
+        open=OpenOut(total=counts.total, inbox=counts.inbox, approved=counts.approved, snoozed=counts.snoozed),
+        fast_lane_open=lanes_open > 0,
+        fast_lanes_open=lanes_open,
         lanes=LanesOut(**{lane.value: dashboard.lanes.get(lane, 0) for lane in Lane}),
         histogram=[BinOut(low=each.low, high=each.high, count=each.count) for each in dashboard.histogram],
         newest_event_at=newest.replace(tzinfo=UTC) if newest else None,
@@ -239,10 +267,12 @@ def metrics_out(dashboard: read.Dashboard, snapshot: int, published_at: datetime
     )
 
 
-def leaderboard_out(leaderboard: read.Leaderboard) -> LeaderboardOut:
-    """One page of the leaderboard as JSON."""
+def leaderboard_out(
+    leaderboard: read.Leaderboard, scores: Mapping[str, read.ContributorScore] = MappingProxyType({})
+) -> LeaderboardOut:
+    """One page of the leaderboard as JSON; `scores` by DID say the lane of who has an open pull request."""
     return LeaderboardOut(
-        rows=[_leaderboard_row(row) for row in leaderboard.rows],
+        rows=[_leaderboard_row(row, scores.get(row.person.did)) for row in leaderboard.rows],
         total=leaderboard.total,
         page=leaderboard.page,
         pages=leaderboard.pages,
@@ -251,9 +281,10 @@ def leaderboard_out(leaderboard: read.Leaderboard) -> LeaderboardOut:
     )
 
 
-def _leaderboard_row(row: read.LeaderboardRow) -> LeaderboardRowOut:
+def _leaderboard_row(row: read.LeaderboardRow, score: read.ContributorScore | None) -> LeaderboardRowOut:
+    decision = score.decision if score else row.verdict.lane
     return LeaderboardRowOut(
-        **_judged(row.person, row.verdict.estimate, row.verdict.lane, row.hidden_by),
+        **_judged(row.person, row.verdict.estimate, decision, row.hidden_by),
         rank=row.rank,
         merged=row.merged,
         reverts=row.reverts,
@@ -337,19 +368,21 @@ class ArtefactIn(Schema):
         description="A unified diff or a git format-patch series, as text.", min_length=1, examples=[EXAMPLE_DIFF]
     )
     title: Annotated[str, Field(max_length=1000)] = Field("", description="Title of the pull request.")
-    description: Words = Field("", description="What its author says of it.")
+    description: Words = Field("", description="Description by its author.")
     discussion: Annotated[list[Words], Field(max_length=50)] = Field(
-        default_factory=list, description="What others said of it, oldest first."
+        default_factory=list, description="Comments by others, oldest first."
     )
 
 
 class FlagOut(Schema):
     """One problem at one place."""
 
-    type: FlagType = Field(description="What kind of problem.")
+    type: FlagType = Field(description="Kind of problem.")
     severity: Severity = Field(description="How much it weighs: one of high sends a change to a person.")
     location: str = Field(description="File and line in the new file; the old one's where it says (removed).")
-    explanation: str = Field(description="What is wrong; may hold words of the change, so escape it where shown.")
+    explanation: str = Field(
+        description="The problem in words; may hold words of the change, so escape it where shown."
+    )
 
 
 class FindingOut(Schema):
@@ -360,7 +393,7 @@ class FindingOut(Schema):
     file: str | None = Field(description="Path in the change; null where it concerns all of it.")
     line: int | None = Field(ge=1, description="Line of the new file, from 1; null for the whole file.")
     quote: str = Field(description="That line, cut at 200 characters, secrets masked; escape it where shown.")
-    explanation: str = Field(description="What is wrong, in one sentence.")
+    explanation: str = Field(description="The problem in one sentence.")
 
 
 class CostOut(Schema):
@@ -377,19 +410,19 @@ class ReviewOut(Schema):
     content_risk: Share = Field(description="0 is clearly safe or trivial, 1 clearly broken or dangerous.")
     flags: list[FlagOut] = Field(description="Problems, strongest first.")
     summary: str = Field(description="One to three plain sentences; escape them where shown.")
-    review_recommended: bool = Field(description="Whether a person should read the change.")
-    findings: list[FindingOut] = Field(description="What the scanners found, strongest first.")
+    review_recommended: bool = Field(description="True where a person should read the change.")
+    findings: list[FindingOut] = Field(description="Findings of the scanners, strongest first.")
     coverage: Share = Field(description="Share of the changed lines that was read.")
-    reviewer: str = Field(description="Who read: `deterministic`, or the id of the model.", examples=["deterministic"])
+    reviewer: str = Field(description="Reader: `deterministic`, or the id of the model.", examples=["deterministic"])
     verdict: Literal["content verdict", "no content verdict"] = Field(
         description="No verdict: a requested reading is missing, so it cannot be fast lane."
     )
     missing: str | None = Field(description="Why there is no verdict; null where there is one.")
-    cost: CostOut = Field(description="What it cost.")
+    cost: CostOut = Field(description="Cost of the review.")
 
 
 class JobOut(Schema):
     """A review that is under way."""
 
     job: str = Field(description="Its name. A maintainer who knows it can fetch the answer for an hour.")
-    url: str = Field(description="Where to look for the answer.", examples=["/review/pr/1795000000-0a1b"])
+    url: str = Field(description="Address of the answer.", examples=["/review/pr/1795000000-0a1b"])

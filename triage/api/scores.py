@@ -16,7 +16,15 @@ from triage.access.permissions import sees_thresholds
 from triage.access.problems import ApiProblem
 from triage.access.requests import Request
 from triage.access.sign_in import viewing
-from triage.api.base import RepositoryReader, answer_bytes, check_reach_of, problems, published, read_did
+from triage.api.base import (
+    RepositoryReader,
+    answer_bytes,
+    check_reach_of,
+    problems,
+    published,
+    read_did,
+    unknown_repository,
+)
 from triage.api.gathering import Gathering
 from triage.api.schemas import EXAMPLE_DID, PersonOut, ScoreOut, TrustOut, person_out, score_out, trust_out
 from triage.presenters import people as as_shown
@@ -189,8 +197,7 @@ def _unknown(snapshot: Snapshot, missing: Sequence[str], repo: str | None) -> li
     ApiProblem 404 where nobody has, since no watched repository is so called.
     """
     if missing and repo and read.repository_key(snapshot, repo) is None:
-        detail = f"No watched repository is called {repo[:200]!r}; leave repo out for the site's seeds."
-        raise ApiProblem(404, detail, code="unknown_repository")
+        raise unknown_repository(repo, "leave repo out for the site's seeds")
     hidden = read.hidden_among(snapshot, missing)
     return [UnknownOut(did=did, why=_why(did, hidden.get(did))) for did in missing]
 

@@ -1,6 +1,6 @@
 """Charts of the backlog by week and of the time until people hear back, each with its answer in a sentence. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from scoring.queries.read import AnswerMonth, Answers, Week
@@ -9,22 +9,22 @@ from triage.presenters.text import duration_words
 
 BREADTH = 540
 BARS = Frame(left=44, right=520, top=24, bottom=160)
-MEDIANS = Frame(left=44, right=400, top=24, bottom=160)
+MEDIANS = Frame(left=44, right=520, top=24, bottom=160)
 ENOUGH = 10  # first answers in each group before medians are drawn
 BESIDE = 6  # units between the middle of a month and the marks of either group
 FEW = 6  # answers of a month without which its median has no 95 % interval, and no mark
 WHO = {True: "First-timers", False: "Regulars"}
 
 
-def backlog_answer(weeks: Sequence[Week], open_now: int) -> tuple[str, str]:
-    """Answer whether the backlog shrinks: a word, and what it rests on; `open_now` is what the inbox counts."""
+def backlog_answer(weeks: Sequence[Week]) -> tuple[str, str]:
+    """Answer whether the backlog shrinks: a word, and what it rests on; "" where nothing was ever open."""
     if not weeks:
-        return "", f"{open_now:,} are open."
+        return "", ""
     change, last = weeks[-1].open - weeks[0].open, weeks[-1]
     moved = f"{abs(change):,} {'more' if change > 0 else 'fewer'} than" if change else "as many as"
     word = "No." if change > 0 else "Yes." if change else "It holds."
-    told = f"{last.open:,} are open, {moved} {len(weeks) - 1} weeks ago."
-    return word, f"{told} Last week {last.came:,} came in and {last.decided:,} were decided."
+    week = f"Last week {last.came:,} came in and {last.decided:,} were decided."
+    return word, f"That is {moved} {len(weeks) - 1} weeks ago. {week}"
 
 
 def has_trend(weeks: Sequence[Week]) -> bool:
@@ -59,9 +59,9 @@ def backlog(weeks: Sequence[Week]) -> Plot | None:
         dots=(Dot(*spots[-1]),),
         labels=(
             *_ticks(frame),
-            *(Label(xs[at], 178, _day(weeks[at].at)) for at in named),
-            Label(*_above(spots[0]), f"{weeks[0].open:,}", note=True),
-            Label(*_above(spots[-1]), f"{weeks[-1].open:,}", note=True),
+            *(Label(xs[at], 184, _day(weeks[at].at)) for at in named),
+            Label(*_above(spots[0]), f"{weeks[0].open:,}", "start", note=True),
+            Label(*_above(spots[-1]), f"{weeks[-1].open:,}", "end", note=True),
         ),
     )
 
@@ -79,7 +79,8 @@ def waiting_answer(found: Sequence[Answers]) -> str:
 
 def _heard(one: Answers) -> str:
     assert one.all is not None  # noqa: S101 - asked by the caller
-    return f"Half of {WHO[one.first_timers].lower()} hear back in {_days(one.all.median)} (of {one.all.n:,} answered)."
+    who = WHO[one.first_timers].lower()
+    return f"Of {one.all.n:,} {who} answered in six months half heard back within {_days(one.all.median)}."
 
 
 def longest_words(found: Sequence[Answers], now: datetime) -> tuple[str, str]:
@@ -112,7 +113,6 @@ def waits(found: Sequence[Answers]) -> Plot | None:
     highest = max(min(month.high, 3 * month.median) for its in drawn.values() for month in its)
     frame = _up_to(MEDIANS, max(highest, 0.1))
     xs = dict(zip(months, (frame.x(0.06 + 0.88 * share) for share in places(len(months))), strict=True))
-    ends = sorted((frame.y(its[-1].median), who, its[-1]) for who, its in drawn.items() if its)
     first, other = drawn[True], drawn[False]
     dots, squares = (
         [(round(xs[one.month] + beside, 1), frame.y(one.median)) for one in its]
@@ -121,13 +121,12 @@ def waits(found: Sequence[Answers]) -> Plot | None:
     return Plot(
         key="waits",
         title="Median days to a first answer by month",
-        summary="; ".join(
-            f"{WHO[who]} from {_days(its[0].median)} to {_days(its[-1].median)}" for who, its in drawn.items() if its
-        ),
+        summary="; ".join(_over_months(who, its) for who, its in drawn.items() if its),
         height=190,
         table=_waits_table(found),
         breadth=BREADTH,
-        note="Days until half had a first answer, by month of the answer. Whiskers: 95 % interval; arrow: it goes on.",
+        note="Days until half had a first answer, by month of the answer. Dots: first-timers. Squares: regulars. "
+        f"Whiskers: 95 % interval; an arrow: it goes on. Newest: {'; '.join(_newest(drawn))}.",
         rules=frame.rules((0, frame.highest / 2, frame.highest)),
         strokes=(
             *(mark for one in first for mark in whiskers(xs[one.month] - BESIDE, one.low, one.high, frame)),
@@ -139,18 +138,19 @@ def waits(found: Sequence[Answers]) -> Plot | None:
         labels=(
             *_ticks(frame),
             *(Label(xs[month], 178, f"{month:%b}") for month in months),
-            *_ends(ends, frame),
         ),
     )
 
 
-def _ends(ends: Sequence[tuple[float, bool, AnswerMonth]], frame: Frame) -> list[Label]:
-    """Name each line beside its end, pushed apart where the names would overlap."""
-    labels, last = list[Label](), -20.0
-    for y, who, month in ends:
-        last = max(y + 4, last + 16)
-        labels.append(Label(frame.right + 8, round(last, 1), f"{WHO[who]} {month.median:.1f}", "start", note=True))
-    return labels
+def _over_months(who: bool, its: Sequence[AnswerMonth]) -> str:
+    """Say the first and the last median of a line, each with its month."""
+    shown = its if len(its) < 2 else (its[0], its[-1])
+    return f"{WHO[who]}: {', '.join(f'{_days(one.median)} in {one.month:%b}' for one in shown)}"
+
+
+def _newest(drawn: Mapping[bool, Sequence[AnswerMonth]]) -> list[str]:
+    """Name the newest median of each line: below the picture, where there is room on a phone."""
+    return [f"{WHO[who].lower()} {_days(its[-1].median)} in {its[-1].month:%b}" for who, its in drawn.items() if its]
 
 
 def _up_to(frame: Frame, highest: float) -> Frame:

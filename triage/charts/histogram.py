@@ -137,9 +137,9 @@ def _histogram_summary(board: Dashboard) -> str:
     start = board.t_high
     numbered = board.scored - board.not_enough_evidence
     if board.t_low is None:
-        return f"{numbered:,} contributors with a number; the fast lane is {'open' if board.fast_lane_open else 'shut'}"
-    high = "the fast lane is shut" if start is None else f"the fast lane starts at {percent_in_full(start)}"
-    return f"{numbered:,} contributors with a number; flagged below {percent_in_full(board.t_low)}, {high}"
+        return f"{numbered:,} contributors with a number"
+    high = "" if start is None else f", fast lane from {percent_in_full(start)}"
+    return f"{numbered:,} contributors with a number; flagged below {percent_in_full(board.t_low)}{high}"
 
 
 def lane_shares(board: Dashboard) -> tuple[Share, ...]:
@@ -226,10 +226,12 @@ def _newcomers_table(fares: Sequence[Fare], now: datetime) -> Table:
         rows.append((words, *(f"{count:,} ({percent(count, total)})" for count, total in counts)))
     waits = ((_wait(one.median_opened_at, now), _wait(one.oldest_opened_at, now)) for one in fares)
     median, oldest = zip(*waits, strict=True)
-    rows += [("Open for, median", *median), ("Open for, longest", *oldest)]
+    rows += [("Open so far, median", *median), ("Open so far, longest", *oldest)]
     rows.append(("Merged or closed in a year", *(f"{one.decided:,}" for one in fares)))
     days = ("none" if one.median_days is None else f"{one.median_days:,.1f} days" for one in fares)
-    return Table(("Pull requests", *(WHO[one.first_timers] for one in fares)), (*rows, ("After, median", *days)))
+    return Table(
+        ("Pull requests", *(WHO[one.first_timers] for one in fares)), (*rows, ("From opening to that, median", *days))
+    )
 
 
 def _wait(moment: datetime | None, now: datetime) -> str:

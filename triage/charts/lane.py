@@ -4,11 +4,25 @@ from collections.abc import Sequence
 
 from scoring.certificates.lane_offer import LaneCurve, LanePoint, Offer
 from scoring.formatting import bad_interval, bad_percent, percent_in_full
-from triage.charts.plot import Area, Dot, Frame, Label, Plot, Stroke, Table, line, outline, percent_words, round_up
+from triage.charts.plot import (
+    Anchor,
+    Area,
+    Dot,
+    Frame,
+    Label,
+    Plot,
+    Stroke,
+    Table,
+    line,
+    outline,
+    percent_words,
+    round_up,
+)
 from triage.presenters.lane import count_words
 
-LEFT, RIGHT, TOP, BOTTOM = 80.0, 690.0, 66.0, 276.0
-HEIGHT = 350
+LEFT, RIGHT, TOP, BOTTOM = 90.0, 710.0, 20.0, 230.0
+HEIGHT = 276
+ANCHORS: tuple[Anchor, ...] = ("start", "middle", "end")  # of the ticks, so that none is cut at an edge
 WHOSE = {"own": "own past", "starter": "starter's past"}
 
 
@@ -40,17 +54,17 @@ def lane_plot(
         height=HEIGHT,
         table=_table(curves),
         wide=True,
+        note=_note(offer, budget),
         rules=frame.rules(levels),
         areas=(_area(band[0], band[1]),),
         strokes=(Stroke(line([(LEFT, level), (RIGHT, level)]), "flag", "6 4"), *lines, *_whisker(frame, offer, widest)),
         dots=_dots(frame, offer, widest),
         labels=(
-            Label(4, 26, "share of those that turn out bad", "start"),
             *(Label(LEFT - 8, frame.y(at) + 5, f"{100 * at:g} %", "end") for at in levels),
-            *(Label(frame.x(tick), BOTTOM + 30, f"{100 * widest * tick:g} %") for tick in ticks),
-            Label((LEFT + RIGHT) / 2, HEIGHT - 8, "share of pull requests that the lane lets through"),
-            Label(RIGHT, level - 7, f"your budget {percent_in_full(budget)}", "end", note=True),
-            *_named(frame, offer, widest),
+            *(
+                Label(frame.x(tick), BOTTOM + 32, f"{100 * widest * tick:g} %", anchor)
+                for tick, anchor in zip(ticks, ANCHORS, strict=True)
+            ),
         ),
     )  # fmt: skip
 
@@ -89,14 +103,16 @@ def _dots(frame: Frame, offer: Offer | None, widest: float) -> tuple[Dot, ...]:
     return (Dot(frame.x(offer.share / widest), frame.y(offer.bad / offer.let_through), 6.0),)
 
 
-def _named(frame: Frame, offer: Offer | None, widest: float) -> tuple[Label, ...]:
-    """Label the offer beside its dot, on the side where there is room."""
+def _note(offer: Offer | None, budget: float) -> str:
+    """Say what the axes and marks are: below the picture, since words in it would hide the lines on a phone."""
+    told = (
+        "Across: share of pull requests that the lane lets through. Up: share of those that turn out bad. "
+        f"Dashed: your budget, {percent_in_full(budget)}."
+    )
     if offer is None:
-        return ()
-    x, y = frame.x(offer.share / widest), max(frame.y(offer.bad_high) - 10, TOP - 16)
-    anchor = "start" if x < (LEFT + RIGHT) / 2 else "end"
-    words = f"from {percent_in_full(offer.threshold)} on: up to {bad_percent(offer.bad_high)} bad"
-    return (Label(x, y, words, anchor, note=True),)
+        return told
+    start, most = percent_in_full(offer.threshold), bad_percent(offer.bad_high)
+    return f"{told} Dot: an opening today, from {start} on: up to {most} bad."
 
 
 def _summary(curves: Sequence[LaneCurve], offer: Offer | None, budget: float) -> str:

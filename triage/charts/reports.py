@@ -55,8 +55,7 @@ from triage.charts.plot import (
 )
 
 SQUARE = Frame(left=44, right=348, top=12, bottom=288)
-BROAD = Frame(left=92, right=555, top=16, bottom=212)  # names of lines stand to the right of it
-TICKS = 7  # months named below an axis: at phone width a name takes a twelfth of it
+TICKS = 4  # months named below an axis: at phone width a name takes a sixth of it
 FEWEST_BAD = 100  # bad ones from which orders are compared: with them a 95 % interval of a share is 20 points wide
 WAYS = {"recipe": "estimated", "certificate": "certified"}
 GROUPS: Mapping[str, str] = {
@@ -164,8 +163,9 @@ def order_sentence(one: ShownLabel | None) -> str:
     of_inbox, of_oldest, of_model = shares
     return (
         f"Of {need.bad:,} past pull requests that were refused, reverted or fixed, the first third of the inbox would "
-        f"have held {of_inbox}; oldest first {of_oldest}, the model alone {of_model}. In brackets: 95 % interval. Half "
-        f"would have waited up to {need.wait:.1f} days, no first-timer more than {need.first_timer_longest:.1f}."
+        f"have held {of_inbox}; oldest first {of_oldest}, the model alone {of_model}. In brackets: 95 % interval. At "
+        f"the recorded verdicts a day half would have waited up to {need.wait:.1f} days for one, no first-timer more "
+        f"than {need.first_timer_longest:.1f}."
     )
 
 
@@ -231,7 +231,7 @@ def lane_sentence(one: ShownLabel) -> tuple[str, str]:
     bad = f"{lane.bad:,} of them went bad, {bad_percent(lane.rate)}"
     return (
         f"{lane.lane:,} of {lane.n:,}.",
-        f"{bad}. That is {kept} the budget of {percent_in_full(lane.budget)} of an estimated lane.",
+        f"{bad}. That is {kept} {percent_in_full(lane.budget)}, the smallest budget that the backtest tries.",
     )
 
 
@@ -277,11 +277,10 @@ def _share_ticks(frame: Frame) -> tuple[Label, ...]:
     return tuple(Label(frame.left - 8, frame.y(at) + 4, f"{100 * at:g}", "end") for at in (0, 0.5, 1))
 
 
-FRAME = Frame(left=92, right=555, top=16, bottom=212)  # the name of the budget stands to the right of it
-
+FRAME = Frame(left=92, right=700, top=16, bottom=212)
 BESIDE = 6  # units between the middle of a month and the marks of either series
 SIDE = 10  # of a square
-EDGE = 0.04  # of the breadth, kept free at either end: marks stand clear of the axis and of the budget's name
+EDGE = 0.08  # of the breadth, kept free at either end: marks stand clear of the axis, and names inside the picture
 Month = ShownMonth | LaneMonth
 
 
@@ -313,15 +312,16 @@ def false_approvals(key: str, lane: ShownLane | None, results: Sequence[LaneMont
     names = sorted({one.month for its in series for one in its.months})
     frame = _frame(series, budget)
     xs = dict(zip(names, (frame.x(EDGE + (1 - 2 * EDGE) * share) for share in places(len(names))), strict=True))
-    level = frame.y(budget)
+    level, limit = frame.y(budget), "limit" if results else "budget"
     return Plot(
         key=key,
         title="Bad ones the lane let through, by month",
-        summary=_summary(series, budget),
+        summary=_summary(series, limit, budget),
         height=250,
         table=_table(series),
         wide=True,
-        note="Across: month. Up: the share that turned out bad. Whiskers: 95 % interval; an arrow: it goes on.",
+        note="Across: month. Up: the share that turned out bad. Whiskers: 95 % interval; an arrow: it goes on. "
+        f"Dashed: {limit} {budget_percent(budget)}.",
         rules=frame.rules((0, frame.highest / 2, frame.highest)),
         strokes=(
             Stroke(line([(frame.left, level), (frame.right, level)]), "flag", "6 4"),
@@ -339,8 +339,7 @@ def false_approvals(key: str, lane: ShownLane | None, results: Sequence[LaneMont
                 Label(frame.left - 10, frame.y(at) + 5, f"{100 * at:g} %", "end")
                 for at in (0, frame.highest / 2, frame.highest)
             ),
-            *(Label(xs[names[at]], 238, month_words(names[at])) for at in some_of(len(names), TICKS)),
-            Label(frame.right + 12, level + 5, f"budget {budget_percent(budget)}", "start"),
+            *(Label(xs[names[at]], 242, month_words(names[at])) for at in some_of(len(names), TICKS)),
         ),
     )
 
@@ -352,10 +351,12 @@ def lane_answer(results: Sequence[LaneMonth]) -> tuple[str, str]:
         return "", ""
     budget, (_, high) = live_budget(results), share_interval(bad, settled)
     within = "within" if high <= budget else "not surely within" if bad / settled <= budget else "above"
-    of_lanes = "that its lane had then" if len({one.budget for one in results}) == 1 else "that lanes had on average"
+    of_lanes = (
+        "limit at which its lane shuts" if len({one.budget for one in results}) == 1 else "average limit of these lanes"
+    )
     told = f"{bad:,} turned out bad: {bad_percent(bad / settled)}, at most {bad_percent(high)} (95 %)."
     where = "of what the lanes let through, all repositories together."
-    return f"{settled:,} settled", f"{where} {told} That is {within} the budget of {budget_percent(budget)} {of_lanes}."
+    return f"{settled:,} settled", f"{where} {told} That is {within} {budget_percent(budget)}, the {of_lanes}."
 
 
 def live_budget(results: Sequence[LaneMonth]) -> float:
@@ -381,9 +382,9 @@ def _square(one: Month, xs: dict[str, float], frame: Frame, budget: float) -> Bo
     return Box(round(x, 1), round(y, 1), SIDE, SIDE, "flag" if share > budget else "plain")
 
 
-def _summary(series: Sequence[_Series], budget: float) -> str:
+def _summary(series: Sequence[_Series], limit: str, budget: float) -> str:
     told = "; ".join(f"{its.name}: {_over(its.over(budget), len(its.months))}" for its in series)
-    return f"{told} above the budget of {budget_percent(budget)}; single months may exceed it, the total may not"
+    return f"{told} above the {limit} of {budget_percent(budget)}; single months may exceed it, the total may not"
 
 
 def _over(over: int, months: int) -> str:

@@ -28,6 +28,11 @@ LABELS: Mapping[str, str] = {
     "shadow": "Shadow mode",
 }
 BUDGETS = ("budget", "alarm_budget")
+BOUNDS: Mapping[str, str] = {
+    "budget": "The share of bad ones that you accept among all that the lane lets through. A lane that is open on an "
+    "estimate keeps the limit of its opening. ",
+    "alarm_budget": "The share of clean work that may be flagged because of a low chance. ",
+}
 ONE_A_LINE: Mapping[str, str] = {
     "seeds_added": "Handles or DIDs, one a line. Their judgement counts fully in this repository.",
     "seeds_removed": "Handles or DIDs, one a line: for example a bot. It can still push, but no trust starts from it.",
@@ -88,7 +93,10 @@ def _holding(name: str, held: RepositorySettings, site: Mapping[str, str], names
     if name in site:
         value = getattr(held, name)
         told = f"{site[name]}, the site default" if value is None else _figure_words(name, value)
-        return {"in_force": f"In force: {told}.", "hint": f"Leave empty for the site default ({site[name]})."}
+        return {
+            "in_force": f"In force: {told}.",
+            "hint": f"{BOUNDS.get(name, '')}Leave empty for the site default ({site[name]}).",
+        }
     if name in DIDS:
         return {"people": tuple((did, names.get(did, "")) for did in getattr(held, name))}
     return {}

@@ -114,8 +114,9 @@ def _method(facts: Facts) -> tuple[str, ...]:
         "Checks: scanners read every change of a watched repository. Content can only lower a lane, never raise it. "
         + _reader(facts)
         + _false_alarms(facts.false_alarms),
-        f"The fast lane opens only where bad approvals are at most {percent_in_full(facts.budget)}. Past outcomes must "
-        f"show that, with a risk of error of {percent_in_full(facts.delta)}.{by_hand}",
+        f"The fast lane is certified only where at most {percent_in_full(facts.budget)} of what it lets through is "
+        f"bad, the site's budget. Past outcomes must show that, with a risk of error of {percent_in_full(facts.delta)}."
+        + by_hand,
         f"A random audit draws at least {percent_in_full(facts.audited)} of the fast lane; a person checks it without "
         "seeing the score.",
     )

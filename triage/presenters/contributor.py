@@ -1,5 +1,6 @@
 """The page of one contributor, shaped from what `scoring.queries.read` found. Pure: the present is an argument."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -154,10 +155,21 @@ def paths_sentence(found: TrustExplanation | None, no_path: str) -> str:
         return "A seed: trust starts here."
     if found.dominator is not None:
         return f"If {visible(found.dominator.name)} were compromised, this trust would be gone."
-    count = len(found.paths)
-    if count > 1:
-        return f"They share no account except seeds: without any one account, {count - 1} or more remain."
+    if len(found.paths) > 1:
+        return " ".join(("No account except seeds is on more than one of them.", *_limits_of_paths(found)))
     return "A seed vouches directly." if found.distance == 1 else "No single account carries all of it."
+
+
+def _limits_of_paths(found: TrustExplanation) -> Iterator[str]:
+    """Yield what makes several paths hang on less than they seem to: one seed, or a last vouch that brings little."""
+    begun = Counter(path[0] for path in found.paths)
+    seed, times = begun.most_common(1)[0]
+    if times > 1:
+        yield f"{'All' if len(begun) == 1 else times} of them begin at the seed {visible(seed.name)}."
+    brought = {one.person.did: one.share for one in found.vouchers}
+    weak = sum(brought.get(path[-2].did, 0.0) < LEAST for path in found.paths)
+    if weak:
+        yield f"{weak} of them {'brings' if weak == 1 else 'bring'} under 1 % of the trust."
 
 
 def vouch_views(found: TrustExplanation | None, page: ContributorPage) -> tuple[VouchView, ...]:

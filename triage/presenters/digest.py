@@ -10,6 +10,7 @@ from scoring.formatting import visible
 from scoring.queries.read import Approved, Queue, QueueRow
 from scoring.types import Lane
 from triage.presenters.pills import row_pill
+from triage.presenters.row_actions import OpenCounts, open_words
 from triage.presenters.text import age_words
 
 MOST = 20
@@ -25,6 +26,7 @@ class Told:
     """
 
     queue: Queue
+    open: OpenCounts
     oldest: QueueRow | None
     added: int
     due: tuple[QueueRow, ...]
@@ -50,7 +52,8 @@ def _head(told: Told) -> Iterator[str]:
 def _waiting(told: Told) -> Iterator[str]:
     counts, own = told.queue.counts, told.queue.own_count
     flagged, review, fast = (counts.get(lane, 0) for lane in (Lane.NEEDS_HUMAN, Lane.NORMAL_QUEUE, Lane.FAST_LANE))
-    yield f"Open: {flagged:,} flagged, {review:,} to review, {fast:,} fast lane; {own:,} by people with push access."
+    yield f"In the inbox: {flagged:,} flagged, {review:,} to review, {fast:,} fast lane."
+    yield f"{open_words(told.open)} {own:,} more by people with push access."
     if told.snoozed[0]:
         yield "Snoozed: {:,}, {:,} of them flagged.".format(*told.snoozed)
     if told.oldest is not None:

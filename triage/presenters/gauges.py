@@ -19,10 +19,13 @@ Gauge = tuple[str, str, float | None]
 class Known:
     """The facts known at `now` (unix seconds); None where nothing was published, or no worker ever ran.
 
+    `left_out` is how many open pull requests the inbox leaves out, by why; `lanes_open` how many fast lanes are open.
     `outbox` is how many messages to the worker are due, by kind; `recorded` says that the stream is a recording.
     """
 
     board: Dashboard | None
+    left_out: Mapping[str, int]
+    lanes_open: int
     published_at: datetime | None
     status: Status | None
     outbox: Mapping[str, int]
@@ -39,7 +42,16 @@ def families(known: Known) -> Iterator[GaugeMetricFamily]:
     if known.board is not None:
         lanes = {**known.board.lanes, "own": known.board.own}
         yield _labelled(
-            "open_pull_requests", "Open pull requests by lane; own: by people with push access.", "lane", lanes
+            "open_pull_requests",
+            "Open pull requests by lane, approved and snoozed ones too; own: by people with push access.",
+            "lane",
+            lanes,
+        )
+        yield _labelled(
+            "inbox_left_out", "Open pull requests that the inbox leaves out, own ones apart.", "why", known.left_out
+        )
+        yield GaugeMetricFamily(
+            "sunstead_fast_lanes_open", "Watched repositories whose fast lane is open.", value=known.lanes_open
         )
 
 

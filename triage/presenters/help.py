@@ -51,8 +51,10 @@ HELP: Mapping[str, str] = {
     "trusted. It does not say whether they tell good work from bad.",
     "Bad ones the lane let through": "Dots: what today's model would have let through then. Squares: what the lane did "
     "let through, by month of the outcome. A fault that nobody noticed counts as clean; audits have no such bias.",
-    "First-timers and regulars": "Do people without a record here wait longer or land in other lanes? A "
-    "difference may come from what they send; it is worth a look.",
+    "Limit": "The share of bad ones above which a lane shuts itself. A certified lane has your budget as its limit. A "
+    "lane that was opened on an estimate has the upper end of that estimate.",
+    "First-timers and regulars": "Waiting: had anything of theirs been decided here before they opened it? Lanes: has "
+    "anything of theirs settled here yet? A difference may come from what they send; it is worth a look.",
     "Pull requests": "All that reached this site, open or not, from watched and other repositories.",
     "Open pull requests whose content was read": "Read at least by the scanners. Others can never be fast lane.",
     "Readings by a model in thirty days": "Calls to Claude and their cost by this site's price list. Anthropic's bill "
@@ -105,7 +107,7 @@ QUEUE = ("Open", "Flagged", "Needs review", "Fast lane", "Stays clean", "95 % in
 PANEL = ("Stays clean", "95 % interval", "Structural trust", "The bars", "Content risk")
 BACKLOG = ("Came in", "Decided")
 CALIBRATION = ("Reliability",)
-APPROVALS = ("Bad ones the lane let through", "Bad ones the lane let through, backtest", "95 % interval")
+APPROVALS = ("Limit", "Bad ones the lane let through", "Bad ones the lane let through, backtest", "95 % interval")
 FARES = ("First answer", "First-timers and regulars")
 BUDGETS = ("Budget", "95 % interval")
 SHADOW = ("Would be fast lane", "Merged as sent")

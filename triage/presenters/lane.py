@@ -63,8 +63,8 @@ SUMMED_WAS: Mapping[Agreement, tuple[str, str]] = {
     "wrong": ("turned out bad", "turned out bad"),
 }
 SOURCES = {
-    "own": "settled pull requests of this site's last year",
-    "starter": "settled pull requests of other public projects, not of yours",
+    "own": "pull requests that settled here in the last year",
+    "starter": "pull requests that settled in other public projects, not in yours",
 }
 
 
@@ -112,17 +112,14 @@ def group_words(curve: LaneCurve, offer: Offer) -> list[tuple[str, str]]:
     return told
 
 
-def record_words(offer: Offer, has_model: bool, training: str) -> str:
-    """Say how far such figures were off on recorded history, measured year by year (docs/method.md).
-
-    `training` says when a model can be had where there is none.
-    """
+def record_words(offer: Offer, has_model: bool) -> str:
+    """Say how far such figures were off on recorded history, measured year by year (docs/method.md)."""
     if offer.source == "starter":
         return "Other projects are a poor guide: where some suggested 14 % bad, it was 34 % in projects left out."
     if not has_model:
         return (
             "These chances are each person's own record, weighed with the average. That is too optimistic: on recorded "
-            f"history 20 % were bad where it said 7 %. {training}"
+            "history 20 % were bad where it said 7 %."
         )
     return "On recorded history 1.4 to 4.3 times as many were bad as counted. 1 year in 10 was above the interval."
 
@@ -151,6 +148,11 @@ def risk_words(offer: Offer, a_month: float) -> str:
         f"of about {ceil(through):,} let through a month about {one_decimal_up(through * rate)} are bad, at worst "
         f"{one_decimal_up(through * offer.bad_high)}"
     )
+
+
+def budget_words(budget: float) -> str:
+    """Say what the budget of a lane bounds."""
+    return f"{percent_in_full(budget)}: the share of bad ones that you accept among all that the lane lets through"
 
 
 def shutting_words(offer: Offer, share: float, days: float | None) -> str:
@@ -212,10 +214,10 @@ def audit_words(told: AuditCount) -> str:
     return f"The audit drew {told.drawn:,}; {told.answered:,} answered, {bad}."
 
 
-def certificate_words(need: Need | None, budget: float, has_model: bool) -> str:
-    """Say when a certificate could come, at the earliest."""
-    if not has_model:
-        return "only with your own model, which needs more settled pull requests first"
+def certificate_words(need: Need | None, budget: float, training: str) -> str:
+    """Say when a certificate could come, at the earliest; `training` says when a model can, "" where there is one."""
+    if training:
+        return f"only with your own model. {training}"
     if need is None:
         return f"enough are settled; proof is missing that the share of bad ones is within {percent_in_full(budget)}"
     if need.threshold is None:
@@ -246,9 +248,9 @@ def untried_words(curve: LaneCurve | None, budget: float, fewest: int, a_month: 
     """Say how many settled pull requests are missing before a threshold can be tried, and how long they take."""
     cases = ceil(curve.cases) if curve else 0
     if cases >= fewest:
-        return f"Of {cases:,} settled pull requests, no threshold keeps bad ones within {percent_in_full(budget)}."
+        return f"Of {cases:,} {SOURCES['own']}, no threshold keeps bad ones within {percent_in_full(budget)}."
     pace = f"takes {_time_words(30 * (fewest - cases) / a_month)}" if a_month else "has no date: none settled in a year"
-    return f"{cases} of {fewest} settled pull requests are here; the rest {pace} at this repository's pace."
+    return f"{cases} of {fewest} have settled in the last year; the rest {pace} at this repository's pace."
 
 
 def shut_words(budget: float) -> str:

@@ -12,6 +12,7 @@ from scoring.queries.read import LaneState
 from triage.access.permissions import Roles, sees_thresholds
 from triage.presenters import lane as lane_words
 from triage.services.estimated_lanes import Since, decided_since
+from triage.services.lane_closures import standing_closures
 
 KINDS = {"certified": "certified", "estimated": "estimated", "by_hand": "set by hand, not certified"}
 
@@ -33,6 +34,13 @@ def lane_states(snapshot: Snapshot) -> tuple[LaneState, ...]:
     """Return `read.lane_states`, in shadow mode where a person shut the lane since; every page's frame needs it."""
     found, shut = _states.get(snapshot, "", lambda: read.lane_states(snapshot)), decided_since(snapshot).shut
     return tuple(replace(one, shadow=True) if one.repository in shut else one for one in found)
+
+
+def count_open(snapshot: Snapshot) -> int:
+    """Count the watched repositories whose fast lane lets something through now: no shadow mode, not closed by hand."""
+    closed = {one.repository for one in standing_closures(snapshot) if not one.author and not one.voucher}
+    states = lane_states(snapshot) if "" not in closed else ()
+    return sum(one.is_open and not one.shadow and one.repository not in closed for one in states)
 
 
 def site_notice(snapshot: Snapshot, exact: bool, otherwise: str) -> str:

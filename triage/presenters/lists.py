@@ -10,13 +10,14 @@ from ingest.store.snapshot_cache import PerSnapshot
 from ingest.store.snapshots import Snapshot
 from scoring.formatting import visible
 from scoring.queries import read
-from scoring.queries.read import Seen, Subject
+from scoring.queries.read import QueueQuery, Seen, Subject
 from triage.access.permissions import Role, Roles
 from triage.access.requests import Request
 from triage.access.sign_in import viewing
 from triage.forms.filters import QueueFilters, read_queue
 from triage.models import AuditAnswer, Person
 from triage.models.change_log import is_any
+from triage.presenters import row_actions
 from triage.services import snoozing
 from triage.services.actions import ActionProblem
 from triage.services.lane_closures import incidents_of
@@ -40,6 +41,7 @@ class SavedFilter:
 class ListCounts:
     """Sizes of the lists; `incidents` are the open ones and `audits` those due where the viewer maintains."""
 
+    approved: int  # open and not merged yet
     snoozed: int
     flagged: int  # of those that are snoozed
     incidents: int
@@ -51,6 +53,7 @@ def count_lists(request: Request, snapshot: Snapshot) -> ListCounts:
     snoozed, roles = snoozing.in_force(snapshot, timezone.now()), viewing(request)
     is_maintainer = roles.highest() >= Role.MAINTAINER
     return ListCounts(
+        row_actions.left_out(QueueQuery(), snapshot, timezone.now())[0],
         len(snoozed),
         snoozing.count_flagged(snoozed),
         incidents_of(roles).filter(is_open=True).count() if is_maintainer and is_any(MARKED) else 0,

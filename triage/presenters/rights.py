@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from scoring.explain.sentences import own_sentence
 from scoring.formatting import visible
@@ -12,7 +12,7 @@ from scoring.queries.read import ContributorPage, QueueRow, Stored
 from scoring.types import Estimate, Lane
 from triage.presenters.contributor import FEW, RecordRow, record_view, record_words
 from triage.presenters.pills import Pill, pill
-from triage.presenters.text import interval_sentence, missing_evidence
+from triage.presenters.text import age_words, interval_sentence, missing_evidence
 
 ROWS_SHOWN = 50  # of one table on the page; the JSON has all
 ROW_SHOWN = 2_000  # characters
@@ -108,12 +108,38 @@ class TableView:
 
 
 WHAT_IT_HOLDS = frozenset({"high_flag", "content_risk_high", "content_risk_above"})
+NOTHING_HELPS = "Nothing is missing from your side. If a reason is wrong, object."
 SEALED = "A person reads it before anything is said about it."
 NEXT_STEPS: Mapping[Lane, str] = {
     Lane.FAST_LANE: "A maintainer may approve it after a short look.",
     Lane.NORMAL_QUEUE: "A maintainer will look at it.",
     Lane.NEEDS_HUMAN: "A maintainer has to look at it closely.",
 }
+WAITING: Mapping[Lane, str] = {
+    Lane.FAST_LANE: "in the fast lane",
+    Lane.NORMAL_QUEUE: "waiting for a review",
+    Lane.NEEDS_HUMAN: "that a person has to look at",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step on the way of a pull request: "done", "now" or "" for later."""
+
+    words: str
+    state: Literal["done", "now", ""]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The place of a pull request from 1 on among `total` of its lane in its repository, and how soon others heard.
+
+    `days` is within how many half of those like its author had a first answer there; None: too few to tell.
+    """
+
+    at: int
+    total: int
+    days: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +148,8 @@ class OwnPull:
 
     row: QueueRow
     next_step: str
+    steps: tuple[Step, ...]
+    place: str = ""
     pill: Pill | None = None
     reasons: tuple[str, ...] = ()
     interval: str = ""
@@ -148,20 +176,52 @@ class StoredView:
     mentions: int
 
 
-def own_pull(row: QueueRow) -> OwnPull:
-    """Return where one stands, why, and what its author can do; without the thresholds, which are the maintainers'."""
+def own_pull(row: QueueRow, place: Place | None, now: datetime) -> OwnPull:
+    """Return where one stands, why, and what its author can do; without the thresholds, which are the maintainers'.
+
+    `place` is None where it is not in the inbox, or may not be told.
+    """
     if row.is_sealed:
-        return OwnPull(row, SEALED)
+        return OwnPull(row, SEALED, steps_of(row, now))
     lane = Lane.NORMAL_QUEUE if row.shadow and row.verdict.lane is Lane.FAST_LANE else row.verdict.lane
     return OwnPull(
         row,
         NEXT_STEPS[lane],
+        steps_of(row, now),
+        _place_words(row, lane, place) if place else "",
         pill(row.verdict, row.shadow),
         tuple(visible(own_sentence(reason)) for reason in row.verdict.reasons),
         interval_sentence(row.verdict.estimate, "yours"),
-        missing_evidence(row.verdict, row.path, row.content_risk),
-        tuple(_helps(row)),
+        missing_evidence(row.verdict, row.path, row.content_risk is not None),
+        tuple(_helps(row)) or (NOTHING_HELPS,),
     )
+
+
+def steps_of(row: QueueRow, now: datetime) -> tuple[Step, ...]:
+    """The way from its opening to a decision; what the audit drew counts as read, whatever was found."""
+    is_read = row.is_sealed or row.content_risk is not None
+    sent = Step(f"Sent {row.opened_at.day} {row.opened_at:%b}", "done")
+    waited = age_words(row.opened_at, now)
+    if row.on_author:
+        waits = Step("Waits for your answer", "now")
+    else:
+        waits = Step(f"Waits for a person: {waited}" if is_read else "Waits for a person", "now" if is_read else "")
+    return sent, Step("Read by scanners", "done" if is_read else "now"), waits, Step("Decided", "")
+
+
+def _place_words(row: QueueRow, lane: Lane, place: Place) -> str:
+    """Say its place in the lane, and how soon others heard back."""
+    name, who = visible(row.repository_name), "first-timers" if row.first_timer else "regulars"
+    would = row.shadow and row.verdict.lane is Lane.FAST_LANE
+    among, where = ("that would be fast lane", ", where the lane is shut") if would else (WAITING[lane], "")
+    told = f"It is {_ordinal(place.at)} of {place.total:,} {among} in {name}{where}."
+    return told if place.days is None else f"{told} Half of {who} there heard back within {place.days:.1f} days."
+
+
+def _ordinal(number: int) -> str:
+    """1st, 2nd, 3rd, 4th, 11th, 21st."""
+    last = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number:,}{last}"
 
 
 def _helps(row: QueueRow) -> Iterator[str]:
@@ -171,7 +231,6 @@ def _helps(row: QueueRow) -> Iterator[str]:
         yield "Something was found in the change: mend it in a new round, or explain it on Tangled."
     if row.first_timer:
         yield "It is your first here. Nobody holds that against you, and a small change is read sooner."
-    yield "If a reason is wrong, object: then a person decides, whatever the score says."
 
 
 def own_score(page: ContributorPage) -> OwnScore:

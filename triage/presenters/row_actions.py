@@ -20,7 +20,7 @@ from triage.access.requests import Request
 from triage.forms.filters import QueueFilters
 from triage.models import Action, Person, Snooze
 from triage.presenters.pills import row_pill
-from triage.presenters.queue import approved, changed_after, unsnoozed
+from triage.presenters.queue import approved, changed_after, queue, unsnoozed
 from triage.services import actions, snoozing
 from triage.services.actions import Standing
 
@@ -243,19 +243,65 @@ def less_in_flight(found: Queue, query: QueueQuery, snapshot: Snapshot, now: dat
 
     A row that is snoozed as well is in no count already.
     """
-    made = actions.in_flight(now, IN_FLIGHT)
-    taken = read.taken_keys(snapshot, [action.key for action in made])
-    waiting = {action.pull_uri: action for action in made if action.key not in taken}
-    if not waiting:
-        return found
-    current = {one.uri: one.seen for one in read.subjects(snapshot, waiting).values()}
     hidden = unsnoozed(snapshot, query).snoozed
-    uris = [uri for uri, action in waiting.items() if current.get(uri) == actions.seen_by(action) and uri not in hidden]
+    uris = [uri for uri in _approved_lately(snapshot, now) if uri not in hidden]
+    if not uris:
+        return found
     counts = dict(found.counts)
     for key in read.lanes(snapshot, uris, query).values():
         if key != "own":
             counts[Lane(key)] = max(counts.get(Lane(key), 0) - 1, 0)
     return replace(found, counts=counts)
+
+
+def _approved_lately(snapshot: Snapshot, now: datetime) -> list[str]:
+    """At-uris of what was approved as it is now, where the snapshot does not know that yet."""
+    made = actions.in_flight(now, IN_FLIGHT)
+    taken = read.taken_keys(snapshot, [action.key for action in made])
+    waiting = {action.pull_uri: action for action in made if action.key not in taken}
+    current = {one.uri: one.seen for one in read.subjects(snapshot, waiting).values()} if waiting else {}
+    return [uri for uri, action in waiting.items() if current.get(uri) == actions.seen_by(action)]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCounts:
+    """Open pull requests, push-holders' own apart: those in the inbox, and those that it leaves out.
+
+    What is approved and snoozed as well counts as approved.
+    """
+
+    inbox: int
+    approved: int
+    snoozed: int
+
+    @property
+    def total(self) -> int:
+        """Return how many are open on the forge."""
+        return self.inbox + self.approved + self.snoozed
+
+
+def open_counts(query: QueueQuery, snapshot: Snapshot, now: datetime) -> OpenCounts:
+    """Count what is open for the repository and text of a query."""
+    found = less_in_flight(queue(snapshot, query), query, snapshot, now)
+    return OpenCounts(sum(found.counts.values()), *left_out(query, snapshot, now))
+
+
+def left_out(query: QueueQuery, snapshot: Snapshot, now: datetime) -> tuple[int, int]:
+    """Count the open pull requests that the inbox leaves out: approved ones, and snoozed ones beside them."""
+    aside = {one.subject.uri for one in approved(snapshot)} | {*_approved_lately(snapshot, now)}
+    snoozed = {*unsnoozed(snapshot, query).snoozed} - aside
+    keys = read.lanes(snapshot, [*aside, *snoozed], query) if aside or snoozed else {}
+    counted = [sum(keys.get(uri, "own") != "own" for uri in uris) for uris in (aside, snoozed)]
+    return counted[0], counted[1]
+
+
+def open_words(told: OpenCounts) -> str:
+    """Say how many are open, and where they are if not all in the inbox."""
+    verb = "is" if told.total == 1 else "are"
+    parts = ((told.approved, "approved and not merged yet"), (told.snoozed, "snoozed"))
+    aside = [f"{count:,} {words}" for count, words in parts if count]
+    inbox = f": {', '.join([f'{told.inbox:,} in the inbox', *aside])}" if aside else ""
+    return f"{told.total:,} {verb} open{inbox}."
 
 
 DONE_WORDS = {

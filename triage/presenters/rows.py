@@ -239,12 +239,12 @@ def trust_view(found: TrustExplanation | None, exact: bool = True) -> TrustView 
 def judgement(
     verdict: Verdict,
     path: Sequence[Person],
-    content_risk: float | None,
+    is_read: bool,
     explained: TrustExplanation | None = None,
     shadow: bool = False,
     exact: bool = True,
 ) -> Judgement:
-    """The Who side of a verdict; without the thresholds unless `exact`."""
+    """The Who side of a verdict; without the thresholds unless `exact`; `is_read` where its content was reviewed."""
     say, bars = sentence if exact else plain_sentence, factor_bars(verdict.factors)
     return Judgement(
         pill(verdict, shadow),
@@ -254,7 +254,7 @@ def judgement(
         tuple(bar for bar in bars if not bar.effect),
         interval_sentence(verdict.estimate),
         tuple(visible(say(reason)) for reason in told_reasons(verdict)),
-        missing_evidence(verdict, path, content_risk),
+        missing_evidence(verdict, path, is_read),
         trust_view(explained, exact),
     )
 
@@ -263,7 +263,7 @@ def score_judgement(
     score: ContributorScore, explained: TrustExplanation | None = None, exact: bool = True
 ) -> Judgement:
     """The Who side of a person."""
-    return judgement(decided(score), score.path, score.content_risk, explained, score.shadow, exact)
+    return judgement(decided(score), score.path, True, explained, score.shadow, exact)
 
 
 def row_anchor(uri: str) -> str:
@@ -297,7 +297,7 @@ def row_view(row: QueueRow, now: datetime, filters: QueueFilters, more: Expanded
 
 def _row_judgement(row: QueueRow, more: Expanded) -> Judgement:
     """The Who side of a row, with what its row says first though no lane depends on it."""
-    made = judgement(row.verdict, row.path, row.content_risk, more.explained, row.shadow, more.exact)
+    made = judgement(row.verdict, row.path, row.content_risk is not None, more.explained, row.shadow, more.exact)
     return replace(made, reasons=(*made.reasons, TESTS_FAIL)) if row.ci == "failed" else made
 
 

@@ -118,14 +118,14 @@ def tightened_words(one: Tightened) -> str:
 def budget_words(state: BudgetState) -> str:
     """Return how many of those that the lane let through turned out bad, against what may."""
     if not state.let_through:
-        return "It did not go through the fast lane, so nothing counts against a budget."
+        return "It did not go through the fast lane, so nothing counts against its limit."
     count = things(state.let_through, "pull request")
     began = f"Since {state.since.day} {state.since:%b %Y} this lane" if state.since else "So far this lane"
     rate = bad_percent(state.bad / state.settled)
     against = "above" if state.is_spent else "within"
     told = f"{began} let through {count}: {state.settled:,} settled, {state.bad:,} turned out bad."
-    budget = f"the budget of {budget_percent(state.budget)} that the lane had when it let this one through"
-    return f"{told} That is {rate} of what settled, {against} {budget}."
+    limit = f"the limit of {budget_percent(state.budget)} that the lane had when it let this one through"
+    return f"{told} That is {rate} of what settled, {against} {limit}."
 
 
 def _was(before: Param, say: Callable[[float], str]) -> str:
@@ -174,10 +174,11 @@ def next_training(need: TrainingNeed) -> str:
 
 def training_words(need: TrainingNeed) -> str:
     """Say how much has settled for a model, how much it takes to beat the plain rate, and when the worker trains."""
+    is_enough = need.cases >= need.fewest_cases and need.authors >= need.fewest_authors
     return (
-        f"{things(need.cases, 'settled pull request')} by {things(need.authors, 'author')} so far; a learned model "
-        f"needs {need.fewest_cases:,} by {need.fewest_authors:,}, each opened at least {need.quiet_days:,} days ago. "
-        f"{next_training(need)}"
+        f"A model learns from settled pull requests of anybody that were opened at least {need.quiet_days:,} days ago: "
+        f"{need.cases:,} by {things(need.authors, 'author')} so far, {need.fewest_cases:,} by {need.fewest_authors:,} "
+        f"are needed.{' That is enough.' if is_enough else ''} {next_training(need)}"
     )
 
 
@@ -210,7 +211,7 @@ def fewest_words(budget: float, delta: float, a_year: int) -> str:
     decided.
     """
     fewest = items_needed(budget, delta)
-    told = f"At least {fewest:,} settled pull requests, all clean, are needed for this budget"
+    told = f"A certificate for {percent_in_full(budget)} needs at least {fewest:,} settled ones in the lane, all clean"
     if not a_year:
         return f"{told}; in the last year none was merged or closed here."
     weeks = things(max(1, round(52 * fewest / a_year)), "week")
@@ -224,8 +225,8 @@ def no_false_approvals(name: str | None, model: ShownModel | None, exact: bool, 
     """
     if name is None:
         needed_too = f" {fewest}" if exact and fewest else ""
-        told = "The backtest replays a trained model on past pull requests, and none is trained yet."
-        return f"{PRIOR_SERVES} {told} {training_words(need)}{needed_too}"
+        told = "The backtest of the lane needs a trained model, and none is trained yet: see “Is the score honest?”"
+        return f"{told}{needed_too}"
     if model is None or model.lane is None:
         return f"No threshold was tried for the current model. {next_training(need)}"
     if model.lane.months:
@@ -341,15 +342,11 @@ def dependents_words(found: TrustExplanation, exact: bool = True) -> str:
 def worth_words(found: VouchWorth) -> str:
     """Return what one vouch would open, and the most that it could be abused for."""
     mark = trust_bound(found.threshold)
-    told = [f"Would be trusted with {mark} or more." if found.after >= found.threshold else f"Stays below {mark}."]
+    told = [f"Reaches {mark}." if found.after >= found.threshold else f"Stays below {mark}."]
     if found.opens:
-        told.append(f"{_people(found.opens)} more would be trusted too.")
-    one = "one of them" if found.opens and found.after >= found.threshold else "this account"
-    if found.exposure:
-        fakes = "1 fake" if found.exposure == 1 else f"{found.exposure:,} fakes"
-        told.append(f"If {one} were compromised, at most {fakes} could reach {mark}, all through that one account.")
-    else:
-        told.append(f"If {one} were compromised, no fake could reach {mark}.")
+        told.append(f"{_people(found.opens)} more would too.")
+    fakes = "1 fake" if found.exposure == 1 else f"{found.exposure:,} fakes" if found.exposure else "no fake"
+    told.append(f"Worst case: {fakes}.")
     return " ".join(told)
 
 
@@ -414,13 +411,13 @@ def no_path_words(verdict: Verdict) -> str:
     return "No trust path from the seeds. That is unknown, not bad."
 
 
-def missing_evidence(verdict: Verdict, path: Sequence[Person], content_risk: float | None) -> tuple[str, ...]:
-    """Return what is not known, each as a clause."""
+def missing_evidence(verdict: Verdict, path: Sequence[Person], is_read: bool) -> tuple[str, ...]:
+    """Return what is not known, each as a clause; `is_read` is true of a person too, whose verdict is on no change."""
     estimate = verdict.estimate
     known = (
         (bool(path) or is_denounced(verdict), "no trust path from the seeds"),
         (estimate.cases > 0, "no settled pull request"),
-        (content_risk is not None, "content not reviewed yet"),
+        (is_read, "content not reviewed yet"),
     )
     return tuple(words for is_known, words in known if not is_known)
 

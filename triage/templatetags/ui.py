@@ -59,18 +59,20 @@ def icon(name: str) -> SafeString:
 
 
 @register.simple_tag
-def help_with(place: str) -> SafeString:
-    """Return what the numbers of this place mean and do not mean, folded away.
+def help_with(place: str, is_folded: bool = True) -> SafeString:
+    """Return what the numbers of this place mean and do not mean, folded away but inside of what is folded itself.
 
     `triage.presenters.help` names the places.
     """
-    return _help(place, settings.LABEL_WINDOW_DAYS, settings.FALSE_APPROVAL_BUDGET)
+    return _help(place, is_folded, settings.LABEL_WINDOW_DAYS, settings.FALSE_APPROVAL_BUDGET)
 
 
 @cache
-def _help(place: str, days: int, budget: float) -> SafeString:
+def _help(place: str, is_folded: bool, days: int, budget: float) -> SafeString:
     """The same wherever it stands, and drawn once."""
-    return get_template("_fragments/help.html").render({"lines": help.help_for(place, days, budget)})
+    return get_template("_fragments/help.html").render(
+        {"lines": help.help_for(place, days, budget), "is_folded": is_folded}
+    )
 
 
 @register.simple_tag

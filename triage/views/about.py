@@ -29,7 +29,7 @@ from triage.views.api_reference import operations, shapes
 LONGEST = LONGEST_DID + 600  # characters: an at-uri with the longest DID, collection and key
 FEWEST = 5  # first answers below which a median would tell of single people
 _AT_URI = re.compile(r"at://(did:[^/\s]+)/[A-Za-z0-9.-]+/[A-Za-z0-9._:~-]+")
-_medians = PerSnapshot[float | None](1)
+_answers = PerSnapshot[tuple[read.Answers, read.Answers]]()
 
 
 @require_safe
@@ -89,13 +89,15 @@ def _who(asked: str) -> str:
         return ""
 
 
-def first_answer_days(snapshot: Snapshot | None) -> float | None:
-    """Days within which half of first-timers heard back; None where too few did. Read once for each snapshot."""
-    return _medians.get(snapshot, "", lambda: _read_median(snapshot)) if snapshot else None
+def first_answer_days(snapshot: Snapshot | None, repository: str = "", first_timers: bool = True) -> float | None:
+    """Days within which half of first-timers, or regulars, heard back; None where too few did.
 
-
-def _read_median(snapshot: Snapshot) -> float | None:
-    heard = read.answers(snapshot, present(snapshot))[0].all
+    `repository` is the key of the one that counts, "" for all. Read once for each snapshot.
+    """
+    if snapshot is None:
+        return None
+    first, regular = _answers.get(snapshot, repository, lambda: read.answers(snapshot, present(snapshot), repository))
+    heard = first.all if first_timers else regular.all
     return heard.median if heard and heard.n >= FEWEST else None
 
 

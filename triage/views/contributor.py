@@ -20,6 +20,7 @@ from triage.access.links import LinkProblem, open_link
 from triage.access.permissions import Role, SignInNeeded, handled_from, spoken_for
 from triage.access.requests import Request
 from triage.access.sign_in import viewing
+from triage.context import present
 from triage.models import ContributorLink, Objection, Person
 from triage.presenters import queue as as_shown
 from triage.presenters import rights
@@ -76,7 +77,7 @@ def decision_by_link(request: Request, did: str, token: str) -> HttpResponse:
     except LinkProblem as problem:
         return refused(request, problem.status, str(problem))
     found = as_shown.pull(request.snapshot, str(link.pull_uri)) if request.snapshot else None
-    own = rights.own_pull(found) if found else None
+    own = _own_pull(request.snapshot, found) if found and request.snapshot else None
     context = _spoken(str(link.did), token) | {"own": own, "pull_uri": link.pull_uri}
     context["objections"] = [one for one in said_by(str(link.did))["objections"] if one["pull_uri"] == link.pull_uri]
     return _unlisted(render(request, "decision_data.html", context))
@@ -225,11 +226,21 @@ def _standing(snapshot: Snapshot, did: str) -> dict[str, Any]:
     page = read.contributor(snapshot, did)
     return {
         "name": page.score.person.name if page and not page.score.person.name.startswith("did:") else "",
-        "own_pulls": [rights.own_pull(found[uri]) for uri in uris if uri in found],
+        "own_pulls": [_own_pull(snapshot, found[uri]) for uri in uris if uri in found],
         "own_score": rights.own_score(page) if page else None,
-        "hears_back": first_answer_days(snapshot),
         "left_out": read.is_left_out(snapshot, did),
     }
+
+
+def _own_pull(snapshot: Snapshot, row: read.QueueRow) -> rights.OwnPull:
+    """Return one pull request with its place in its lane; of what the audit drew no place is told."""
+    order: tuple[str, ...] = ()
+    if not (row.is_sealed or row.own):
+        query = read.QueueQuery(repository=row.repository_key, bucket=row.verdict.lane.value)
+        order = read.queue_order(snapshot, as_shown.unsnoozed(snapshot, query))
+    days = first_answer_days(snapshot, row.repository_key, row.first_timer) if row.uri in order else None
+    place = rights.Place(order.index(row.uri) + 1, len(order), days) if row.uri in order else None
+    return rights.own_pull(row, place, present(snapshot))
 
 
 def _stored(request: Request, did: str, whole: bool) -> read.Stored | None:

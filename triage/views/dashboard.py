@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.utils import timezone
 
 from ingest.store.snapshots import Snapshot
 from scoring.formatting import bad_interval, bad_percent, percent_in_full
@@ -20,6 +21,7 @@ from triage.charts import backlog, histogram, reports
 from triage.context import present, told_dashboard, training_need
 from triage.forms.filters import read_list
 from triage.http_cache import unless_held
+from triage.presenters import lane_heads, row_actions
 from triage.presenters import text as missing
 from triage.presenters.lists import count_lists
 from triage.services.lane_closures import banners
@@ -44,6 +46,7 @@ def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
     shown = {
         "board": board,
         "closures": banners(request, snapshot),
+        "lanes_open": lane_heads.count_open(snapshot),
         "lists": count_lists(request, snapshot),
         "reread": read.reread(snapshot, settings.R_LOW, settings.R_HIGH),
         "attacked": reports.attack_sentences(read_report(settings.LOG_DIR)) if exact else (),
@@ -52,24 +55,22 @@ def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
         "repository": repository,
         "is_unknown": wanted != repository,
         "periods": [(weeks, weeks == period) for weeks in (SHORT_WEEKS, WEEKS)],
-        **_moving(snapshot, board, now, repository, period),
+        **_moving(snapshot, now, repository, period),
         **_lanes(board, read.actable(snapshot)),
         **_learned(exact, sum(one.decided for one in fares), read.lane_results(snapshot), training_need(snapshot)),
     }
     return render(request, "dashboard.html", shown)
 
 
-def _moving(
-    snapshot: Snapshot, board: read.Dashboard, now: datetime, repository: str, period: int
-) -> dict[str, object]:
+def _moving(snapshot: Snapshot, now: datetime, repository: str, period: int) -> dict[str, object]:
     """Return whether the backlog shrinks, and how long people wait."""
     weeks = read.weeks(snapshot, now, repository)[-period - 1 :]  # and the end of the one before
-    found = read.answers(snapshot, now, repository)
-    total = sum(week.open for week in weeks[-1:]) if repository else sum(board.lanes.values())
+    found, query = read.answers(snapshot, now, repository), read.QueueQuery(repository=repository, size=1)
+    counts = row_actions.open_counts(query, snapshot, timezone.now())
     return {
         "backlog": backlog.backlog(weeks),
-        "open_here": total,
-        "backlog_said": backlog.backlog_answer(weeks, total),
+        "open_said": row_actions.open_words(counts),
+        "backlog_said": backlog.backlog_answer(weeks),
         "trend_from": now + timedelta(weeks=2),
         "waits": backlog.waits(found),
         "waiting_said": backlog.waiting_answer(found),

@@ -153,7 +153,7 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
         "lead": lane_words.watched_words(watched, DAYS) if state in ("watching", "nothing") else "",
         "answer": lane_words.answer_words(offer) if offer else "",
         "groups": lane_words.group_words(past.spoken, offer) if past.spoken and offer else [],
-        "record": lane_words.record_words(offer, bool(past.model), training) if offer else "",
+        "record": lane_words.record_words(offer, bool(past.model)) if offer else "",
         "not_again": lane_words.shut_words(past.budget) if state == "shut_itself" else "",
         "nothing": "" if offer else lane_words.nothing_words(past.spoken, past.budget, FEWEST_SETTLED),
         "untried": "" if offer else lane_words.untried_words(past.own, past.budget, FEWEST_SETTLED, past.a_month),
@@ -166,7 +166,7 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
         "token": offer_token(past),
         "opening": lane_words.opening_words(offer) if offer else "",
         "audit_share": lane_words.one_in(settings.ESTIMATED_AUDIT_SHARE),
-        "facts": _facts(past, figures_of(opening) if opening and state == "open" else offer, state, time),
+        "facts": _facts(past, figures_of(opening) if opening and state == "open" else offer, state, time, training),
         "time": lane_words.time_words(time),
         "watched": watched,
         "watched_sum": lane_words.sum_words(watched),
@@ -175,16 +175,16 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
     }
 
 
-def _facts(past: LanePast, offer: Offer | None, state: State, time: TimeSaved) -> list[tuple[str, str]]:
+def _facts(past: LanePast, offer: Offer | None, state: State, time: TimeSaved, training: str) -> list[tuple[str, str]]:
     """List what an opening risks and saves, when it shuts itself, when a certificate could come, and how to undo it."""
-    share, told = settings.ESTIMATED_AUDIT_SHARE, list[tuple[str, str]]()
+    share, told = settings.ESTIMATED_AUDIT_SHARE, [("Your budget", lane_words.budget_words(past.budget))]
     if offer is not None and state not in ("certified", "by_hand"):
         if risk := lane_words.risk_words(offer, past.a_month):
             told.append(("You risk", risk))
         told.append(("You save", lane_words.time_words(time)))
         told.append(("It shuts itself", lane_words.shutting_words(offer, share, _days_to_shut(past, offer, share))))
     if state != "certified":
-        told.append(("Certified", lane_words.certificate_words(past.need, past.budget, bool(past.model))))
+        told.append(("Certified", lane_words.certificate_words(past.need, past.budget, training)))
     if offer is not None and state not in ("certified", "by_hand"):
         told.append(("Undo", "any time, here, with a reason; the lane merges nothing"))
     return told

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from scoring.queries.read import QueueQuery
 from triage.access.problems import mark_private, problem_response
 from triage.access.requests import Request
 from triage.access.sign_in import turned_away
@@ -20,6 +21,8 @@ from triage.context import dashboard_of, worker_status
 from triage.measured import MEASURES
 from triage.models import OutboxEntry
 from triage.presenters.gauges import Known, families
+from triage.presenters.lane_heads import count_open
+from triage.presenters.row_actions import left_out
 
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -57,8 +60,11 @@ def _known(request: Request) -> Known:
     worker runs.
     """
     snapshot = request.snapshot
+    approved, snoozed = left_out(QueueQuery(), snapshot, timezone.now()) if snapshot else (0, 0)
     return Known(
         board=dashboard_of(snapshot) if snapshot else None,
+        left_out={"approved": approved, "snoozed": snoozed},
+        lanes_open=count_open(snapshot) if snapshot else 0,
         published_at=snapshot.published_at if snapshot else None,
         status=worker_status(),
         outbox=_outbox(),

@@ -25,11 +25,16 @@ class Month:
     person: Person
 
     def play(self) -> None:
-        """Let the thirty days pass; what the audit draws in the last days is left to the visitor of the pages."""
+        """Let the thirty days pass; what the audit draws in the last days is left to the visitor of the pages.
+
+        What the maintainer did is judged before the stream goes on: else a change that is merged next went through the
+        lane that they opened, or did not, as the machine was fast or slow.
+        """
         for number in range(1, LOOKS + 1):
             self.peers.release(self.world.looks[number])
             wait_until_settled(self.worker, quiet_seconds=0.0)
             self._act(number)
+            wait_until_settled(self.worker, quiet_seconds=0.0)
         wait_until_settled(self.worker)
 
     def _act(self, number: int) -> None:

@@ -193,7 +193,7 @@ def test_the_bet_against_the_budget_of_an_opening_shuts_it_there_and_nowhere_els
     assert code(found[7]) == "estimated_lane_closed"
     assert found[7].since == LATER + timedelta(hours=4), "the fifth bad one"
     assert found[7].estimated is None
-    assert lane_notice(found[7]).endswith("The budget is 9.1 %. A person can open it again.")
+    assert lane_notice(found[7]).endswith("Its limit was 9.1 %. A person can open it again.")
     assert "5 of 5" in lane_notice(found[7])
     assert found[8].t_high == 0.87
     assert thresholds_from([CERTIFICATE], POLICY, known, LATER)[7].certified, "it says nothing of a certified lane"

@@ -167,7 +167,7 @@ def test_bad_answers_shut_it_with_the_reason_and_only_a_person_opens_it_anew(sit
     assert (told.basis, told.because) == ("shut", "estimated_lane_closed")
     assert told.notice == (
         "The estimated fast lane shut itself in this repository: 5 of 5 audited pull requests "
-        "were bad. The budget is 9 %. A person can open it again."
+        "were bad. Its limit was 9 %. A person can open it again."
     )
     waiting = [uri for uri in MANY if uri not in drawn(site)]
     assert {decided(site)[uri][0] for uri in waiting} == {"normal_queue"}

@@ -171,7 +171,7 @@ def test_everything_like_it_is_listed_the_nearest_first(page: str) -> None:
 
 def test_the_budget_counts_this_one_before_the_mark_took_effect(page: str) -> None:
     told = "So far this lane let through 3 pull requests: 1 settled, 1 turned out bad. That is 100.0 % of what settled"
-    assert f"{told}, above the budget of 5 % that the lane had" in part(page, "budget")
+    assert f"{told}, above the limit of 5 % that the lane had" in part(page, "budget")
 
 
 def test_what_was_fast_laned_more_than_thirty_days_ago_is_not_listed(site: ActingSite, ben: Client) -> None:
@@ -201,7 +201,7 @@ def test_the_budget_that_an_opening_named_is_told_as_the_interval_that_it_ends()
     """As "4.2 to 22.9 % needed work" on the lane's own page."""
     told = budget_words(BudgetState(40, 10, 1, 0.228284, datetime(2026, 10, 31)))
     assert told.startswith("Since 31 Oct 2026 this lane let through 40 pull requests: 10 settled, 1 turned out bad.")
-    assert "10.0 % of what settled, within the budget of 22.9 %" in told
+    assert "10.0 % of what settled, within the limit of 22.9 %" in told
 
 
 MANY = """

@@ -67,14 +67,14 @@ def opened(client: Client, site: ActingSite) -> EstimatedLane:
 def test_a_lane_that_watches_is_told_with_its_figures_and_one_choice(ben: Client) -> None:
     page = text(ben)
     assert "Open the fast lane? Estimated, shut" in page
-    assert "About 6 in 10: 42 of 74 settled pull requests of this site's last year. 2 of the 42 were bad." in page
+    assert "About 6 in 10: 42 of 74 pull requests that settled here in the last year. 2 of the 42 were bad." in page
     assert "The true share is 0.1\N{EN DASH}23.9 % as far as past pull requests can tell." in page
     assert "Open at 60 %: about 6 in 10 let through, 0.1\N{EN DASH}23.9 % of them bad, not certified." in page
     assert "The audit draws 1 in 3 at random, from the first one" in page
     assert "Open the lane Keep watching" in page
     assert "of about 21 let through a month about 1.0 are bad, at worst 5.1" in page
     assert "You save not measured" in page
-    assert "only with your own model, which needs more settled pull requests first" in page
+    assert "only with your own model. A model learns from settled pull requests of anybody" in page
     assert "certified." not in page.replace("not certified.", "")
 
 
@@ -120,7 +120,7 @@ def test_the_curve_stands_beside_a_table_of_the_own_past_and_the_starters(ben: C
     assert "60 %, own past 42 74 56.8 % 2 4.8 % 0.1\N{EN DASH}23.9 % 32" in page
     assert "88 %, starter's past 49 9,040 0.5 % 1 2.1 % 0.0\N{EN DASH}22.2 % 9" in page
     assert "share of pull requests that the lane lets through" in page
-    assert "your budget 5 %" in page
+    assert "Dashed: your budget, 5 %." in page
 
 
 def test_what_was_shown_is_what_is_opened(ben: Client, site: ActingSite) -> None:
@@ -277,7 +277,10 @@ def test_after_it_shut_itself_a_person_opens_it_anew_on_what_is_known_now(
 
 def test_the_queue_says_that_the_lane_only_watches_and_offers_to_open_it(ben: Client, reader: Client) -> None:
     page = text(ben, "/")
-    assert "The fast lane is estimated, not certified, so it is shut. Of 74 settled pull requests" in page
+    assert (
+        "The fast lane is estimated, not certified, so it is shut. "
+        "Of 74 pull requests that settled here in the last year" in page
+    )
     assert "through 42, 2 of them bad: 4.8 %, and it could be up to 23.9 %. Your budget is 5 %." in page
     assert "See what it would have done Open the lane…" in page
     head = "Would be fast lane 10, estimated, lane shut"
@@ -333,7 +336,7 @@ def test_without_a_settled_history_the_page_says_what_is_missing(
         page = text(other.maintainer(EVA, "eva.example"))
     assert "The fast lane is shut Shut" in page
     assert "No pull request by people with a record has settled yet, so there is no estimate." in page
-    assert "Nothing to open yet. 0 of 30 settled pull requests are here; the rest " in page
+    assert "Nothing to open yet. 0 of 30 have settled in the last year; the rest " in page
     assert "Open the lane" not in page
 
 

@@ -60,6 +60,30 @@ def test_a_snoozed_row_leaves_the_queue_and_its_counts_for_everybody_and_the_hea
     assert "Snoozed: 1, 0 of them flagged." in digest
 
 
+def test_what_is_open_is_counted_by_one_number_on_every_page_and_for_programs(
+    site: ActingSite, ana: Client, ben: Client
+) -> None:
+    snooze(site, ana)
+    assert ben.post("/act", site.form(uri=SECOND)).status_code == 302
+    said = "3 are open: 1 in the inbox, 1 approved and not merged yet, 1 snoozed."
+    for worked in (False, True):
+        assert tile(ana) == "1", worked
+        assert "1 approved</a>" in page_of(ana)
+        assert said in page_of(ana, "/dashboard")
+        assert said in page_of(ana, "/digest")
+        told = ana.get("/metrics").json()
+        assert told["open"] == {"total": 3, "inbox": 1, "approved": 1, "snoozed": 1}
+        assert sum(told["lanes"].values()) == 3
+        assert ana.get("/queue").json()["total"] == (1 if worked else 2), "it follows the worker"
+        gauges = page_of(ana, "/ops/metrics")
+        assert 'sunstead_inbox_left_out{why="approved"} 1.0' in gauges
+        assert 'sunstead_inbox_left_out{why="snoozed"} 1.0' in gauges
+        site.after(11)
+        site.work()
+    ana.post("/snooze", _sent(site, SECOND) | {"until": "week"})
+    assert said in page_of(ana, "/dashboard"), "what is approved counts once"
+
+
 def _sent(site: ActingSite, uri: str = OFFERED) -> dict[str, Any]:
     return {name: value for name, value in site.form(uri=uri).items() if value is not None}
 
