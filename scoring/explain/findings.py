@@ -168,7 +168,7 @@ SCANNERS: dict[str, str] = {
     "secrets": "Secret in the code",
     "untested": "No test changed",
     "weakened": "Fewer checks",
-    "intent": "Title says less than the change",
+    "intent": "More changed than the title says",
     "near_duplicates": "Like a known bad change",
     "licences": "Licence changed",
     "sarif": "Found by another tool",

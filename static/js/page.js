@@ -34,8 +34,8 @@ on("htmx:beforeRequest", (event) => {
     awaited = "";
   } else choose(rowOf(elt));
 });
-on("htmx:afterSwap", ({ detail: { target } }) => {
-  if (target?.id !== "open") return;
+on("htmx:afterSwap", ({ detail: { target, requestConfig } }) => {
+  if (target?.id !== "open" || requestConfig.elt === target) return; // else the page would take the focus as it opens
   const row = byId(every(".pull", target)[0]?.dataset.row);
   choose(row);
   row?.scrollIntoView({ block: "nearest" });
