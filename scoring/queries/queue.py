@@ -80,6 +80,8 @@ def seal(row: QueueRow, answer: AuditAnswer | None) -> QueueRow:
 
 # Planning is most of the time of these statements (0.7 ms for each join), so repositories are looked up in Python.
 # What the audit drew waits for a review like any other: a heading would tell its lane, and nothing is wrong with it.
+# Webhooks tell that lane, which no answer changes.
+TOLD_LANE = f"case when c.own then 'own' when {DRAWN} then 'normal_queue' else c.lane end"
 # Once somebody answered, it stands where it was drawn from, or flagged where they would not merge it.
 KEY = f"""case when c.own then 'own' when not {DRAWN} then c.lane else
   case {WOULD_MERGE} when true then 'fast_lane' when false then 'needs_human' else 'normal_queue' end end"""
@@ -422,7 +424,7 @@ def _queue_row(row: Mapping[str, Any], people: People, key: str, name: str, outl
         model_version=row["model_version"],
         trust_measure=row["trust_measure"],
         claim=CLAIMS.get(row["merge_proof"], ""),
-        is_shut_here=thresholds.t_high is None,
+        lane_start=thresholds.t_high,
         ci=row["ci"],
         comments=row["comments"],
         borrowed_from=row["borrowed_from"] if row["probability"] is None else None,

@@ -29,8 +29,8 @@ from triage.context import present
 from triage.forms.actions import read_choice, read_wanted, written_choice
 from triage.forms.filters import QueueFilters, read_queue
 from triage.models import Action, Person
+from triage.presenters import lists, row_actions, rows
 from triage.presenters import queue as as_shown
-from triage.presenters import row_actions, rows
 from triage.presenters.pills import row_pill
 from triage.presenters.review import review_notes
 from triage.presenters.row_lines import pick_of
@@ -226,6 +226,7 @@ def _row_context(
         "acts": row_actions.acts_of(request.user, viewing(request), snapshot, [row] if row else [], now),
         "filters": filters,
         "tiles": rows.tiles(found),
+        "saved": lists.saved_filters(request.user, filters),
         "bucket": bucket if filters.bucket in ("", bucket) else None,
         "count": rows.count_of(found, bucket) if bucket else 0,
         "fragment": True,

@@ -32,7 +32,10 @@ PARAMS: dict[str, Param] = {
 
 
 def finding(
-    rule: str = "override", file: str | None = "lantern/resolve_form.py", line: int = 14, severity: Literal["low", "high"] = "high"
+    rule: str = "override",
+    file: str | None = "lantern/resolve_form.py",
+    line: int = 14,
+    severity: Literal["low", "high"] = "high",
 ) -> ShownFinding:
     return ShownFinding("addressed", rule, "security", severity, "It speaks to its reader.", file, line, False, "")
 

@@ -108,7 +108,7 @@ def test_a_row_tells_a_record_elsewhere_from_one_here() -> None:
     both = Evidence(clean=20, not_clean=2, merged_here=5, settled_here=6)
     assert "5 of 6 merged here, fast lane shut; 20 of 22 clean overall" in line(both)
     fixed = Evidence(clean=12, not_clean=3, merged_here=14, settled_here=15)
-    assert "14 of 15 merged here, 2 needed a fix" in line(fixed)
+    assert "14 of 15 merged here, fast lane shut; 2 needed a fix" in line(fixed)
     assert line(Evidence(waiting=2)).startswith("2 merged here, too new to count; ")
 
 

@@ -93,12 +93,14 @@ def test_letters_of_a_comment_that_are_typed_before_its_box_is_there_are_no_keys
     page = open_page(client=site.maintainer(ANA, "ana.example"))
     page.goto("/")
     row = page.locator(".row").first
+    expect(approve(page)).to_be_visible()
     page.keyboard.press("a")
     expect(row).to_contain_text("Approved by you.")
     row.locator(".row-link").focus()
     page.keyboard.press("u")
     expect(row).not_to_contain_text("Approved")
-    row.locator(".row-link").focus()  # the pane shows the next one by now
+    expect(page.locator("#pull-title")).to_have_text(row.locator("h3 bdi").inner_text())
+    page.locator(".row-link").nth(1).focus()
     held: list[Route] = []
     page.route(re.compile("open="), lambda route: held.append(route))
     page.keyboard.press("c")

@@ -52,7 +52,7 @@ def row_of(client: Client, title: str = "Mend the gate") -> str:
 
 def test_the_row_of_a_drawn_one_has_a_neutral_pill_and_no_number(site: ActingSite, ben: Client) -> None:
     row = row_of(ben)
-    assert 'class="lane unknown"' in row
+    assert 'class="lane audit"' in row
     assert "Audit</div>" in row
     assert "Random audit" in row
     assert [word for word in (*TELLING, "vouched", "Flagged", "Approve") if word in row] == []

@@ -124,6 +124,7 @@ def test_a_settled_one_is_found_and_nothing_scrolls_sideways(
 ) -> None:
     page = open_page(width, ana, java_script_enabled=scripts)
     page.goto("/")
+    page.locator(".list summary", has_text="More").click()
     page.get_by_role("navigation", name="Lists").get_by_role("link", name="Decided").click()
     expect(page.locator("tbody tr")).to_have_count(2)
     page.get_by_role("searchbox").fill(MARA)
