@@ -84,6 +84,11 @@ def test_approve_and_undo_with_and_without_scripts_and_a_stale_page_is_told(
     expect(page.locator("#tile-fast_lane .figure")).to_have_text("3")
     expect(page.locator("#count-fast_lane")).to_have_text("3")
     expect(page.locator("#announce")).to_have_text("Undone.")
+    expect(page.locator("#pull-title")).to_have_text(title)
+    page.keyboard.press("m")
+    expect(page.locator("#open").get_by_role("button", name="Unassign")).to_be_visible()
+    page.keyboard.press("u")
+    expect(page.locator("#open").get_by_role("button", name="Assign to me")).to_be_visible()
     assert complaints == []
 
 
