@@ -193,4 +193,4 @@ const poll = async () => {
 setInterval(poll, 15_000);
 if (performance.getEntriesByType("navigation")[0]?.type === "back_forward") poll(); // Back shows what was then
 on("visibilitychange", poll);
-on("htmx:afterSettle", () => focused() === document.body && focusRow(byId(arrived) ?? byId(last)));
+on("htmx:afterSettle", () => focused() === document.body && (arrived || last) && focusRow(byId(arrived) ?? byId(last)));

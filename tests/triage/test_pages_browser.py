@@ -109,6 +109,7 @@ def test_a_filter_swaps_the_list_and_its_url_alone_restores_the_view(open_page: 
     page.locator(".list .menu summary").click()
     page.get_by_label("Order").select_option("newest")
     page.wait_for_url("**/?q=cache&sort=newest")
+    page.keyboard.press("Escape")
     page.locator("#tile-fast_lane").click()
     page.wait_for_url("**/?bucket=fast_lane&q=cache&sort=newest")
     expect(page.locator("#tile-fast_lane")).to_have_attribute("aria-current", "true")
@@ -124,7 +125,7 @@ def test_a_filter_swaps_the_list_and_its_url_alone_restores_the_view(open_page: 
 def test_the_pane_follows_a_filter_by_key_and_a_phone_asks_for_no_pane(open_page: Open) -> None:
     page, asked = open_page("/"), list[str]()
     expect(page.locator("#pull-title")).to_have_text(titles(page).first.inner_text())
-    expect(page.locator("body")).to_be_focused()
+    assert page.evaluate("document.activeElement === document.body"), "a page that opens moves no focus"
     page.keyboard.press("4")
     expect(page.locator("#pull-title")).to_have_text("Fix flaky knot test")
     expect(page.locator(".row-link[aria-current]")).to_have_count(1)
