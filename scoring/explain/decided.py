@@ -194,9 +194,9 @@ def _of_newcomer(evidence: Evidence, several_open: bool, besides: str) -> str:
     if not besides and cases and not evidence.waiting:
         besides = f"{evidence.clean} of {cases} clean elsewhere"
     # No number: each further one would change the words of all rows of its author.
-    new = "New author here" if several_open else "First change here"
+    new = "No record here yet" if several_open else "First change here"
     first = f"{evidence.waiting} merged here, too new to count" if evidence.waiting else new
-    besides = besides or ("several changes open" if several_open and not evidence.waiting else "")
+    besides = besides or ("" if evidence.waiting else "several changes open" if several_open else "no record yet")
     return f"{first}, {besides}" if besides else first
 
 
@@ -242,7 +242,7 @@ LANE_CLAUSES: Mapping[str, Callable[[Params], str]] = {
     "newer_round": lambda params: f"Round {count_of(params['newest']) + 1} not scanned yet",
     "no_content_verdict": lambda params: "Content review not finished",
     "content_partly_read": lambda params: f"Only {percent(number_of(params['coverage']))} could be scanned",
-    "back_from_silence": lambda params: "Author back after a long time away",
+    "back_from_silence": lambda params: "Back after a long time: needs a person",
     "trusted_denouncers": lambda params: (
         "1 trusted person warns about them"
         if count_of(params["count"]) == 1

@@ -115,10 +115,10 @@ def test_a_row_of_the_fast_lane_names_the_record_and_what_the_scanners_found(cha
 def test_people_are_told_apart_by_their_record_here_and_by_their_tests() -> None:
     assert clause(KNOWN) == "41 of 42 merged here, fast lane shut"
     assert clause(KNOWN, change=ChangeOutline(tests_fail=True)) == "41 of 42 merged here, tests fail"
-    assert clause(Evidence()) == "First change here"
+    assert clause(Evidence()) == "First change here, no record yet"
     several = ChangeOutline(several_open=True)
-    assert clause(Evidence(), change=several) == "New author here, several changes open"
-    assert clause(Evidence(), change=replace(several, tests_fail=True)) == "New author here, tests fail"
+    assert clause(Evidence(), change=several) == "No record here yet, several changes open"
+    assert clause(Evidence(), change=replace(several, tests_fail=True)) == "No record here yet, tests fail"
     assert clause(Evidence(), change=ChangeOutline(tests_fail=True)) == "First change here, tests fail"
     assert clause(Evidence(clean=3, not_clean=1)) == "First change here, 3 of 4 clean elsewhere"
 

@@ -100,7 +100,7 @@ def test_a_row_names_the_record_and_then_the_trust_path() -> None:
     assert "; vouched for by ana.test, vouched for by the seed seed.test" in line(TWO_HOPS)
     far = Evidence(structural_trust=0.1, path=("seed.test", "a.test", "b.test", "mara.test"))
     assert "; 3 steps from the seed seed.test, through b.test" in line(far)
-    assert line(Evidence()) == "First change here; no trust path yet; no score yet"
+    assert line(Evidence()) == "First change here, no record yet; no trust path yet; no score yet"
 
 
 def test_a_row_tells_a_record_elsewhere_from_one_here() -> None:
