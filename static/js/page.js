@@ -35,7 +35,7 @@ on("htmx:beforeRequest", (event) => {
   } else choose(rowOf(elt));
 });
 on("htmx:afterSwap", ({ detail: { target, requestConfig } }) => {
-  if (target?.id !== "open" || requestConfig.elt === target) return; // else the page would take the focus as it opens
+  if (target?.id !== "open" || requestConfig.elt.id === "first") return; // else a page that opens would take the focus
   const row = byId(every(".pull", target)[0]?.dataset.row);
   choose(row);
   row?.scrollIntoView({ block: "nearest" });

@@ -134,6 +134,11 @@ def test_the_pane_follows_a_filter_by_key_and_a_phone_asks_for_no_pane(open_page
     phone.locator("#tile-all").click()
     expect(titles(phone)).not_to_have_count(1)
     assert not [one for one in asked if "open=" in one]
+    phone.locator(".row-link").first.click()
+    expect(phone.locator("#pull-title")).to_be_visible()
+    phone.wait_for_timeout(300)  # longer than a pane takes that asks now that it is in view
+    expect(phone.locator("#pull-title")).to_be_visible()
+    assert len([one for one in asked if "open=" in one]) == 1
 
 
 @pytest.mark.parametrize("keys", ["on", "off"])

@@ -33,6 +33,7 @@ from triage.views.outcome_prompt import question_for
 from triage.views.queue import at_address, reading, wants_fragment
 
 PANE = "open"  # the id of the pane that a row opens in
+FIRST = "first"  # that of what asks for the first row, until the pane shows one
 
 
 @reading
@@ -46,7 +47,7 @@ def queue(request: Request, snapshot: Snapshot) -> HttpResponse:
     address, fragment = reverse("queue") + filters.search(), wants_fragment(request)
     shown: dict[str, object] = {"filters": filters, "next": address, "fragment": fragment}
     if fragment and request.htmx.target == PANE:
-        offered = request.htmx.trigger == PANE
+        offered = request.htmx.trigger == FIRST
         shown |= pane(request, snapshot, filters.opened, filters, offered) if filters.opened else {}
         return at_address(render(request, "_fragments/pane.html", shown), not offered, address)
     lists, first = _lists(request, snapshot, filters)
