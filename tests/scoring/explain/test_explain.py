@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from scoring.certificates import in_force
 from scoring.explain.content import MISSING_WORDS
+from scoring.explain.decided import LONGEST_REASON
 from scoring.explain.sentences import FACTOR_LABELS, SENTENCES, explain, factor_label, sentence, would_change
 from scoring.formatting import (
     bad_interval,
@@ -175,11 +176,16 @@ def test_a_name_from_the_network_is_only_ever_a_name(name: str) -> None:
 
 
 def test_a_name_cannot_break_the_line_turn_its_direction_or_push_the_rest_away() -> None:
-    evidence = Evidence(structural_trust=0.9, path=("an\u202ea\n\u200b." + "x" * 500, "mara.test"))
-    row = line(evidence)
-    assert "; vouched for by the maintainer an⟨U+202E⟩a⟨U+000A⟩⟨U+200B⟩.xxx" in row
-    assert row.isprintable()
-    assert len(row) < 200
+    short, long = (
+        line(Evidence(structural_trust=0.9, path=("an\u202ea\n\u200b." + "x" * count, "mara.test")))
+        for count in (9, 500)
+    )
+    assert "; vouched for by the maintainer an⟨U+202E⟩a⟨U+000A⟩⟨U+200B⟩.xxx" in short
+    for row in (short, long):
+        assert row.startswith("First change here, no record yet; ")
+        assert row.endswith("; no score yet")
+        assert row.isprintable()
+        assert len(row) <= LONGEST_REASON
 
 
 @given(st.floats(0, 1), st.floats(0, 1))

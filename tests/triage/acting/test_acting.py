@@ -121,7 +121,7 @@ def test_nobody_undoes_what_another_did(site: ActingSite, ana: Client, ben: Clie
 def test_the_swapped_row_says_what_was_done_and_offers_undo_and_the_tiles_follow(site: ActingSite, ana: Client) -> None:
     page = ana.post("/act", site.form(), headers=HTMX).content.decode()
     assert "Approved by you." in page
-    assert '<nav id="tiles"' in page
+    assert '<div id="tiles"' in page
     assert 'hx-swap-oob="true"' in page
     assert '<span class="figure">2</span>' in page
     assert f'name="key" value="{last_key()}"' in page
