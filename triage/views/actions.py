@@ -215,11 +215,14 @@ def _row_context(
     found = row_actions.less_in_flight(as_shown.queue(snapshot, query), query, snapshot, now)
     bucket = read.lanes(snapshot, [uri], query).get(uri)
     in_pane = request.htmx.target == PANE
-    if in_pane:
+    is_beside = not in_pane and _opened(request.htmx.current_url) == uri
+    shown: dict[str, object] = {}
+    if in_pane or is_beside:
         filters = replace(filters, opened=uri if opened is None else opened)
-    shown: dict[str, object] = pane(request, snapshot, filters.opened, filters) if in_pane else {}
+        shown = pane(request, snapshot, filters.opened, filters)
     return shown | {
         "in_pane": in_pane,
+        "is_beside": is_beside,  # the row was acted on, and the pane shows it
         "row": rows.row_view(row, present(snapshot), filters) if row else None,
         "is_gone": row is None or uri in as_shown.unsnoozed(snapshot, query).snoozed,
         "anchor": rows.row_anchor(uri),
@@ -231,8 +234,13 @@ def _row_context(
         "count": rows.count_of(found, bucket) if bucket else 0,
         "fragment": True,
         "opens_merge": _goes_on_to_merge(request),
-        "next": reverse("queue") + filters.search() if in_pane else safe_next(request),
+        "next": reverse("queue") + filters.search() if shown else safe_next(request),
     }
+
+
+def _opened(address: str | None) -> str:
+    """Return what the pane of an open page shows; the address comes from the browser."""
+    return dict(parse_qsl((address or "").partition("?")[2].partition("#")[0])).get("open", "")
 
 
 def next_uri(request: Request, snapshot: Snapshot, uri: str, now: datetime) -> str:

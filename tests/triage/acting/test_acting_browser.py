@@ -84,6 +84,7 @@ def test_approve_and_undo_with_and_without_scripts_and_a_stale_page_is_told(
     expect(page.locator("#tile-fast_lane .figure")).to_have_text("3")
     expect(page.locator("#count-fast_lane")).to_have_text("3")
     expect(page.locator("#announce")).to_have_text("Undone.")
+    first.locator(".row-link").click()
     expect(page.locator("#pull-title")).to_have_text(title)
     page.keyboard.press("m")
     expect(page.locator("#open").get_by_role("button", name="Unassign")).to_be_visible()
@@ -104,8 +105,7 @@ def test_letters_of_a_comment_that_are_typed_before_its_box_is_there_are_no_keys
     row.locator(".row-link").focus()
     page.keyboard.press("u")
     expect(row).not_to_contain_text("Approved")
-    expect(page.locator("#pull-title")).to_have_text(row.locator("h3 bdi").inner_text())
-    page.locator(".row-link").nth(1).focus()
+    row.locator(".row-link").focus()  # the pane shows the next one by now
     held: list[Route] = []
     page.route(re.compile("open="), lambda route: held.append(route))
     page.keyboard.press("c")
