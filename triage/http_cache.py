@@ -47,7 +47,7 @@ def part_tag(request: Request, snapshot: Snapshot) -> str | None:
     if len(get_messages(request)) or row_actions.offers_to(request, timezone.now()):
         return None
     asking = request.htmx  # a row that opens is another part for each place and page that asks
-    form = (bool(asking), bool(asking.history_restore_request), asking.target, asking.current_url)
+    form = (bool(asking), bool(asking.history_restore_request), asking.target, asking.trigger, asking.current_url)
     accepted = request.headers.get("Accept")
     cookie = request.COOKIES.get(settings.CSRF_COOKIE_NAME)  # what stands in its forms goes with it
     return f'W/"{digest((page_state(request, snapshot), current_freshness(snapshot), form, accepted, cookie))}"'

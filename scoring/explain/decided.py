@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from scoring.explain.content import FLAG_NAMES
 from scoring.explain.findings import finding_name
-from scoring.formatting import count_of, number_of, percent, percent_in_full, risk_percent, visible
+from scoring.formatting import count_of, number_of, percent, percent_in_full, risk_percent, things, visible
 from scoring.gate.conditions import SHUT_LANE
 from scoring.thresholds import LARGE
 from scoring.types import Evidence, Lane, Param, ShownFinding, Verdict
@@ -62,25 +62,27 @@ def decided(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHIN
 
 
 def _of_known(verdict: Verdict, evidence: Evidence, change: ChangeOutline, exact: bool) -> str:
-    """Say of an author with a record what their chance came to: where lanes begin, or else what it rests on."""
-    reasons, probability = {reason.code: reason.params for reason in verdict.reasons}, verdict.estimate.probability
-    if probability is None:
-        return record_words(evidence)
-    chance, is_fast = f"{percent(probability)} stays clean", verdict.lane is Lane.FAST_LANE
-    start = next((params["t_high"] for params in reasons.values() if params.get("t_high") is not None), None)
-    if is_fast and change.tests_fail:
-        above = f"Above the lane's {percent_in_full(number_of(start))}" if exact and start is not None else chance
-        return f"{above}, but tests fail"
-    if exact and start is not None and (is_fast or "below_fast_lane" in reasons):
-        return f"{chance}, lane starts at {percent_in_full(number_of(start))}"
-    if "below_fast_lane" in reasons:
-        return CLAUSES["below_fast_lane"](reasons["below_fast_lane"])
-    if not is_fast and reasons.keys().isdisjoint(SHUT_LANE) and (trust := _clauses(verdict, OF_TRUST)):
+    """Say of an author with a record what keeps them out of the fast lane, or what brings them into it."""
+    reasons, is_fast = {reason.code: reason.params for reason in verdict.reasons}, verdict.lane is Lane.FAST_LANE
+    if below := reasons.get("below_fast_lane"):
+        start = f"Chance {percent(number_of(below['probability']))}, fast lane from {{}}"
+        return start.format(percent_in_full(number_of(below["t_high"]))) if exact else CLAUSES["below_fast_lane"](below)
+    is_shut = not reasons.keys().isdisjoint(SHUT_LANE)
+    if not is_fast and not is_shut and (trust := _clauses(verdict, OF_TRUST)):
         return trust[0]
+    besides = "fast lane shut" if is_shut else _found(change) if is_fast else ""
     if change.tests_fail:
-        return f"{chance}, tests fail"
-    told = f"{chance}, {record_words(evidence)}"
-    return told if len(told) <= LONGEST else f"{chance}, {evidence.merged_here} of {evidence.settled_here} merged"
+        besides = "but tests fail" if is_fast else "tests fail"
+    whole = ", ".join(filter(None, (record_words(evidence), besides)))
+    return whole if len(whole) <= LONGEST else f"{_merged(evidence)}, {besides}"
+
+
+def _found(change: ChangeOutline) -> str:
+    """Say what the scanners found in a change that may be fast; "" where no patch is known."""
+    kind = "finding" if any(one.severity != "low" for one in change.findings) else "low finding"
+    if change.findings:
+        return things(len(change.findings), kind)
+    return "nothing found" if change.files else ""
 
 
 def causes(verdict: Verdict, change: ChangeOutline = NOTHING_KNOWN) -> list[str]:
@@ -122,7 +124,11 @@ def record_words(evidence: Evidence) -> str:
     if not settled:
         return f"{evidence.clean} of {cases} clean elsewhere" if cases else "No settled pull request yet"
     fixed = merged - evidence.clean if cases == settled else 0
-    return f"{merged} of {settled} merged here" + (f", {fixed} needed a fix" if fixed > 0 else "")
+    return _merged(evidence) + (f", {fixed} needed a fix" if fixed > 0 else "")
+
+
+def _merged(evidence: Evidence) -> str:
+    return f"{evidence.merged_here:,} of {evidence.settled_here:,} merged here"
 
 
 def place_words(place: str, longest: int) -> str:
@@ -171,8 +177,10 @@ def _of_change(code: str, reasons: Mapping[str, Params], change: ChangeOutline) 
         return f"Large: {change.files:,} files" if change.files >= MANY_FILES else f"Large: {change.lines:,} lines"
     if code == "review_recommended" and "content_risk_above" not in reasons:
         return ""  # it is asked for because something was not read, which other reasons say
-    if code == "content_risk_above" and (count := len(change.findings)) > 1:
-        return f"{count:,} low findings"
+    if code == "content_risk_above" and change.findings:
+        (finding, *more) = change.findings
+        name = finding_name(finding.scanner, finding.rule, finding.type)
+        return f"{len(more) + 1:,} low findings" if more else found_words(name, _place(finding.file, finding.line))
     return CLAUSES[code](reasons[code])
 
 
@@ -186,8 +194,9 @@ def _of_newcomer(evidence: Evidence, several_open: bool, besides: str) -> str:
     if not besides and cases and not evidence.waiting:
         besides = f"{evidence.clean} of {cases} clean elsewhere"
     # No number: each further one would change the words of all rows of its author.
-    new = "New here, several open" if several_open else "First change here"
-    first = f"{evidence.waiting} merged, none counted yet" if evidence.waiting else new
+    new = "No record here yet" if several_open else "First change here"
+    first = f"{evidence.waiting} merged here, too new to count" if evidence.waiting else new
+    besides = besides or ("" if evidence.waiting else "several changes open" if several_open else "no record yet")
     return f"{first}, {besides}" if besides else first
 
 
@@ -210,7 +219,7 @@ CHANGE_CLAUSES: Mapping[str, Callable[[Params], str]] = {
     "high_flag": _flagged,
     "denounced_by_seed": lambda params: "Someone you trust warns about them",
     "objection_open": lambda params: (
-        "A maintainer objects for the author" if params.get("by") == "maintainer" else "The author objects"
+        "A maintainer objects for the author" if params.get("by") == "maintainer" else "The author objects to the score"
     ),
     "content_risk_high": lambda params: f"Content risk {risk_percent(number_of(params['risk']))}",
     "low_probability": lambda params: f"Low chance to stay clean: {percent(number_of(params['probability']))}",
@@ -218,7 +227,7 @@ CHANGE_CLAUSES: Mapping[str, Callable[[Params], str]] = {
     "attestation_expired": lambda params: "Attestation of jurisdiction expired",
     "attestation_revoked": lambda params: "Attestation of jurisdiction revoked",
     "attestation_unverifiable": lambda params: "Attestation could not be verified",
-    "audit_drawn": lambda params: "Random audit",
+    "audit_drawn": lambda params: "Random audit: would you merge this?",
     "approved_before": lambda params: "Changed after it was approved",
     "review_recommended": _flagged,
     "content_risk_above": lambda params: f"Content risk {risk_percent(number_of(params['risk']))}",
@@ -228,12 +237,12 @@ CHANGE_CLAUSES: Mapping[str, Callable[[Params], str]] = {
 }
 # Reasons that keep a change out of the fast lane; of a known author with passing tests they decide.
 LANE_CLAUSES: Mapping[str, Callable[[Params], str]] = {
-    "never_fast_path": lambda params: f"T{_touched(params)[1:]}",
-    "lane_closed": lambda params: "Fast lane closed for it",
+    "never_fast_path": lambda params: f"T{_touched(params)[1:]}: needs a person",
+    "lane_closed": lambda params: "A maintainer closed the fast lane for it",
     "newer_round": lambda params: f"Round {count_of(params['newest']) + 1} not scanned yet",
-    "no_content_verdict": lambda params: "Content not reviewed to the end",
+    "no_content_verdict": lambda params: "Content review not finished",
     "content_partly_read": lambda params: f"Only {percent(number_of(params['coverage']))} could be scanned",
-    "back_from_silence": lambda params: "Back after a long time away",
+    "back_from_silence": lambda params: "Back after a long time: needs a person",
     "trusted_denouncers": lambda params: (
         "1 trusted person warns about them"
         if count_of(params["count"]) == 1
@@ -244,9 +253,9 @@ LANE_CLAUSES: Mapping[str, Callable[[Params], str]] = {
 OTHER_CLAUSES: Mapping[str, Callable[[Params], str]] = {
     "not_enough_evidence": lambda params: "No score yet",
     "content_not_reviewed": lambda params: "Content not reviewed yet",
-    "below_fast_lane": lambda params: f"{percent(number_of(params['probability']))} stays clean, below the fast lane",
+    "below_fast_lane": lambda params: f"Chance {percent(number_of(params['probability']))}, too low for the fast lane",
     "no_trust_path": lambda params: "Nobody you trust vouches for them yet",
-    "trust_too_low": lambda params: "Little trust so far",
+    "trust_too_low": lambda params: "Too little trust for the fast lane",
     "one_account_path": lambda params: "All trust runs through one account",
     "never_seen_before": lambda params: "New to this site",
     "round_unknown": lambda params: "Latest round not known yet",

@@ -255,7 +255,9 @@ def _record_clause(evidence: Evidence, told: str) -> str:
     if not evidence.settled_here:
         return here if cases and here not in told else ""
     overall = f"{evidence.clean} of {cases} clean overall" if cases != evidence.settled_here else ""
-    return overall if here in told else ", ".join(filter(None, (here, overall)))
+    merged, _, fixed = here.partition(", ")
+    rest = here if merged not in told else "" if here in told else fixed
+    return ", ".join(filter(None, (rest, overall)))
 
 
 def _say_record(params: Params) -> str:

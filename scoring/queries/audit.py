@@ -19,12 +19,12 @@ from scoring.types import REASON_LENGTH
 
 # Unescaped quotes stand in stored JSON only where it says itself what a part is: no text from the network looks so.
 DRAWN = """contains(c.reasons, '{"code":"audit_drawn"')"""
-ANSWERED = """exists (
-  from audits a where a.pull_uri = c.pull_uri and a.round = c.round and a.record_cid is not distinct from c.record_cid
-    and a.patch_id is not distinct from c.patch_id
+# Of a row `c` of current_decisions: the answer on the round that stands; null where there is none.
+WOULD_MERGE = """(
+  select any_value(a.would_merge) from audits a where a.pull_uri = c.pull_uri and a.round = c.round
+    and a.record_cid is not distinct from c.record_cid and a.patch_id is not distinct from c.patch_id
 )"""
-# Of a row `c` of current_decisions: that nobody answered yet.
-SEALED = f"({DRAWN} and not {ANSWERED})"
+SEALED = f"({DRAWN} and {WOULD_MERGE} is null)"
 ANSWERS = """
 select a.pull_uri, a.round, a.record_cid, a.patch_id, a.would_merge, a.because, a.actor_id, a.answered_at
 from audits a where list_contains(?, a.pull_uri)

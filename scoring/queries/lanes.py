@@ -20,13 +20,13 @@ from scoring.pipeline.decisions import reason_codes
 from scoring.pipeline.lane_history import PASSED
 from scoring.pipeline.stored import read_thresholds
 from scoring.queries.audit import SEALED
-from scoring.queries.queue import KEY
+from scoring.queries.queue import KEY, TOLD_LANE
 from scoring.thresholds import Thresholds
 from scoring.types import Lane
 
 # The key of its group in the queue, not its lane: what the audit drew stands with what waits for a review.
 OPEN = f"""
-select c.pull_uri, c.repository_id, r.repo_key, c.round, {KEY} as lane, {SEALED} as is_sealed, c.reasons
+select c.pull_uri, c.repository_id, r.repo_key, c.round, {TOLD_LANE} as lane, {SEALED} as is_sealed, c.reasons
 from current_decisions c join repositories r using (repository_id) semi join watched_repositories using (repository_id)
 where not c.own
 """

@@ -17,12 +17,12 @@ from ingest.records.watched import find_repository
 from ingest.store.archive import COUNT
 from ingest.store.transaction import Rows
 from scoring.config.repository import in_shadow
-from scoring.explain.decided import ChangeOutline, decided
+from scoring.explain.decided import CHANGE_CLAUSES, ChangeOutline, decided, joined
 from scoring.explain.sentences import explain, lane_notice, would_change
 from scoring.gate.inputs import read_inputs
 from scoring.pipeline.approvals import current
 from scoring.pipeline.stored import CLAIMS, People, read_settled, read_thresholds, read_verdict, verdict_evidence
-from scoring.queries.audit import DRAWN, SEALED, answers
+from scoring.queries.audit import DRAWN, SEALED, WOULD_MERGE, answers
 from scoring.queries.pull_labels import pull_labels
 from scoring.queries.queue_order import Positions, Waiting, order_lane
 from scoring.queries.reviews import standing_findings
@@ -41,8 +41,9 @@ from scoring.review.cache import newest_costs
 from scoring.thresholds import Thresholds
 from scoring.types import Estimate, Lane, Reason, Verdict
 
-DRAWN_CLAUSE = "Random audit"
-ASKED = f"{DRAWN_CLAUSE}: read it, then say whether you would have merged it as sent"
+DRAWN_CLAUSE = CHANGE_CLAUSES["audit_drawn"]({})
+ASKED = f"{DRAWN_CLAUSE} Read it as it was sent, then answer"
+AUDITED = {True: "Audited: fine to merge as sent", False: "Audited: not to be merged as sent"}
 UNKNOWN = Estimate(None, 0.0, 1.0, 0)
 
 
@@ -57,7 +58,9 @@ def seal(row: QueueRow, answer: AuditAnswer | None) -> QueueRow:
     The one reason that stays is that of the draw: its odds are the same whatever the change is.
     """
     if answer is not None:
-        return replace(row, audited=answer)
+        told = AUDITED[answer.would_merge]
+        sentence = joined([told, *row.sentence.split("; ")[1:]])
+        return replace(row, audited=answer, decided=told, decided_exact=told, sentence=sentence)
     drawn = next(reason for reason in row.verdict.reasons if reason.code == "audit_drawn")
     return replace(
         row,
@@ -77,7 +80,11 @@ def seal(row: QueueRow, answer: AuditAnswer | None) -> QueueRow:
 
 # Planning is most of the time of these statements (0.7 ms for each join), so repositories are looked up in Python.
 # What the audit drew waits for a review like any other: a heading would tell its lane, and nothing is wrong with it.
-KEY = f"case when c.own then 'own' when {DRAWN} then 'normal_queue' else c.lane end"
+# Webhooks tell that lane, which no answer changes.
+TOLD_LANE = f"case when c.own then 'own' when {DRAWN} then 'normal_queue' else c.lane end"
+# Once somebody answered, it stands where it was drawn from, or flagged where they would not merge it.
+KEY = f"""case when c.own then 'own' when not {DRAWN} then c.lane else
+  case {WOULD_MERGE} when true then 'fast_lane' when false then 'needs_human' else 'normal_queue' end end"""
 # The author has the next word where somebody who may push had the last one, after the newest round, or asked here for
 # changes to that round. A round that is dated ahead counts from when it was seen, else it would have the last word.
 ON_AUTHOR = """
@@ -299,7 +306,9 @@ def _group(key: GroupKey, listed: Listed, found: Sequence[QueueRow]) -> QueueGro
 
 def _key(row: QueueRow) -> str:
     """As KEY says."""
-    lane = Lane.NORMAL_QUEUE if is_drawn(row.verdict) else row.verdict.lane
+    lane = Lane.NORMAL_QUEUE if row.is_sealed else row.verdict.lane
+    if row.audited:
+        lane = Lane.FAST_LANE if row.audited.would_merge else Lane.NEEDS_HUMAN
     return "own" if row.own else str(lane)
 
 
@@ -415,7 +424,7 @@ def _queue_row(row: Mapping[str, Any], people: People, key: str, name: str, outl
         model_version=row["model_version"],
         trust_measure=row["trust_measure"],
         claim=CLAIMS.get(row["merge_proof"], ""),
-        is_shut_here=thresholds.t_high is None,
+        lane_start=thresholds.t_high,
         ci=row["ci"],
         comments=row["comments"],
         borrowed_from=row["borrowed_from"] if row["probability"] is None else None,

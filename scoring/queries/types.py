@@ -169,7 +169,7 @@ class QueueRow:
     borrowed_from: int | None = None  # how many other projects say where it stands among the lowest; None: none does
     decided: str = ""  # what decided its place, in at most 42 characters
     decided_exact: str = ""  # the same with the chance from which the fast lane starts, for maintainers
-    is_shut_here: bool = False  # no threshold opens the fast lane in its repository, whatever holds elsewhere
+    lane_start: float | None = None  # the chance from which its repository's fast lane starts; None: it is shut there
     ci: CiState | None = None  # of the round that is shown; None where CI was not asked
     comments: int = 0
     on_author: bool = False  # a maintainer had the last word, so the author's comes next

@@ -34,8 +34,8 @@ on("htmx:beforeRequest", (event) => {
     awaited = "";
   } else choose(rowOf(elt));
 });
-on("htmx:afterSwap", ({ detail: { target } }) => {
-  if (target?.id !== "open") return;
+on("htmx:afterSwap", ({ detail: { target, requestConfig } }) => {
+  if (target?.id !== "open" || requestConfig.elt.id === "first") return; // else a page that opens would take the focus
   const row = byId(every(".pull", target)[0]?.dataset.row);
   choose(row);
   row?.scrollIntoView({ block: "nearest" });
@@ -193,4 +193,4 @@ const poll = async () => {
 setInterval(poll, 15_000);
 if (performance.getEntriesByType("navigation")[0]?.type === "back_forward") poll(); // Back shows what was then
 on("visibilitychange", poll);
-on("htmx:afterSettle", () => focused() === document.body && focusRow(byId(arrived) ?? byId(last)));
+on("htmx:afterSettle", () => focused() === document.body && (arrived || last) && focusRow(byId(arrived) ?? byId(last)));

@@ -24,6 +24,7 @@ from tests.ingest.stream.frames import REPO, SEED
 from tests.pipeline import Later, Result, opened
 from tests.scoring.pipeline.offered_world import learn, offered_world
 from tests.scoring.small import OFFERED
+from tests.waiting import wait_for
 from triage import middleware
 from triage.models import Action, Maintainer, Person
 from triage.services.deliveries import deliver_due
@@ -145,3 +146,4 @@ def _served(result: Result, settings: Settings, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(middleware, "snapshot_reader", lambda: reader)
         monkeypatch.setattr(timezone, "now", lambda: site.now)
         yield site
+        wait_for(lambda: not any(reader._pins.values()))  # a page that a test left may still be asking for its pane

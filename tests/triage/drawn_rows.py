@@ -77,6 +77,7 @@ def pull_request(number: int, author: Person, title: str, clean: int, not_clean:
         would_change=explain.would_change(verdict, evidence, THRESHOLDS),
         as_of=NOW,
         model_version="beta-1",
+        lane_start=THRESHOLDS.t_high,
     )
 
 

@@ -96,7 +96,7 @@ def test_states_of_the_queue(take: Take, world: DrawnWorld, monkeypatch: pytest.
     take("queue-open", f"/?open={quote(opened)}")
     take("queue-filtered", "/?bucket=normal_queue")
     take("queue-nothing-matches", "/?q=nothing+like+it")
-    take("queue-notes", "/?page=x&sort=odd")
+    take("queue-notes", "/?bucket=x&sort=odd")
     take("queue-busy", "/", _busy)
     take("queue-unreachable", "/", _unreachable)
     take("contributor-known", f"/c/{MARA.did}")

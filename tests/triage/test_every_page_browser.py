@@ -119,9 +119,9 @@ def test_axe_is_heard(browser: Browser) -> None:
 
 def test_a_maintainer_finds_every_page_of_theirs_from_the_frame_by_keyboard(page: Page) -> None:
     page.goto("/")
-    page.locator(".menu summary").focus()
+    page.locator(".places .menu summary").focus()
     page.keyboard.press("Enter")
-    places = page.locator(".menu a")
+    places = page.locator(".places .menu a")
     lists = ("Incidents", "Audits", "Decided", "Snoozed")
     expect(places).to_have_text(
         ["Leaderboard", "Settings", *lists, "Objections", "Changes", *REPORTS, "Set up", "Tokens", "People"]
@@ -130,18 +130,18 @@ def test_a_maintainer_finds_every_page_of_theirs_from_the_frame_by_keyboard(page
     page.keyboard.press("Tab")
     page.keyboard.press("Escape")
     expect(places.first).to_be_hidden()
-    expect(page.locator(".menu summary"), "the focus is where it was").to_be_focused()
+    expect(page.locator(".places .menu summary"), "the focus is where it was").to_be_focused()
     page.keyboard.press("Enter")
     expect(places.first).to_be_visible()
     page.mouse.click(2, 700)
     expect(places.first, "a click beside it closes it too").to_be_hidden()
-    page.locator(".menu summary").press("Enter")
+    page.locator(".places .menu summary").press("Enter")
     page.keyboard.press("Tab")
     expect(places.first).to_be_focused()
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     page.wait_for_url("**/settings")
-    expect(page.locator(".menu [aria-current]")).to_have_text("Settings")
+    expect(page.locator(".places .menu [aria-current]")).to_have_text("Settings")
     for key, path in {"i": "/", "d": "/dashboard", "l": "/lane", "p": "/leaderboard", "s": "/settings"}.items():
         page.locator("body").press("g")
         page.keyboard.press(key)

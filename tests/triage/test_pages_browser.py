@@ -79,6 +79,7 @@ def expect_whole(page: Page) -> None:
 
 def test_everything_is_reached_without_scripts(open_page: Open, drawn_site: str) -> None:
     page = open_page("/", scripts=False)
+    expect(page.locator("#open noscript")).to_be_visible()
     page.locator("#tile-fast_lane").click()
     expect(titles(page)).to_have_text(["Fix flaky knot test"])
     page.get_by_role("searchbox").fill("nothing like it")
@@ -104,17 +105,40 @@ def test_a_filter_swaps_the_list_and_its_url_alone_restores_the_view(open_page: 
     expect(titles(page)).to_have_text(["Cache repository listing"])
     expect(page.locator("#filter-text")).to_be_focused()
     assert page.evaluate("window.stays")
+    expect(page.locator("#pull-title")).to_have_text("Cache repository listing")
+    page.locator(".list .menu summary").click()
     page.get_by_label("Order").select_option("newest")
     page.wait_for_url("**/?q=cache&sort=newest")
+    page.keyboard.press("Escape")
     page.locator("#tile-fast_lane").click()
     page.wait_for_url("**/?bucket=fast_lane&q=cache&sort=newest")
     expect(page.locator("#tile-fast_lane")).to_have_attribute("aria-current", "true")
     expect(page.locator("#announce")).to_have_text("Nothing matches.")
     expect(titles(page)).to_have_count(0)
+    expect(page.locator("#open")).to_have_text("Nothing is in this list, so nothing is open here.")
     fresh = open_page(page.url.removeprefix(drawn_site))
     expect(fresh.locator("#tile-fast_lane")).to_have_attribute("aria-current", "true")
     expect(titles(fresh)).to_have_count(0)
     expect(fresh.get_by_role("searchbox")).to_have_value("cache")
+
+
+def test_the_pane_follows_a_filter_by_key_and_a_phone_asks_for_no_pane(open_page: Open) -> None:
+    page, asked = open_page("/"), list[str]()
+    expect(page.locator("#pull-title")).to_have_text(titles(page).first.inner_text())
+    assert page.evaluate("document.activeElement === document.body"), "a page that opens moves no focus"
+    page.keyboard.press("4")
+    expect(page.locator("#pull-title")).to_have_text("Fix flaky knot test")
+    expect(page.locator(".row-link[aria-current]")).to_have_count(1)
+    phone = open_page("/?bucket=fast_lane", width=390)
+    phone.on("request", lambda request: asked.append(request.url))
+    phone.locator("#tile-all").click()
+    expect(titles(phone)).not_to_have_count(1)
+    assert not [one for one in asked if "open=" in one]
+    phone.locator(".row-link").first.click()
+    expect(phone.locator("#pull-title")).to_be_visible()
+    phone.wait_for_timeout(300)  # longer than a pane takes that asks now that it is in view
+    expect(phone.locator("#pull-title")).to_be_visible()
+    assert len([one for one in asked if "open=" in one]) == 1
 
 
 @pytest.mark.parametrize("keys", ["on", "off"])
@@ -289,6 +313,8 @@ def test_the_page_can_be_walked_with_the_tab_key_and_focus_is_seen(open_page: Op
         assert page.evaluate(
             f"({outline})(document.activeElement).slice(1).some(style => style.outlineStyle !== 'none')"
         )
+        if page.evaluate("document.activeElement.matches('.list summary.button')"):
+            page.keyboard.press("Enter")
     assert {"tile-all", "filter-text", "filter-repository", "filter-sort"} <= seen
 
 

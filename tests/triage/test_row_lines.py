@@ -26,7 +26,7 @@ from triage.services.actions import Standing
 
 NOW = datetime(2026, 3, 2, 12)
 ROW = drawn_rows()[1]
-FAST = Pill("fast", "97 %", "Fast lane")
+FAST = Pill("fast", "97 %", "Fast lane", "90\N{EN DASH}99", (90.0, 97.0, 99.0))
 TEXT = st.text(max_size=8)
 
 
@@ -68,6 +68,20 @@ def test_a_line_names_three_labels_and_counts_the_rest_and_markup_in_them_stays_
     drawn = draw_line(row_line(item, acts()))
     assert "&lt;b&gt;bug&lt;/b&gt;, docs, size: small and 2 more" in drawn
     assert 'class="tag"' not in draw_line(row_line(view(), acts()))
+
+
+def test_a_line_names_the_pull_request_and_what_its_author_says_of_a_merge_that_nobody_confirms() -> None:
+    item = replace(view(), label="lantern #214", row=replace(ROW, claim="author says merged, unconfirmed"))
+    drawn = draw_line(row_line(item, acts()))
+    assert '<bdi class="mono">lantern</bdi> <span class="mono">#214</span>' in drawn
+    assert "<b>Author says merged, unconfirmed.</b>" in drawn
+    assert "unconfirmed" not in draw_line(LINE)
+
+
+def test_only_a_maintainer_sees_where_the_fast_lane_starts() -> None:
+    maintainer, reader = (draw_line(row_line(view(), acts(may))) for may in (True, False))
+    assert '<path class="start" d="M90 7' in maintainer
+    assert 'class="start"' not in reader
 
 
 def test_an_age_is_told_anew_once_it_is_another() -> None:
@@ -115,7 +129,9 @@ def test_a_line_is_drawn_once_and_a_long_one_each_time(monkeypatch: pytest.Monke
 
 def test_a_line_shows_markup_as_text() -> None:
     hostile = "<script>alert(1)</script>"
-    shown = draw_line(LINE._replace(title=hostile, decided=hostile, reason=hostile, label=hostile, pick=f'"{hostile}'))
+    shown = draw_line(
+        LINE._replace(title=hostile, decided=hostile, reason=hostile, repository=hostile, pick=f'"{hostile}')
+    )
     assert "<script" not in shown
     assert shown.count("&lt;script&gt;") >= 4
 

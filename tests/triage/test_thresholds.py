@@ -72,7 +72,7 @@ def named_in_panels(client: Client, pages: list[str]) -> set[str]:
 def test_where_a_repositorys_own_budget_shuts_the_lane_no_row_says_that_it_starts_somewhere(
     client: Client, pages: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row = replace(drawn_rows.drawn_rows()[1], is_shut_here=True)
+    row = replace(drawn_rows.drawn_rows()[1], lane_start=None)
     draw(monkeypatch, DrawnWorld(rows=(row,), t_high=0.8713, t_low=0.3137))
     sign_in(client, "maintainer", HERE)
     page = client.get(f"/pull/{row.uri}").content.decode()

@@ -131,11 +131,10 @@ def test_below_1088_list_and_pane_are_two_pages_and_above_they_stand_beside_each
         assert (who["x"] >= change["x"] + change["width"], who["y"] == checks["y"]) == (beside, not beside), width
 
 
-@SCRIPTS
 def test_wide_screens_open_the_first_row_that_nobody_decided_and_tell_nobody(
-    admin: Client, open_page: OpenPage, scripts: bool
+    admin: Client, open_page: OpenPage
 ) -> None:
-    page, asked = open_page(1088, admin, java_script_enabled=scripts), list[str]()
+    page, asked = open_page(1088, admin), list[str]()
     page.on("request", lambda request: asked.append(request.url))
     page.goto("/")
     title = page.locator(".row h3 bdi").first.text_content() or "no row"
@@ -144,6 +143,23 @@ def test_wide_screens_open_the_first_row_that_nobody_decided_and_tell_nobody(
     expect(page.locator(".row-link[aria-current]")).to_have_count(1)
     expect(page).to_have_url("/")
     assert not any(one.endswith("/act/look") for one in asked)
+
+
+@pytest.mark.parametrize("width", [1344, 1440])
+def test_the_head_of_the_list_is_low_and_all_actions_stand_on_one_line(
+    admin: Client, open_page: OpenPage, width: int
+) -> None:
+    page = open_page(width, admin)
+    page.goto(OPEN)
+    search, tiles = (page.locator(one).bounding_box() for one in ("#filter-text", "#tiles"))
+    assert search
+    assert tiles
+    assert tiles["y"] + tiles["height"] - search["y"] <= 85
+    buttons = page.locator(".actions :is(.button, .plain):visible").evaluate_all(
+        "all => all.map(one => Math.round(one.getBoundingClientRect().top / 8))"
+    )
+    assert len(buttons) > 5
+    assert max(buttons) - min(buttons) <= 1
 
 
 def test_titles_are_whole_on_a_tablet_and_an_avatar_keeps_its_name(admin: Client, open_page: OpenPage) -> None:
@@ -164,13 +180,14 @@ def test_titles_are_whole_on_a_tablet_and_an_avatar_keeps_its_name(admin: Client
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-# Of each row: whether what decided is whole, and which of the facts up to its age or CI are out of sight.
+# Of each row: whether what decided is whole, how many facts up to its age or CI are out of sight, and cut numbers.
 FACTS = """() => [...document.querySelectorAll('.row-text')].map(text => {
   const inside = (one, box) => one.right <= box.right + 1 && one.bottom <= box.bottom + 1 && one.width > 0;
   const [title, facts] = [text.querySelector('h3'), text.querySelector('p')].map(one => one.getBoundingClientRect());
   return [[...text.querySelector('strong').getClientRects()].every(one => inside(one, title)),
     [...text.querySelectorAll('p > :not(:last-child)')].map(one => one.getBoundingClientRect())
-      .filter(one => !inside(one, facts)).length];
+      .filter(one => !inside(one, facts)).length,
+    [...text.querySelectorAll('p > span.mono')].filter(one => one.scrollWidth > one.clientWidth).length];
 })"""
 
 
@@ -183,7 +200,7 @@ def test_every_row_shows_what_decided_whole_with_author_repository_and_age(
     page.locator(".row-text bdi").first.evaluate("one => one.textContent = 'a-very-long-name'.repeat(9)")
     shown = page.evaluate(FACTS)
     assert len(shown) > 1
-    assert shown == [[True, 0]] * len(shown)
+    assert shown == [[True, 0, 0]] * len(shown)
 
 
 def test_the_focus_is_never_lost_on_a_phone(admin: Client, open_page: OpenPage) -> None:

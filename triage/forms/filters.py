@@ -1,10 +1,12 @@
-"""Views as query strings: values that cannot be understood fall back to a default and say so. Pure."""
+"""Views as query strings: values that cannot be understood fall back to a default and say so; a page is not found."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, cast, get_args
 from urllib.parse import quote_plus, urlencode
+
+from django.http import Http404
 
 from scoring.queries.read import LeaderboardSort, QueueQuery, QueueRow, QueueSort, SettledOutcome, SettledQuery, Subject
 
@@ -152,7 +154,7 @@ class ListFilters:
 
 
 def read_queue(values: Mapping[str, str]) -> QueueFilters:
-    """The queue's view from a query string; never fails, `notes` says what was left aside."""
+    """The queue's view from a query string; `notes` says what was left aside. Http404 for what names no page."""
     notes: list[str] = []
     return QueueFilters(
         bucket=cast(Bucket, _choice(values, "bucket", get_args(Bucket), "", notes)),
@@ -161,19 +163,19 @@ def read_queue(values: Mapping[str, str]) -> QueueFilters:
         sort=cast(QueueSort, _choice(values, "sort", get_args(QueueSort), "need", notes)),
         mine=_choice(values, "mine", ("", "1"), "", notes) == "1",
         opened=_visible_line(values.get("open", ""))[:URI_LIMIT],
-        page=_page(values, notes),
+        page=_page(values),
         notes=tuple(notes),
     )
 
 
 def read_list(values: Mapping[str, str]) -> ListFilters:
-    """The view of a list from a query string; never fails, `notes` says what was left aside."""
+    """The view of a list from a query string; `notes` says what was left aside. Http404 for what names no page."""
     notes: list[str] = []
     return ListFilters(
         text=_text(values, notes),
         repository=_visible_line(values.get("repository", ""))[:URI_LIMIT],
         outcome=cast(SettledOutcome, _choice(values, "outcome", get_args(SettledOutcome), "", notes)),
-        page=_page(values, notes),
+        page=_page(values),
         notes=tuple(notes),
     )
 
@@ -188,11 +190,11 @@ def is_in_view(one: QueueRow | Subject, query: QueueQuery) -> bool:
 
 
 def read_leaderboard(values: Mapping[str, str]) -> LeaderboardFilters:
-    """The leaderboard's view from a query string; never fails, `notes` says what was left aside."""
+    """The leaderboard's view from a query string; `notes` says what was left aside. Http404 for what names no page."""
     notes: list[str] = []
     sort = cast(LeaderboardSort, _choice(values, "sort", get_args(LeaderboardSort), "score", notes))
     order = _choice(values, "order", ("up", "down"), "down", notes)
-    return LeaderboardFilters(sort, order == "down", _page(values, notes), tuple(notes))
+    return LeaderboardFilters(sort, order == "down", _page(values), tuple(notes))
 
 
 def _text(values: Mapping[str, str], notes: list[str]) -> str:
@@ -216,12 +218,11 @@ def _choice(values: Mapping[str, str], name: str, known: tuple[str, ...], defaul
     return default
 
 
-def _page(values: Mapping[str, str], notes: list[str]) -> int:
+def _page(values: Mapping[str, str]) -> int:
     text = values.get("page", "") or "1"
     if text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= PAGE_LIMIT:
         return int(text)
-    notes.append(f"There is no page “{_visible_line(text)[:40]}”. Here is the first one.")
-    return 1
+    raise Http404(f"There is no page “{_visible_line(text)[:40]}”.")
 
 
 def _search(values: Mapping[str, str]) -> str:

@@ -93,7 +93,7 @@ def _pulls(snapshot: Snapshot, query: QueueQuery) -> list[Entry]:
 def _pull(row: QueueRow) -> Entry:
     opened, judged = (moment.replace(tzinfo=UTC) for moment in (row.opened_at, row.as_of))
     return Entry(
-        title=f"{'Yours' if row.own else row_pill(row).word} · {row.label}: {row.title}",
+        title=f"{'By a maintainer' if row.own else row_pill(row).word} · {row.label}: {row.title}",
         path=reverse("pull", args=[row.uri]),
         said=f"{row.sentence}.",
         made_at=opened,

@@ -20,6 +20,8 @@ HELP: Mapping[str, str] = {
     "merge. It says nothing about taste, usefulness or the person.",
     "95 % interval": "The true share lies in this range, as far as the record shows. A wide range means few past "
     "cases, not poor work.",
+    "The marks": "The stroke is the chance, the bar its interval, the triangle where the fast lane starts; only "
+    "maintainers see the triangle. A dashed ring is no score yet, a die a random audit.",
     "No score yet": "This person has no settled pull request, so there is no number. "
     + UNKNOWN
     + ": a person looks, as "
@@ -103,7 +105,7 @@ HELP: Mapping[str, str] = {
     "May need a fix": "About how many of these will be reverted or fixed, going by their chances. The worst takes each "
     "chance at the lower end of its interval; more can still happen.",
 }
-QUEUE = ("Open", "Flagged", "Needs review", "Fast lane", "Stays clean", "95 % interval", "No score yet")
+QUEUE = ("Open", "Flagged", "Needs review", "Fast lane", "Stays clean", "95 % interval", "The marks", "No score yet")
 PANEL = ("Stays clean", "95 % interval", "Structural trust", "The bars", "Content risk")
 BACKLOG = ("Came in", "Decided")
 CALIBRATION = ("Reliability",)

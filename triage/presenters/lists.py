@@ -47,6 +47,11 @@ class ListCounts:
     incidents: int
     audits: int
 
+    @property
+    def due(self) -> int:
+        """Return how many wait for somebody."""
+        return self.incidents + self.audits
+
 
 def count_lists(request: Request, snapshot: Snapshot) -> ListCounts:
     """The counts as this viewer is told them."""

@@ -7,7 +7,7 @@ from scoring.formatting import percent, percent_interval
 from scoring.queries.read import ContributorScore, QueueRow
 from scoring.types import Lane, Verdict
 
-Kind = Literal["fast", "would", "review", "flag", "person", "unknown"]
+Kind = Literal["fast", "would", "review", "flag", "person", "audit", "unknown"]
 LANE_KINDS: dict[Lane, Kind] = {Lane.NEEDS_HUMAN: "flag", Lane.NORMAL_QUEUE: "review", Lane.FAST_LANE: "fast"}
 # What stands behind the word "Flagged"; whatever else sends a change to a person finds nothing in it or in its author.
 WARNINGS = frozenset({"denounced_by_seed", "low_probability", "high_flag", "content_risk_high"})
@@ -67,9 +67,9 @@ def lane_word(verdict: Verdict) -> str:
 def row_pill(row: QueueRow) -> Pill:
     """The pill of a row. What the audit drew is neutral: no lane and, until somebody answered, no number."""
     if row.is_sealed:
-        return Pill("unknown", "", "Audit")
+        return Pill("audit", "", "Audit")
     shown = pill(row.verdict, row.shadow)
-    return replace(shown, kind="unknown", word="Audited") if row.audited else shown
+    return replace(shown, kind="audit", word="Audited") if row.audited else shown
 
 
 def score_pill(score: ContributorScore) -> Pill:

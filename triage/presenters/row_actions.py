@@ -82,7 +82,7 @@ def refused_approval(row: QueueRow) -> str:
 
 def approvable_words(rows: Iterable[QueueRow], acts: Mapping[str, RowActs]) -> str:
     """Say how many of these rows their viewer can approve, and what keeps the others; "" where nothing does."""
-    mine = [acts[row.uri] for row in rows if acts[row.uri].can_act]
+    mine = [acts[row.uri] for row in rows if acts[row.uri].can_act and not row.audited]
     kept = {
         "{} approved already": sum(act.is_approved for act in mine),
         "{} in hand": sum(bool(act.done) and not act.is_approved for act in mine),

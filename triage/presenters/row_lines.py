@@ -37,7 +37,8 @@ class RowLine(NamedTuple):
     search: str  # query string of the inbox with this row open
     author: str
     title: str
-    label: str
+    repository: str
+    number: str  # the pull request's, which is never cut
     decided: str  # what decided its place
     reason: str  # the sentence that begins with it
     age: str
@@ -48,17 +49,19 @@ class RowLine(NamedTuple):
     labels: str  # the first of them, and how many more there are
     notes: int
     turn: str
+    claim: str  # of a merge that nobody confirms
     done: str
     struck: bool  # decided a moment ago
     looked_at: str
     changed: str
     pill: Pill
+    start: str  # where the fast lane starts, in per cent, for maintainers
     pick: str  # what its checkbox sends; "" where it has none
 
 
 def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
     """Return the line of a row, with what its viewer did to it; `opened` is the at-uri of the row in the pane."""
-    row = item.row
+    row, (repository, _, number) = item.row, item.label.rpartition(" ")
     done, looked_at, changed = (act.done, act.looked_at, act.changed) if act else ("", "", "")
     decided = item.decided_exact if act and act.can_act else item.decided
     on_author = bool(act and act.is_asked) or (row.on_author and not done)
@@ -69,7 +72,8 @@ def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
         item.opening,
         item.author.name,
         item.title,
-        item.label,
+        repository,
+        number,
         told if is_cause else decided,
         item.reason,
         brief_age(item.age),
@@ -80,11 +84,13 @@ def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
         _labels(row.labels),
         len(act.notes) if act else 0,
         "Waiting on author" if on_author else "",
+        f"{row.claim[:1].upper()}{row.claim[1:]}",
         "" if on_author else done,
         bool(act and act.is_decided and act.undo_left_ms),
         looked_at,
         "" if is_cause or (act and act.is_decided) else CHANGED_BRIEF if changed.startswith("changed after") else told,
         item.pill,
+        f"{100 * row.lane_start:g}" if act and act.can_act and row.lane_start is not None else "",
         pick_of(item, act),
     )
 
@@ -96,10 +102,8 @@ def _labels(labels: tuple[str, ...]) -> str:
 
 def draw_line(line: RowLine) -> SafeString:
     """Return the line as HTML."""
-    written = (
-        len(line.title) + len(line.label) + len(line.author) + len(line.reason) + len(line.search) + len(line.labels)
-    )
-    return _draw(line) if written > LONGEST else _kept_line(line)
+    written = (line.title, line.repository, line.author, line.reason, line.search, line.labels)
+    return _draw(line) if sum(map(len, written)) > LONGEST else _kept_line(line)
 
 
 def _draw(line: RowLine) -> SafeString:

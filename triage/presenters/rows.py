@@ -26,6 +26,7 @@ from triage.presenters.review import ReviewView, review_view
 from triage.presenters.text import (
     age_words,
     borrowed_words,
+    brief_age,
     dependents_words,
     interval_sentence,
     missing_evidence,
@@ -47,7 +48,7 @@ GROUPS: tuple[tuple[Bucket, str, Kind, str], ...] = (
     ("needs_human", "Flagged", "flag", "Nothing is flagged."),
     ("normal_queue", "Needs review", "review", "Nothing waits for a review."),
     ("fast_lane", "Fast lane", "fast", "The fast lane is empty."),
-    ("own", "Yours", "unknown", "No open pull request by people with push access."),
+    ("own", "By maintainers", "person", "No open pull request by people with push access."),
 )
 
 
@@ -359,8 +360,8 @@ def _group_view(
         title,
         kind,
         count_of(queue, bucket),
-        age_words(group.oldest if group else None, now),
-        age_words(group.oldest_first_timer if group else None, now),
+        brief_age(age_words(group.oldest if group else None, now)),
+        brief_age(age_words(group.oldest_first_timer if group else None, now)),
         tuple(row_view(row, now, filters) for row in rows),
         _borrowed_order(rows, filters),
         0 if filters.bucket else total - len(rows),

@@ -20,7 +20,7 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from ingest.store.snapshots import Snapshot
 from scoring.queries import read
-from scoring.queries.read import Queue, QueueRow, Subject
+from scoring.queries.read import QueueRow, Subject
 from triage.access.permissions import Role, SignInNeeded, require
 from triage.access.problems import CHALLENGE, mark_private
 from triage.access.requests import Request
@@ -29,8 +29,8 @@ from triage.context import present
 from triage.forms.actions import read_choice, read_wanted, written_choice
 from triage.forms.filters import QueueFilters, read_queue
 from triage.models import Action, Person
+from triage.presenters import lists, row_actions, rows
 from triage.presenters import queue as as_shown
-from triage.presenters import row_actions, rows
 from triage.presenters.pills import row_pill
 from triage.presenters.review import review_notes
 from triage.presenters.row_lines import pick_of
@@ -89,8 +89,9 @@ def act(request: Request, snapshot: Snapshot) -> HttpResponse:
     if incident := opened_by(made):
         return HttpResponseClientRedirect(incident) if request.htmx else HttpResponseRedirect(incident)
     said = row_actions.done_words([made], snapshot)
-    opens_next = made.kind in actions.ENDINGS and not _goes_on_to_merge(request)
-    return answer_rows(request, snapshot, [subject.uri], now, said, opens_next)
+    goes_on = made.kind in actions.ENDINGS and not _goes_on_to_merge(request)
+    following = next_uri(request, snapshot, subject.uri, now) if goes_on else subject.uri
+    return answer_rows(request, snapshot, [subject.uri], now, said, following)
 
 
 def _goes_on_to_merge(request: Request) -> bool:
@@ -165,17 +166,18 @@ def look(request: Request, snapshot: Snapshot) -> HttpResponse:
 
 
 def answer_rows(
-    request: Request, snapshot: Snapshot, uris: Sequence[str], now: datetime, said: str, opens_next: bool = False
+    request: Request, snapshot: Snapshot, uris: Sequence[str], now: datetime, said: str, opened: str | None = None
 ) -> HttpResponse:
     """Answer with what htmx swaps: the pane or the row, the counts, the toast and what is said aloud.
 
-    Without scripts, and for several rows, the page is shown again. `opens_next`: the pane goes on to the next row.
+    Without scripts, and for several rows, the page is shown again. `opened` is what the pane goes on to: "" for
+    nothing, None for the row itself.
     """
     if not request.htmx:
         return HttpResponseRedirect(safe_next(request))
     if len(uris) != 1 or request.POST.get("whole"):
         return HttpResponseClientRedirect(safe_next(request))
-    shown = _row_context(request, snapshot, uris[0], now, opens_next) | {"said": said}
+    shown = _row_context(request, snapshot, uris[0], now, opened) | {"said": said}
     response = render(request, "_fragments/acted.html", shown)
     return at_address(response, bool(shown["in_pane"]), str(shown["next"]))
 
@@ -205,35 +207,46 @@ def filters_of(request: Request) -> QueueFilters:
 
 
 def _row_context(
-    request: Request, snapshot: Snapshot, uri: str, now: datetime, opens_next: bool = False
+    request: Request, snapshot: Snapshot, uri: str, now: datetime, opened: str | None = None
 ) -> dict[str, object]:
     """Return the row as it is now, the counts and, for a form of the pane, the pane; `row` is None once closed."""
     row, filters = as_shown.pull(snapshot, uri), filters_of(request)
     query = row_actions.query_of(filters, request.user, snapshot)
     found = row_actions.less_in_flight(as_shown.queue(snapshot, query), query, snapshot, now)
-    bucket = next((group.key for group in found.groups for one in group.rows if one.uri == uri), None)
+    bucket = read.lanes(snapshot, [uri], query).get(uri)
     in_pane = request.htmx.target == PANE
-    if in_pane:
-        filters = replace(filters, opened=_next_uri(request, snapshot, found, uri, now) if opens_next else uri)
-    shown: dict[str, object] = pane(request, snapshot, filters.opened, filters) if in_pane else {}
+    is_beside = not in_pane and _opened(request.htmx.current_url) == uri
+    shown: dict[str, object] = {}
+    if in_pane or is_beside:
+        filters = replace(filters, opened=uri if opened is None else opened)
+        shown = pane(request, snapshot, filters.opened, filters)
     return shown | {
         "in_pane": in_pane,
+        "is_beside": is_beside,  # the row was acted on, and the pane shows it
         "row": rows.row_view(row, present(snapshot), filters) if row else None,
+        "is_gone": row is None or uri in as_shown.unsnoozed(snapshot, query).snoozed,
         "anchor": rows.row_anchor(uri),
         "acts": row_actions.acts_of(request.user, viewing(request), snapshot, [row] if row else [], now),
         "filters": filters,
         "tiles": rows.tiles(found),
-        "bucket": bucket,
+        "saved": lists.saved_filters(request.user, filters),
+        "bucket": bucket if filters.bucket in ("", bucket) else None,
         "count": rows.count_of(found, bucket) if bucket else 0,
         "fragment": True,
         "opens_merge": _goes_on_to_merge(request),
-        "next": reverse("queue") + filters.search() if in_pane else safe_next(request),
+        "next": reverse("queue") + filters.search() if shown else safe_next(request),
     }
 
 
-def _next_uri(request: Request, snapshot: Snapshot, found: Queue, uri: str, now: datetime) -> str:
+def _opened(address: str | None) -> str:
+    """Return what the pane of an open page shows; the address comes from the browser."""
+    return dict(parse_qsl((address or "").partition("?")[2].partition("#")[0])).get("open", "")
+
+
+def next_uri(request: Request, snapshot: Snapshot, uri: str, now: datetime) -> str:
     """Return the one below in the list that nobody decided, at its end the one above; "" where there is no other."""
-    found_rows = [one for group in found.groups for one in group.rows]
+    query = row_actions.query_of(filters_of(request), request.user, snapshot)
+    found_rows = [one for group in as_shown.queue(snapshot, query).groups for one in group.rows]
     acts = row_actions.acts_of(request.user, viewing(request), snapshot, found_rows, now)
     listed = [one.uri for one in found_rows if one.uri == uri or not acts[one.uri].is_decided]
     if uri not in listed:

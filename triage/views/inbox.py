@@ -33,28 +33,31 @@ from triage.views.outcome_prompt import question_for
 from triage.views.queue import at_address, reading, wants_fragment
 
 PANE = "open"  # the id of the pane that a row opens in
+FIRST = "first"  # that of what asks for the first row, until the pane shows one
 
 
 @reading
 @unless_held
 def queue(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """Show open pull requests of watched repositories by lane; beside them what `?open=` names, else the first one."""
+    """Show open pull requests of watched repositories by lane; beside them what `?open=` names.
+
+    Else the pane asks for the first one itself, once it is in view: phones never ask, and the list comes sooner.
+    """
     filters = read_queue(request.GET)
     address, fragment = reverse("queue") + filters.search(), wants_fragment(request)
     shown: dict[str, object] = {"filters": filters, "next": address, "fragment": fragment}
     if fragment and request.htmx.target == PANE:
-        shown |= pane(request, snapshot, filters.opened, filters) if filters.opened else {}
-        return at_address(render(request, "_fragments/pane.html", shown), True, address)
+        offered = request.htmx.trigger == FIRST
+        shown |= pane(request, snapshot, filters.opened, filters, offered) if filters.opened else {}
+        return at_address(render(request, "_fragments/pane.html", shown), not offered, address)
     lists, first = _lists(request, snapshot, filters)
     shown |= lists
+    if first and not filters.opened:
+        shown |= {"filters": replace(filters, opened=first.uri), "first": filters.opening(first.uri)}
     if fragment:
         return at_address(render(request, "_fragments/queue_update.html", shown), True, address)
     shown |= _beside(request, snapshot)
-    if filters.opened:
-        shown |= pane(request, snapshot, filters.opened, filters)
-    elif first:
-        beside = replace(filters, opened=first.uri)
-        shown |= pane(request, snapshot, first.uri, beside, first) | {"filters": beside, "next": address}
+    shown |= pane(request, snapshot, filters.opened, filters) if filters.opened else {}
     return render(request, "queue.html", shown)
 
 
@@ -104,18 +107,17 @@ def _beside(request: Request, snapshot: Snapshot) -> dict[str, object]:
 
 
 def pane(
-    request: Request, snapshot: Snapshot, uri: str, filters: QueueFilters, offered: read.QueueRow | None = None
+    request: Request, snapshot: Snapshot, uri: str, filters: QueueFilters, offered: bool = False
 ) -> dict[str, object]:
     """Return what the pane shows of one pull request; `item` is None where none such is open here.
 
-    `offered` is its row where nobody asked for it: only wide screens show it, nobody else is told of it and no reading
-    is measured.
+    `offered`: nobody asked for it. Only wide screens show it, nobody else is told of it and no reading is measured.
     """
-    row = offered or as_shown.pull(snapshot, uri)
+    row = as_shown.pull(snapshot, uri)
     if row is None:
         return {"item": None}
     address = reverse("queue") + filters.search() if filters.opened else ""
-    change = shown_change(request, snapshot, uri, row, address, offered is not None)
+    change = shown_change(request, snapshot, uri, row, address, offered)
     act = row_actions.acts_of(request.user, viewing(request), snapshot, [row], timezone.now())[uri]
     return change | {
         "item": rows.row_view(row, present(snapshot), filters, expanded(request, snapshot, row)),
@@ -123,7 +125,7 @@ def pane(
         "merge_commands": row_actions.merge_commands(row, act, request.user),
         "board": told_dashboard(request, snapshot),
         "offered": offered,
-        "next": address or reverse("pull", args=[uri]),
+        "next": reverse("queue") + filters.opening("") if offered else address or reverse("pull", args=[uri]),
     }
 
 

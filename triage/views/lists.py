@@ -11,6 +11,7 @@ from django.utils import timezone
 from django_htmx.http import HttpResponseClientRedirect
 
 from ingest.store.snapshots import Snapshot
+from scoring.formatting import visible
 from scoring.queries import read
 from triage.access.permissions import Role, SignInNeeded, require
 from triage.access.requests import Request
@@ -26,7 +27,8 @@ from triage.services import snoozing
 from triage.services.actions import Conflict
 from triage.services.lane_closures import handle, incidents_of
 from triage.views import outcome_prompt
-from triage.views.actions import acting_page, answer_conflict, filters_of
+from triage.views.actions import acting_page, answer_conflict, answer_rows, filters_of, next_uri
+from triage.views.inbox import PANE
 from triage.views.incidents import find_mark
 from triage.views.queue import reading
 from triage.views.reports import for_any_maintainer
@@ -112,11 +114,14 @@ def snooze(request: Request, snapshot: Snapshot) -> HttpResponse:
     if row is None:
         raise Http404(NOT_OPEN)
     person, now = require(request, row.repository_key, Role.MAINTAINER), timezone.now()
+    following = next_uri(request, snapshot, row.uri, now)
     until = snoozing.read_until(request.POST.get("until", ""), request.POST.get("day", ""), now)
     try:
         snoozing.snooze(person, snapshot, row, read_seen(request.POST.dict()), until, now)
     except Conflict as conflict:
         return answer_conflict(request, snapshot, conflict, now)
+    if request.htmx.target == PANE:
+        return answer_rows(request, snapshot, [row.uri], now, f"Snoozed {visible(row.label)}.", following)
     return _to(request, reverse("queue") + filters_of(request).opening(""))
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import chain
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -30,8 +31,13 @@ PARAMS: dict[str, Param] = {
 }
 
 
-def finding(rule: str = "override", file: str | None = "lantern/resolve_form.py", line: int = 14) -> ShownFinding:
-    return ShownFinding("addressed", rule, "security", "high", "It speaks to its reader.", file, line, False, "")
+def finding(
+    rule: str = "override",
+    file: str | None = "lantern/resolve_form.py",
+    line: int = 14,
+    severity: Literal["low", "high"] = "high",
+) -> ShownFinding:
+    return ShownFinding("addressed", rule, "security", severity, "It speaks to its reader.", file, line, False, "")
 
 
 def clause(evidence: Evidence, content: Content = CLEAR, change: ChangeOutline | None = None) -> str:
@@ -84,43 +90,44 @@ def in_open_lane(evidence: Evidence, start: float, change: ChangeOutline | None 
 
 def test_where_the_lane_starts_decides_the_place_of_a_known_author_and_is_named_to_maintainers() -> None:
     assert in_open_lane(KNOWN, 0.97) == (
-        "93 % stays clean, below the fast lane",
-        "93 % stays clean, lane starts at 97 %",
+        "Chance 93 %, too low for the fast lane",
+        "Chance 93 %, fast lane from 97 %",
     )
-    assert in_open_lane(KNOWN, 0.9)[0] == "93 % stays clean, 41 of 42 merged here"
     failing = ChangeOutline(tests_fail=True)
-    assert in_open_lane(KNOWN, 0.9, failing) == ("93 % stays clean, but tests fail",) * 2
-    assert in_open_lane(KNOWN, 0.97, failing)[1] == "93 % stays clean, lane starts at 97 %", "tests decide no lane"
+    assert in_open_lane(KNOWN, 0.97, failing)[1] == "Chance 93 %, fast lane from 97 %", "tests decide no lane"
     few = replace(KNOWN, structural_trust=0.2)
-    assert in_open_lane(few, 0.9) == ("Little trust so far",) * 2
+    assert in_open_lane(few, 0.9) == ("Too little trust for the fast lane",) * 2
 
 
-def test_the_start_of_an_estimated_lane_is_named_in_its_own_rows() -> None:
-    thresholds = Thresholds(t_high=0.75, estimated=(0.04, 0.2))
-    verdict = judge_change(KNOWN, CLEAR, ORDINARY, thresholds, 0.55, 5.0)
-    assert verdict.lane is Lane.FAST_LANE
-    assert decided(verdict, KNOWN, exact=True) == "93 % stays clean, lane starts at 75 %"
-    failing = ChangeOutline(tests_fail=True)
-    assert decided(verdict, KNOWN, failing, exact=True) == "Above the lane's 75 %, but tests fail"
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (ChangeOutline(), "41 of 42 merged here"),
+        (ChangeOutline(files=2), "41 of 42 merged here, nothing found"),
+        (ChangeOutline((finding(severity="low"),), files=2), "41 of 42 merged here, 1 low finding"),
+        (ChangeOutline(files=2, tests_fail=True), "41 of 42 merged here, but tests fail"),
+    ],
+)
+def test_a_row_of_the_fast_lane_names_the_record_and_what_the_scanners_found(change: ChangeOutline, words: str) -> None:
+    assert in_open_lane(KNOWN, 0.9, change) == (words, words)
 
 
 def test_people_are_told_apart_by_their_record_here_and_by_their_tests() -> None:
-    assert clause(KNOWN) == "93 % stays clean, 41 of 42 merged here"
-    assert clause(Evidence()) == "First change here"
-    assert (
-        clause(Evidence(), change=ChangeOutline(tests_fail=True, several_open=True))
-        == "New here, several open, tests fail"
-    )
+    assert clause(KNOWN) == "41 of 42 merged here, fast lane shut"
+    assert clause(KNOWN, change=ChangeOutline(tests_fail=True)) == "41 of 42 merged here, tests fail"
+    assert clause(Evidence()) == "First change here, no record yet"
+    several = ChangeOutline(several_open=True)
+    assert clause(Evidence(), change=several) == "No record here yet, several changes open"
+    assert clause(Evidence(), change=replace(several, tests_fail=True)) == "No record here yet, tests fail"
     assert clause(Evidence(), change=ChangeOutline(tests_fail=True)) == "First change here, tests fail"
-    assert clause(KNOWN, change=ChangeOutline(tests_fail=True)) == "93 % stays clean, tests fail"
     assert clause(Evidence(clean=3, not_clean=1)) == "First change here, 3 of 4 clean elsewhere"
 
 
 def test_one_who_was_refused_is_not_said_to_have_sent_bad_changes() -> None:
     refused = Evidence(clean=0, not_clean=14, merged_here=1, settled_here=14)
     verdict = judge_change(refused, CLEAR, ORDINARY, Thresholds(t_low=0.0), 0.55, 5.0)
-    assert decided(verdict, refused) == "14 % stays clean, 1 of 14 merged"
-    assert explain(verdict, refused).split("; ")[1] == "1 of 14 merged here, 1 needed a fix"
+    assert decided(verdict, refused) == "1 of 14 merged here, fast lane shut"
+    assert explain(verdict, refused).split("; ")[1] == "1 needed a fix"
     record = next(SENTENCES[reason.code](reason.params) for reason in verdict.reasons if reason.code == "track_record")
     assert record == "Here: 1 merged, 1 needed a fix; 13 not merged."
 
@@ -129,6 +136,12 @@ def test_a_large_change_says_how_large_it_is_where_nothing_was_found_in_it() -> 
     large = Content(0.09, True)
     assert clause(KNOWN, large, ChangeOutline(files=41, lines=2_000)) == "Large: 41 files"
     assert clause(KNOWN, large, ChangeOutline(files=2, lines=12_345)) == "Large: 12,345 lines"
+
+
+def test_what_raises_the_risk_a_little_is_named_where_it_is_one_thing_and_counted_where_it_is_several() -> None:
+    low = finding(severity="low")
+    assert clause(KNOWN, Content(0.3, False), ChangeOutline((low,))) == "Prompt injection in resolve_form.py:14"
+    assert clause(KNOWN, Content(0.3, False), ChangeOutline((low, low))) == "2 low findings"
 
 
 @pytest.mark.parametrize(

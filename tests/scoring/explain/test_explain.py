@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from scoring.certificates import in_force
 from scoring.explain.content import MISSING_WORDS
+from scoring.explain.decided import LONGEST_REASON
 from scoring.explain.sentences import FACTOR_LABELS, SENTENCES, explain, factor_label, sentence, would_change
 from scoring.formatting import (
     bad_interval,
@@ -96,20 +97,20 @@ def test_a_code_of_another_version_is_named_instead_of_breaking_the_page() -> No
 
 
 def test_a_row_names_the_record_and_then_the_trust_path() -> None:
-    assert line(VOUCHED) == "83 % stays clean, 14 of 15 merged here; vouched for by the maintainer ana.example.test"
+    assert line(VOUCHED) == "14 of 15 merged here, fast lane shut; vouched for by the maintainer ana.example.test"
     assert "; vouched for by ana.test, vouched for by the seed seed.test" in line(TWO_HOPS)
     far = Evidence(structural_trust=0.1, path=("seed.test", "a.test", "b.test", "mara.test"))
     assert "; 3 steps from the seed seed.test, through b.test" in line(far)
-    assert line(Evidence()) == "First change here; no trust path yet; no score yet"
+    assert line(Evidence()) == "First change here, no record yet; no trust path yet; no score yet"
 
 
 def test_a_row_tells_a_record_elsewhere_from_one_here() -> None:
     assert line(Evidence(clean=3, not_clean=1)).startswith("First change here, 3 of 4 clean elsewhere; ")
     both = Evidence(clean=20, not_clean=2, merged_here=5, settled_here=6)
-    assert "5 of 6 merged here; 20 of 22 clean overall" in line(both)
+    assert "5 of 6 merged here, fast lane shut; 20 of 22 clean overall" in line(both)
     fixed = Evidence(clean=12, not_clean=3, merged_here=14, settled_here=15)
-    assert "14 of 15 merged here, 2 needed a fix" in line(fixed)
-    assert line(Evidence(waiting=2)).startswith("2 merged, none counted yet; ")
+    assert "14 of 15 merged here, fast lane shut; 2 needed a fix" in line(fixed)
+    assert line(Evidence(waiting=2)).startswith("2 merged here, too new to count; ")
 
 
 def test_a_row_says_what_decided_and_what_is_missing() -> None:
@@ -175,11 +176,16 @@ def test_a_name_from_the_network_is_only_ever_a_name(name: str) -> None:
 
 
 def test_a_name_cannot_break_the_line_turn_its_direction_or_push_the_rest_away() -> None:
-    evidence = Evidence(structural_trust=0.9, path=("an\u202ea\n\u200b." + "x" * 500, "mara.test"))
-    row = line(evidence)
-    assert "; vouched for by the maintainer an⟨U+202E⟩a⟨U+000A⟩⟨U+200B⟩.xxx" in row
-    assert row.isprintable()
-    assert len(row) < 200
+    short, long = (
+        line(Evidence(structural_trust=0.9, path=("an\u202ea\n\u200b." + "x" * count, "mara.test")))
+        for count in (9, 500)
+    )
+    assert "; vouched for by the maintainer an⟨U+202E⟩a⟨U+000A⟩⟨U+200B⟩.xxx" in short
+    for row in (short, long):
+        assert row.startswith("First change here, no record yet; ")
+        assert row.endswith("; no score yet")
+        assert row.isprintable()
+        assert len(row) <= LONGEST_REASON
 
 
 @given(st.floats(0, 1), st.floats(0, 1))

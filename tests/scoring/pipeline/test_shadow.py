@@ -241,4 +241,4 @@ def test_people_are_judged_by_the_budget_of_each_repository_and_by_the_sites_els
         assert {needed(did, REPO) for did in (MARA, ANA)} == {149}, "ana offered nothing there"
         row = result.pull(pull_uri(MARA, "next"))
         assert row is not None
-        assert row.is_shut_here
+        assert row.lane_start is None

@@ -70,7 +70,7 @@ def test_who_offered_nothing_here_is_judged_by_the_seeds_here_and_the_record_els
         found = result.score(MARA, REPO)
         assert (found.distance, [person.did for person in found.path]) == (1, [SEED, MARA])
         assert found.structural_trust > 0.89
-        assert found.explanation.startswith("First change here; vouched for by the maintainer")
+        assert found.explanation.startswith("First change here, no record yet; vouched for by the maintainer")
         shown = {factor.name: factor.value for factor in found.verdict.factors}
         assert shown["structural_trust"] == found.structural_trust
         assert {reason.code for reason in found.verdict.reasons} >= {"not_enough_evidence", "trust_path"}

@@ -2,6 +2,7 @@
 
 import re
 from html import unescape
+from urllib.parse import quote_plus
 
 import pytest
 from django.test import Client
@@ -121,11 +122,32 @@ def test_nobody_undoes_what_another_did(site: ActingSite, ana: Client, ben: Clie
 def test_the_swapped_row_says_what_was_done_and_offers_undo_and_the_tiles_follow(site: ActingSite, ana: Client) -> None:
     page = ana.post("/act", site.form(), headers=HTMX).content.decode()
     assert "Approved by you." in page
-    assert '<nav id="tiles"' in page
+    assert '<div id="tiles"' in page
     assert 'hx-swap-oob="true"' in page
     assert '<span class="figure">2</span>' in page
     assert f'name="key" value="{last_key()}"' in page
     assert "<html" not in page
+
+
+@pytest.mark.parametrize(
+    ("address", "is_renewed"),
+    [
+        (f"/?open={quote_plus(OFFERED)}&sort=oldest#x", True),
+        ("/?sort=oldest", False),
+        ("/?open=at%3A%2F%2Fother", False),
+        ("http://[", False),
+        ("", False),
+    ],
+)
+def test_undo_in_a_row_renews_the_pane_where_that_shows_it_and_nothing_else(
+    site: ActingSite, ana: Client, address: str, is_renewed: bool
+) -> None:
+    ana.post("/act", site.form("pull_for_review"))
+    asks = {"HX-Request": "true", "HX-Target": "pull-x", "HX-Current-URL": address}
+    page = ana.post("/act/undo", {"key": last_key()}, headers=asks).content.decode()
+    assert ('<section id="open"' in page) is is_renewed
+    assert page.count("Assign to me") == is_renewed
+    assert "Unassign" not in page
 
 
 def test_without_scripts_the_page_comes_back_with_the_offer_to_undo(site: ActingSite, ana: Client) -> None:

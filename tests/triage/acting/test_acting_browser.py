@@ -84,6 +84,12 @@ def test_approve_and_undo_with_and_without_scripts_and_a_stale_page_is_told(
     expect(page.locator("#tile-fast_lane .figure")).to_have_text("3")
     expect(page.locator("#count-fast_lane")).to_have_text("3")
     expect(page.locator("#announce")).to_have_text("Undone.")
+    first.locator(".row-link").click()
+    expect(page.locator("#pull-title")).to_have_text(title)
+    page.keyboard.press("m")
+    expect(page.locator("#open").get_by_role("button", name="Unassign")).to_be_visible()
+    page.keyboard.press("u")
+    expect(page.locator("#open").get_by_role("button", name="Assign to me")).to_be_visible()
     assert complaints == []
 
 
@@ -93,6 +99,7 @@ def test_letters_of_a_comment_that_are_typed_before_its_box_is_there_are_no_keys
     page = open_page(client=site.maintainer(ANA, "ana.example"))
     page.goto("/")
     row = page.locator(".row").first
+    expect(approve(page)).to_be_visible()
     page.keyboard.press("a")
     expect(row).to_contain_text("Approved by you.")
     row.locator(".row-link").focus()

@@ -52,7 +52,7 @@ def row_of(client: Client, title: str = "Mend the gate") -> str:
 
 def test_the_row_of_a_drawn_one_has_a_neutral_pill_and_no_number(site: ActingSite, ben: Client) -> None:
     row = row_of(ben)
-    assert 'class="lane unknown"' in row
+    assert 'class="lane audit"' in row
     assert "Audit</div>" in row
     assert "Random audit" in row
     assert [word for word in (*TELLING, "vouched", "Flagged", "Approve") if word in row] == []
@@ -68,7 +68,8 @@ def test_no_heading_and_no_count_tells_its_lane(site: ActingSite, ben: Client) -
     assert (lanes["needs_human"], lanes["normal_queue"], lanes["fast_lane"]) == (0, 3, 0)
     answer(ben, site)
     site.work()
-    assert "Mend the gate" in ben.get("/?bucket=normal_queue").content.decode(), "an answer moves nothing"
+    assert "Mend the gate" not in ben.get("/?bucket=normal_queue").content.decode(), "it is read, so it waits no more"
+    assert "Audited: fine to merge as sent" in ben.get("/?bucket=fast_lane").content.decode()
 
 
 def test_its_page_says_in_words_why_and_tells_nothing_of_the_decision(site: ActingSite, ben: Client) -> None:
@@ -213,6 +214,7 @@ def test_a_new_round_takes_the_answer_back_and_is_asked_about_anew(site: ActingS
     site.work()
     said = site.result.rows("select round, would_merge from audits order by round")
     assert [row["would_merge"] for row in said] == [True, False]
+    assert "Audited: not to be merged as sent" in ben.get("/?bucket=needs_human").content.decode()
 
 
 def test_only_maintainers_of_the_repository_answer(site: ActingSite) -> None:

@@ -185,9 +185,11 @@ def test_the_page_of_one_that_left_the_queue_leads_to_its_history_and_the_list_d
 
 @pytest.mark.parametrize("words", ["%", "'; drop table x", "\x00", "{{ 7|add:1 }}", HOSTILE, "a" * 5_000, "\u202e"])
 def test_hostile_searches_find_nothing_and_are_told_escaped(site: ActingSite, ben: Client, words: str) -> None:
-    answered = ben.get("/settled", {"q": words, "outcome": words, "repository": words, "page": words})
+    answered = ben.get("/settled", {"q": words, "outcome": words, "repository": words})
     page = answered.content.decode()
     assert answered.status_code == 200
+    beyond = ben.get("/settled", {"page": words})
+    assert (beyond.status_code, "<img src=x" in beyond.content.decode()) == (404, False)
     assert "<img src=x" not in page
     assert ("No decided pull request matches." in page) is (words not in ("\x00", "\u202e"))
 

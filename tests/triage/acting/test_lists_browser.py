@@ -36,6 +36,11 @@ def titles(page: Page) -> list[str]:
     return page.locator(".row h3 bdi").all_inner_texts()
 
 
+def open_more(page: Page) -> None:
+    """What stands behind "More" in the head of the list."""
+    page.locator(".list .menu summary").click()
+
+
 def open_snooze(page: Page) -> None:
     page.goto(f"/pull/{NEXT}")
     page.get_by_text("Snooze", exact=True).first.click()
@@ -48,18 +53,38 @@ def test_a_row_is_snoozed_counted_and_shown_again(
     page = open_page(client=ana, java_script_enabled=scripts)
     open_snooze(page)
     page.get_by_role("button", name="A week").click()
+    open_more(page)
     expect(page.get_by_role("link", name="1 snoozed")).to_be_visible()
     assert "Mend the gate" not in titles(page)
     other = open_page(client=ben, java_script_enabled=scripts)
     other.goto("/")
     assert "Mend the gate" not in titles(other)
+    open_more(other)
     other.get_by_role("link", name="1 snoozed").click()
     expect(other.get_by_text("Snoozed until 27 Nov 2026 by ana.example")).to_be_visible()
     other.get_by_role("button", name="Show now: Mend the gate").click()
     expect(other.get_by_text("Nothing is snoozed. Snooze a row in the inbox with the key z.")).to_be_visible()
     other.goto("/")
     assert "Mend the gate" in titles(other)
+    open_more(other)
+    expect(other.get_by_role("link", name="Decided")).to_be_visible()
     expect(other.get_by_role("link", name="snoozed")).to_have_count(0)
+
+
+def test_after_a_snooze_by_key_the_next_row_is_open_and_has_the_focus(
+    site: ActingSite, ana: Client, open_page: OpenPage
+) -> None:
+    page = open_page(client=ana)
+    page.goto("/")
+    first, following = titles(page)[:2]
+    expect(page.locator("#pull-title")).to_have_text(first)
+    page.keyboard.press("z")
+    page.get_by_role("button", name="A week").click()
+    expect(page.locator("#pull-title")).to_have_text(following)
+    expect(page.locator(".row-link:focus bdi")).to_have_text(following)
+    assert first not in titles(page)
+    expect(page.locator("#tile-all .figure")).to_have_text(str(len(titles(page))))
+    expect(page.locator("#offers")).to_contain_text("Snoozed until")
 
 
 @SCRIPTS
@@ -72,6 +97,9 @@ def test_a_snooze_is_undone_from_the_toast(site: ActingSite, ana: Client, open_p
     expect(offer).to_contain_text("Snoozed until it changes.")
     expect(offer).not_to_contain_text("takes effect")
     offer.get_by_role("button", name="Undo").click()
+    expect(page.locator(".row", has_text="Mend the gate")).to_be_visible()
+    open_more(page)
+    expect(page.get_by_role("link", name="Decided")).to_be_visible()
     expect(page.get_by_role("link", name="snoozed")).to_have_count(0)
     assert "Mend the gate" in titles(page)
     assert not Snooze.objects.exists()
@@ -84,6 +112,7 @@ def test_a_day_is_chosen_and_enter_in_its_field_means_that_day(
     open_snooze(page)
     page.get_by_label("Until a day").fill("2026-12-24")
     page.get_by_label("Until a day").press("Enter")
+    open_more(page)
     expect(page.get_by_role("link", name="1 snoozed")).to_be_visible()
     assert str(Snooze.objects.get().until) == "2026-12-24 00:00:00+00:00"
 
@@ -127,6 +156,7 @@ def test_a_settled_one_is_found_and_nothing_scrolls_sideways(
 ) -> None:
     page = open_page(width, ana, java_script_enabled=scripts)
     page.goto("/")
+    open_more(page)
     page.get_by_role("navigation", name="Lists").get_by_role("link", name="Decided").click()
     expect(page.locator("tbody tr")).to_have_count(2)
     page.get_by_role("searchbox").fill(MARA)

@@ -56,7 +56,10 @@ def test_a_note_is_not_a_verdict(site: ActingSite, ana: Client) -> None:
 
 def test_what_the_inbox_opens_by_itself_is_not_read_yet(site: ActingSite, ana: Client) -> None:
     switch(ana)
-    assert 'id="pull-title"' in ana.get("/").content.decode(), "the pane shows it"
+    asks = {"HX-Request": "true", "HX-Target": "open", "HX-Trigger": "first"}
+    answer = ana.get(f"/?open={OFFERED}", headers=asks)
+    assert 'id="pull-title"' in answer.content.decode(), "the pane shows it"
+    assert "HX-Push-Url" not in answer, "the address stays that of the list"
     assert measured() == []
     ana.get(f"/?open={OFFERED}")
     assert measured() == [None]

@@ -160,6 +160,7 @@ def test_keys_lead_through_rows_filters_and_pages_and_are_silent_while_somebody_
 
 def test_keys_are_listed_held_ones_act_once_and_all_can_be_switched_off_for_good(enter: Enter) -> None:
     page = enter()
+    expect(page.locator("#pull-title")).to_be_visible()
     page.locator(".row-link").nth(1).focus()
     press_keys(page, "a")  # opens it: the pane shows another, which nobody means
     expect(page.locator("#pull-title")).to_have_text(titles(page).nth(1).inner_text())

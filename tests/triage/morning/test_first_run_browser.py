@@ -98,7 +98,7 @@ def finds_the_queue_and_signs_out(page: Page, mode: Mode) -> None:
     mode.press(page.get_by_role("link", name="To the inbox"))
     expect(page.locator(".row", has_text="Trim the wick")).to_be_visible()
     if mode.is_phone:
-        mode.press(page.locator(".menu summary"))
+        mode.press(page.locator(".places .menu summary"))
         page.get_by_role("button", name="Sign out").tap()  # a tap beside the menu would close it
     else:
         mode.press(page.get_by_role("button", name="Sign out"))
