@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 import duckdb
 
 from ingest.backfill import runs
-from ingest.backfill.account import Sources
+from ingest.backfill.account import Sources, Staging
 from ingest.backfill.commit import Book
 from ingest.backfill.discover import find_accounts, widen
 from ingest.backfill.runs import Run
-from ingest.backfill.staging import Staging
 from ingest.backfill.threads import FIRST_WAIT, Crew, Ending
 from ingest.errors import FetchProblem, StoreProblem
 from ingest.files import require_place

@@ -30,8 +30,8 @@ from ingest.erasure.files import files_below
 from ingest.errors import StoreProblem
 from ingest.files import sync
 from ingest.store.database import Store
+from ingest.store.digest import Sum
 from ingest.store.long_texts import LongTexts
-from ingest.store.table_sums import Sum
 
 STORE, ACCOUNTS, EVENTS, TEXTS = "trust.duckdb", "web.sqlite3", "events", "texts"
 BUSY_SECONDS = 20.0

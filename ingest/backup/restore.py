@@ -39,9 +39,9 @@ from ingest.backup.manifest import (
 from ingest.erasure.files import files_below
 from ingest.files import SPARE_BYTES, sync
 from ingest.store.database import CONFIG, SCHEMA_VERSION
+from ingest.store.digest import differing
 from ingest.store.long_texts import LongTexts, texts_below
 from ingest.store.look_inside import Inside, InspectProblem, look_inside
-from ingest.store.table_sums import differing
 from ingest.store.tombstones import CHECK, mark_of
 
 DID = r"did:(?:plc:[a-z2-7]{24}|web:[A-Za-z0-9-]+(?:[.:%][A-Za-z0-9-]+)*)"

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ingest.backfill.staging import account_hash
+from ingest.backfill.account import name_hash
 from ingest.erasure.find import Table
 from ingest.erasure.rows import GONE, struck_value
 from ingest.files import sync
@@ -44,7 +44,7 @@ def empty_pages(folder: Path, did: str) -> int:
 
     A backfill under way reads them on, and finds nothing there.
     """
-    pages = [path for path in files_below(folder) if path.name.startswith(f"{account_hash(did)}-")]
+    pages = [path for path in files_below(folder) if path.name.startswith(f"{name_hash(did)}-")]
     for path in pages:
         _replace(path, lambda draft: draft.write_bytes(b'{"records":[]}'))
     return len(pages)

@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ingest.git.changes import FileChange, Hunk
-from ingest.git.lines import Tracker, has_word
+from ingest.git.lines import FileChange, Hunk, Tracker, has_word
 
 MOST = 0.5  # of the own lines of a commit, above which it counts as undone
 # For a claim: of 124 commits of curl that name an earlier one 102 take more than this share of it back and add no more

@@ -16,7 +16,7 @@ from typing import Any
 import duckdb
 
 from ingest.files import sync
-from ingest.store.table_sums import differing, table_sums
+from ingest.store.digest import differing, table_sums
 
 PARTIAL = ".compacting"
 SPARE_BYTES = 50_000_000

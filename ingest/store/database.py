@@ -21,8 +21,7 @@ from ingest.store.compact import Gate, clear_leftovers, compacted
 from ingest.store.contributors import People, load_people
 from ingest.store.intake import Spent, load_spent
 from ingest.store.long_texts import LongTexts
-from ingest.store.migrate import bring_up
-from ingest.store.move_texts import are_moved, move_long_texts
+from ingest.store.migrate import are_moved, bring_up, move_long_texts
 from ingest.store.tombstones import Tombstones, WrongKey, load_tombstones
 from ingest.store.transaction import Rows, Transaction
 
