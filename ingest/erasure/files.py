@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from ingest.backfill.account import name_hash
 from ingest.erasure.find import Table
 from ingest.erasure.rows import GONE, struck_value
-from ingest.files import sync
+from ingest.files import remove_all, sync
 from ingest.store.tombstones import Names
 
 BUSY_SECONDS = 20.0
@@ -52,18 +52,12 @@ def empty_pages(folder: Path, did: str) -> int:
 
 def drop_naming(folder: Path, names: Names) -> int:
     """Remove every file of a folder of caches that names the person; returns how many."""
-    found = [path for path in files_below(folder) if _names_path(path, names) or names_in_file(path, names)]
-    for path in found:
-        path.unlink(missing_ok=True)
-    return len(found)
+    return remove_all([path for path in files_below(folder) if _names_path(path, names) or names_in_file(path, names)])
 
 
 def drop_all(folder: Path) -> int:
     """Remove every file of a folder of caches that know people by number only; returns how many."""
-    found = list(files_below(folder))
-    for path in found:
-        path.unlink(missing_ok=True)
-    return len(found)
+    return remove_all(list(files_below(folder)))
 
 
 def files_below(folder: Path) -> Iterator[Path]:
@@ -112,11 +106,7 @@ def strike_file(path: Path, names: Names) -> int:
         return 1
     if struck != data:
         packed = _packed(path, struck)
-
-        def write(draft: Path) -> None:
-            draft.write_bytes(packed)
-
-        _replace(path, write)
+        _replace(path, lambda draft: draft.write_bytes(packed))
     return int(struck != data)
 
 

@@ -179,11 +179,14 @@ def _come_back(change: Sequence[FileChange], between: Sequence[FileChange], othe
 
 def _removals(change: Sequence[FileChange]) -> list[FileChange]:
     """The same change, without the text of the lines that it adds."""
-    return [FileChange(file.before, file.after, [_removal(hunk) for hunk in file.hunks]) for file in change]
-
-
-def _removal(hunk: Hunk) -> Hunk:
-    return Hunk(hunk.start, hunk.old_count, hunk.into, hunk.new_count, hunk.old, [])
+    return [
+        FileChange(
+            file.before,
+            file.after,
+            [Hunk(hunk.start, hunk.old_count, hunk.into, hunk.new_count, hunk.old) for hunk in file.hunks],
+        )
+        for file in change
+    ]
 
 
 def _counts(change: Sequence[FileChange], side: str) -> Counter[bytes]:

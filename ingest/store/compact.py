@@ -17,6 +17,7 @@ import duckdb
 
 from ingest.files import sync
 from ingest.store.digest import differing, table_sums
+from ingest.store.transaction import quoted
 
 PARTIAL = ".compacting"
 SPARE_BYTES = 50_000_000
@@ -119,7 +120,7 @@ def _copy(database: duckdb.DuckDBPyConnection, path: Path, partial: Path, checke
         cursor.execute("force checkpoint").fetchall()
         name = cursor.execute("select current_database()").fetchall()[0][0]
         number = _number(cursor) + 1
-        cursor.execute(f"attach {_quoted(partial)} as compacted").fetchall()
+        cursor.execute(f"attach {quoted(partial)} as compacted").fetchall()
         try:
             cursor.execute(f'copy from database "{name}" to compacted').fetchall()
             if checked and (wrong := differing(table_sums(cursor), table_sums(cursor, "compacted"))):
@@ -149,7 +150,7 @@ def _swap(
     """
     holder = duckdb.connect(":memory:")
     try:
-        holder.execute(f"attach {_quoted(partial)} as held (read_only)").fetchall()
+        holder.execute(f"attach {quoted(partial)} as held (read_only)").fetchall()
         partial.rename(path)
         sync(path.parent)
         database.close()  # to the last: DuckDB would hand out this instance again, with the old file, by its path
@@ -168,7 +169,3 @@ def _connect(path: Path, config: Mapping[str, Any]) -> duckdb.DuckDBPyConnection
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
-
-
-def _quoted(path: Path) -> str:
-    return "'" + str(path).replace("'", "''") + "'"

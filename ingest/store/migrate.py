@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.atproto.syntax import IS_TID, NAMESPACE
-from ingest.files import sync
+from ingest.files import put_in_place
 from ingest.store.archive import GROUP_ROWS, free_path
 from ingest.store.contributors import EVENT_ID
 from ingest.store.long_texts import COLUMN_BYTES, LIMIT, PREFIX, LongTexts, fitting, shorten
@@ -228,9 +228,7 @@ def _write_segment_anew(texts: LongTexts, path: Path) -> Path:
                 group.clear()
         if group:
             writer.write_table(pa.concat_tables(group))
-    sync(partial)
-    partial.rename(made)
-    sync(made.parent)
+    put_in_place(partial, made)
     return made
 
 

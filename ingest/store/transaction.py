@@ -3,6 +3,7 @@
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -11,8 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ingest.store.contributors import Arrivals, new_contributor
-from ingest.store.intake import Intake
+from ingest.store.contributors import Arrivals, Intake, new_contributor
 
 if TYPE_CHECKING:
     from ingest.store.database import Store
@@ -206,6 +206,11 @@ class Transaction(Rows):
                 "from (select unnest(?) as did, unnest(?) as seen_at) n where n.did = contributors.did",
                 [list(seen), list(seen.values())],
             )
+
+
+def quoted(path: Path | str) -> str:
+    """A path as a text in SQL, for statements that take no parameter there."""
+    return "'" + str(path).replace("'", "''") + "'"
 
 
 def _parsed(cursor: duckdb.DuckDBPyConnection, sql: str) -> str | duckdb.Statement:

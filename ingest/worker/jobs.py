@@ -100,7 +100,7 @@ def _import_history(runtime: Runtime, wanted: Told, show: Callable[[Told], None]
         done = pulls.import_past(runtime.store, Path(wanted["path"]), identities, wanted["source"], tell)
     except PastProblem as problem:
         raise JobProblem(str(problem)) from problem
-    return pulls.told(done)
+    return asdict(done)
 
 
 def _remove_history(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
