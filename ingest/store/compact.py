@@ -6,10 +6,8 @@ What the file system keeps of freed blocks, and a drive of overwritten ones, is 
 """
 
 import shutil
-import threading
 import time
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,58 +19,7 @@ from ingest.store.transaction import quoted
 
 PARTIAL = ".compacting"
 SPARE_BYTES = 50_000_000
-DRAIN_SECONDS = 60.0
 HELD_SECONDS = 10.0
-
-
-class Gate:
-    """Many pass together; who shuts it waits until all are out and keeps new ones waiting."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._inside = 0
-        self._shut = False
-        self._mine = threading.local()
-
-    @contextmanager
-    def passing(self) -> Generator[None]:
-        """Be inside; a thread that is inside already passes even while others wait, else it would wait for itself."""
-        depth = getattr(self._mine, "depth", 0)
-        if not depth:
-            with self._changed:
-                self._changed.wait_for(lambda: not self._shut)
-                self._inside += 1
-        self._mine.depth = depth + 1
-        try:
-            yield
-        finally:
-            self._mine.depth = depth
-            if not depth:
-                with self._changed:
-                    self._inside -= 1
-                    self._changed.notify_all()
-
-    @contextmanager
-    def shut(self, after_another: bool = False) -> Generator[None]:
-        """Be alone; TimeoutError where somebody stays inside for a minute, or this thread itself is.
-
-        Whoever shut it already is waited for with `after_another`, else it is a TimeoutError at once.
-        """
-        with self._changed:
-            if getattr(self._mine, "depth", 0) or (self._shut and not after_another):
-                raise TimeoutError("this thread reads, or another one compacts")
-            if not self._changed.wait_for(lambda: not self._shut, DRAIN_SECONDS):
-                raise TimeoutError(f"it is shut for more than {DRAIN_SECONDS:.0f} s")
-            self._shut = True
-            alone = self._changed.wait_for(lambda: not self._inside, DRAIN_SECONDS)
-        try:
-            if not alone:
-                raise TimeoutError(f"something reads for more than {DRAIN_SECONDS:.0f} s")
-            yield
-        finally:
-            with self._changed:
-                self._shut = False
-                self._changed.notify_all()
 
 
 def clear_leftovers(path: Path) -> None:

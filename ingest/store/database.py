@@ -17,12 +17,12 @@ from ingest.errors import is_out_of_memory, plain, why_unopened
 from ingest.files import require_room
 from ingest.records.registry import REGISTRY, Registry
 from ingest.store.archive import sweep_texts
-from ingest.store.compact import Gate, clear_leftovers, compacted
+from ingest.store.compact import clear_leftovers, compacted
 from ingest.store.contributors import People, Spent, load_people, load_spent
 from ingest.store.long_texts import LongTexts
 from ingest.store.migrate import are_moved, bring_up, move_long_texts
 from ingest.store.tombstones import Tombstones, WrongKey, load_tombstones
-from ingest.store.transaction import Rows, Transaction
+from ingest.store.transaction import Gate, Rows, Transaction
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ingest.errors import StoreProblem
-from ingest.store.compact import Gate
 from ingest.store.database import Store
+from ingest.store.transaction import Gate
 from tests.ingest.stream.frames import rows
 from tests.stores import opened_elsewhere
 
@@ -82,7 +82,7 @@ def test_afterwards_as_before_no_other_process_may_own_the_file(store: Store) ->
 
 
 def test_a_reader_that_stays_is_waited_for_and_then_reported(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ingest.store.compact.DRAIN_SECONDS", 0.2)
+    monkeypatch.setattr("ingest.store.transaction.DRAIN_SECONDS", 0.2)
     inside, leave = threading.Event(), threading.Event()
 
     def stay() -> None:
