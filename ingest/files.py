@@ -8,6 +8,7 @@ database until it is opened anew. So the stream stops before either.
 import os
 import shutil
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 
 from ingest.errors import StoreProblem, plain
@@ -75,6 +76,20 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def remove_all(paths: Collection[Path]) -> int:
+    """Remove files, those too that went meanwhile; returns how many there were."""
+    for path in paths:
+        path.unlink(missing_ok=True)
+    return len(paths)
+
+
+def put_in_place(draft: Path, path: Path) -> None:
+    """Give a written file its name, on the drive before this returns: it is there whole or not at all."""
+    sync(draft)
+    draft.rename(path)
+    sync(path.parent)
 
 
 def write_whole(path: Path, data: bytes) -> None:

@@ -3,6 +3,8 @@
 Opening one takes 53 ms of CPU that way, 75 where the tables are made; hundreds of tests open one.
 """
 
+import subprocess
+import sys
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -40,6 +42,12 @@ def _empty() -> bytes:
         path = Path(folder) / "empty.duckdb"
         Store.open(path).close()
         return path.read_bytes()
+
+
+def opened_elsewhere(path: Path) -> str:
+    """What DuckDB says to another process that opens a store's file, which its owner holds."""
+    command = [sys.executable, "-c", "import duckdb, sys; duckdb.connect(sys.argv[1])", str(path)]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stderr
 
 
 @contextmanager

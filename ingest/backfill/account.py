@@ -2,11 +2,15 @@
 
 Asked in steps that can be repeated: what came so far stays staged, and a step that failed goes on at its cursor.
 
-It also holds the accounts that a backfill asks, and the collections that it asks for.
+Pages are staged raw on the drive: bounded in all, named by hash, deleted after their commit. A page's name begins with
+a hash of its account, so that an erasure finds the pages of one.
 """
 
+import hashlib
+import shutil
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,7 +20,6 @@ import msgspec
 
 from ingest.atproto.identity import Identity, resolve
 from ingest.atproto.syntax import tid_time
-from ingest.backfill.staging import Page, Staging
 from ingest.clock import Clock
 from ingest.errors import FetchProblem
 from ingest.http.fetcher import Fetcher
@@ -43,6 +46,56 @@ ACCOUNT_SECONDS = 900.0
 CURSOR_LIMIT = 500
 # Relays refuse a rev five minutes ahead; with one further ahead no later word of the stream would count.
 REV_AHEAD = timedelta(minutes=10)
+
+
+STAGING_BYTES = 1_000_000_000  # the accounts in hand share it; one may take a tenth
+FULL_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One answer of a data server as it came."""
+
+    collection: str
+    path: Path
+    size: int
+
+
+class Staging:
+    """The folder of one run. Nothing in it outlives the run: a killed one asks again. Safe to share between threads."""
+
+    def __init__(self, folder: Path, limit: int = STAGING_BYTES) -> None:
+        self._folder, self._limit = folder, limit
+        self._used = 0
+        self._lock = threading.Lock()
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+
+    def keep(self, did: str, collection: str, number: int, data: bytes) -> Page:
+        """Write the numbered page of an account. FetchProblem, to try again, where the folder is full; OSError."""
+        with self._lock:
+            if self._used + len(data) > self._limit:
+                raise FetchProblem("the staging folder is full for now", retry=True, after=FULL_SECONDS)
+            self._used += len(data)
+        path = self._folder / f"{name_hash(did)}-{name_hash(collection)}-{number}"
+        path.write_bytes(data)
+        return Page(collection, path, len(data))
+
+    def drop(self, pages: Iterable[Page]) -> None:
+        """Delete pages that were committed or are not needed any more."""
+        for page in pages:
+            page.path.unlink(missing_ok=True)
+            with self._lock:
+                self._used -= page.size
+
+    def close(self) -> None:
+        """Delete whatever is left."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def name_hash(text: str) -> str:
+    """Return what stands for a DID, first, and for a collection in the name of a page."""
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 class Entry(msgspec.Struct):

@@ -12,9 +12,8 @@ from typing import Any
 import msgspec
 
 from ingest.atproto.syntax import tid_time
-from ingest.backfill.account import Account, Entry, read_page, usable
+from ingest.backfill.account import Account, Entry, Staging, read_page, usable
 from ingest.backfill.runs import CHUNK, Run, account_row, write_accounts
-from ingest.backfill.staging import Staging
 from ingest.clock import from_microseconds
 from ingest.files import require_room
 from ingest.records.fields import moment

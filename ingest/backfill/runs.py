@@ -90,7 +90,11 @@ def next_run(store: Store, has_hosts: bool = True) -> Run | None:
     if row is None and gap_us is not None:
         begin(store, "gap", witnessed_until=from_microseconds(gap_us))
         return next_run(store, has_hosts)
-    return _run(row) if row else None
+    if row is None:
+        return None
+    kept: dict[str, Any] = {name: row[name] for name in Run.__slots__}
+    kept["collections"] = tuple(row["collections"])
+    return Run(**kept)
 
 
 def is_outrun(store: Store, run: Run) -> bool:
@@ -171,12 +175,6 @@ def end(store: Store, run: Run) -> None:
             txn.execute(sql, [now, run.began_clock])
         ended = "select run_id from backfills where ended_clock < ?"
         txn.execute(f"delete from backfill_accounts where run_id in ({ended})", [now - ACCOUNTS_KEPT])
-
-
-def _run(row: dict[str, Any]) -> Run:
-    kept: dict[str, Any] = {name: row[name] for name in Run.__slots__}
-    kept["collections"] = tuple(row["collections"])
-    return Run(**kept)
 
 
 def _waiting(run_id: str, did: str) -> dict[str, Any]:

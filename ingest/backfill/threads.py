@@ -13,8 +13,7 @@ from random import SystemRandom
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from ingest.backfill.account import Account, Sources
-from ingest.backfill.staging import Staging
+from ingest.backfill.account import Account, Sources, Staging
 from ingest.errors import FetchProblem
 
 THREADS, AT_A_HOST = 16, 4

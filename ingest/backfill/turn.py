@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 import duckdb
 
 from ingest.backfill import runs
-from ingest.backfill.account import Sources
+from ingest.backfill.account import Sources, Staging
 from ingest.backfill.commit import Book
 from ingest.backfill.discover import find_accounts, widen
 from ingest.backfill.runs import Run
-from ingest.backfill.staging import Staging
 from ingest.backfill.threads import FIRST_WAIT, Crew, Ending
 from ingest.errors import FetchProblem, StoreProblem
 from ingest.files import require_place
@@ -61,7 +60,8 @@ def _take_turn(
     run = runs.next_run(store, bool(sources.hosts))
     if run is None:
         return None
-    sources = _narrowed(sources, run)
+    if run.collections:
+        sources = replace(sources, collections=run.collections)
     if run.state == "finding":
         run = runs.look_anew(store, run)
         _find(store, sources, run, stopping)
@@ -86,12 +86,6 @@ class _Ending:
     def is_set(self) -> bool:
         """Return whether it is time."""
         return self.stopping.is_set() or runs.is_outrun(self.store, self.run)
-
-
-def _narrowed(sources: Sources, run: Run) -> Sources:
-    if not run.collections:
-        return sources
-    return replace(sources, collections=run.collections)
 
 
 def _find(store: Store, sources: Sources, run: Run, stopping: threading.Event) -> None:

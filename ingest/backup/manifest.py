@@ -30,8 +30,8 @@ from ingest.erasure.files import files_below
 from ingest.errors import StoreProblem
 from ingest.files import sync
 from ingest.store.database import Store
+from ingest.store.digest import Sum
 from ingest.store.long_texts import LongTexts
-from ingest.store.table_sums import Sum
 
 STORE, ACCOUNTS, EVENTS, TEXTS = "trust.duckdb", "web.sqlite3", "events", "texts"
 BUSY_SECONDS = 20.0
@@ -165,12 +165,12 @@ def copy_tree(source: Path, folder: Path, name: str) -> dict[str, File]:
     """Copy the files below `source` to `name` in the folder; pointers first, so that what they name is copied too."""
     found = sorted(files_below(source), key=lambda path: (path.suffix != ".serving", path))
     named = {f"{name}/{path.relative_to(source).as_posix()}": path for path in found}
-    copied = {one: _copied(path, folder / one) for one, path in named.items() if is_name(one)}
+    copied = {one: copy_present(path, folder / one) for one, path in named.items() if is_name(one)}
     return {one: file for one, file in copied.items() if file is not None}
 
 
-def _copied(source: Path, target: Path) -> File | None:
-    """As `copy_file`; None for a file that went meanwhile, as diffs do at the end of their time."""
+def copy_present(source: Path, target: Path) -> File | None:
+    """As `copy_file`; None for a file that is not there, as diffs go at the end of their time."""
     try:
         return copy_file(source, target)
     except FileNotFoundError:

@@ -26,10 +26,10 @@ from ingest.backup.manifest import (
     STORE,
     TEXTS,
     BackupProblem,
-    File,
     Manifest,
     Places,
     copy_file,
+    copy_present,
     copy_sqlite,
     read_manifest,
     require_room,
@@ -39,9 +39,9 @@ from ingest.backup.manifest import (
 from ingest.erasure.files import files_below
 from ingest.files import SPARE_BYTES, sync
 from ingest.store.database import CONFIG, SCHEMA_VERSION
+from ingest.store.digest import differing
 from ingest.store.long_texts import LongTexts, texts_below
 from ingest.store.look_inside import Inside, InspectProblem, look_inside
-from ingest.store.table_sums import differing
 from ingest.store.tombstones import CHECK, mark_of
 
 DID = r"did:(?:plc:[a-z2-7]{24}|web:[A-Za-z0-9-]+(?:[.:%][A-Za-z0-9-]+)*)"
@@ -110,15 +110,15 @@ def _tombs_of(places: Places, key: bytes) -> tuple[Tombs, bool]:
     for one in seen:
         if one.check and not _fits(one.check, key):
             raise BackupProblem(f"keys/tombstones is not the key of {places.store}: put that one there first.")
-    cut = [one for one in map(_looked_into, places.root.glob(f"{ASIDE}*/{STORE}")) if one and _is_under(one, key)]
+    cut = [
+        one
+        for one in map(_looked_into, places.root.glob(f"{ASIDE}*/{STORE}"))
+        if one and one.check and _fits(one.check, key)
+    ]
     for one in (*seen, *cut):  # a restore that was cut off has moved the store away already
         for mark, told in one.tombstones.items():
             tombs[mark] = max(tombs.get(mark, told), told, key=lambda one: one[1])
     return tombs, not seen
-
-
-def _is_under(inside: Inside, key: bytes) -> bool:
-    return bool(inside.check) and _fits(inside.check, key)
 
 
 def _looked_into(path: Path) -> Inside | None:
@@ -273,17 +273,10 @@ def _stage(folder: Path, manifest: Manifest, staged: Path, was_cut: bool) -> Non
         (staged / SWAPPING).touch()
     origin = folder.resolve()  # a link or ".." in the path that was typed is the operator's own
     for name, said in manifest.files.items():
-        if _copied(origin / name, staged / name) != said:
+        source = origin / name
+        leads_out = source.parent.resolve() != source.parent.absolute()  # by a link on the way
+        if leads_out or copy_present(source, staged / name) != said:
             raise BackupProblem(f"{folder / name} is damaged or missing: take another backup. Nothing was changed.")
-
-
-def _copied(source: Path, target: Path) -> File | None:
-    if source.parent.resolve() != source.parent.absolute():  # a link on the way leads out of the backup
-        return None
-    try:
-        return copy_file(source, target)
-    except FileNotFoundError:
-        return None
 
 
 def _checked(folder: Path, manifest: Manifest, staged: Path) -> Inside:

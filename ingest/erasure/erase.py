@@ -29,6 +29,7 @@ from ingest.erasure.find import find_names
 from ingest.erasure.mirrors import erase_mirrors
 from ingest.erasure.rows import erase_letters, erase_rows
 from ingest.errors import StoreProblem
+from ingest.files import remove_all
 from ingest.records.unknown import forget_shapes
 from ingest.store.archive import recount, sweep_texts
 from ingest.store.database import Store
@@ -176,10 +177,7 @@ def drop_diffs(store: Store, folder: Path, hashes: set[str]) -> int:
         return 0
     with store.write() as txn:
         txn.execute("update patches set sha256 = null where sha256 in (select unnest(?))", [sorted(hashes)])
-    found = [path for path in files_below(folder) if path.name.removesuffix(".patch.gz") in hashes]
-    for path in found:
-        path.unlink(missing_ok=True)
-    return len(found)
+    return remove_all([path for path in files_below(folder) if path.name.removesuffix(".patch.gz") in hashes])
 
 
 def due(rows: Rows) -> bool:

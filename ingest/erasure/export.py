@@ -102,15 +102,12 @@ def _from_files(
             continue
         if path.suffix == ".parquet":
             batches = pq.ParquetFile(path).iter_batches(batch_size=BATCH_ROWS)
-            told = (row for batch in batches for row in batch.to_pylist() if _tells_of(row, names))
-            events += [whole_row(row, texts) for row in told]
+            for row in (row for batch in batches for row in batch.to_pylist()):
+                if any(isinstance(value, str) and names.named_in(value) for value in row.values()):
+                    events.append(whole_row(row, texts))
         else:
             listed.append(_listing(path))
     return events, listed
-
-
-def _tells_of(row: Mapping[str, Any], names: Names) -> bool:
-    return any(isinstance(value, str) and names.named_in(value) for value in row.values())
 
 
 def _diffs(patches: Sequence[Mapping[str, Any]], names: Names, folder: Path) -> list[dict[str, Any]]:

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ingest.backfill.staging import account_hash
+from ingest.backfill.account import name_hash
 from ingest.erasure.find import Table
 from ingest.erasure.rows import GONE, struck_value
-from ingest.files import sync
+from ingest.files import remove_all, sync
 from ingest.store.tombstones import Names
 
 BUSY_SECONDS = 20.0
@@ -44,7 +44,7 @@ def empty_pages(folder: Path, did: str) -> int:
 
     A backfill under way reads them on, and finds nothing there.
     """
-    pages = [path for path in files_below(folder) if path.name.startswith(f"{account_hash(did)}-")]
+    pages = [path for path in files_below(folder) if path.name.startswith(f"{name_hash(did)}-")]
     for path in pages:
         _replace(path, lambda draft: draft.write_bytes(b'{"records":[]}'))
     return len(pages)
@@ -52,18 +52,12 @@ def empty_pages(folder: Path, did: str) -> int:
 
 def drop_naming(folder: Path, names: Names) -> int:
     """Remove every file of a folder of caches that names the person; returns how many."""
-    found = [path for path in files_below(folder) if _names_path(path, names) or names_in_file(path, names)]
-    for path in found:
-        path.unlink(missing_ok=True)
-    return len(found)
+    return remove_all([path for path in files_below(folder) if _names_path(path, names) or names_in_file(path, names)])
 
 
 def drop_all(folder: Path) -> int:
     """Remove every file of a folder of caches that know people by number only; returns how many."""
-    found = list(files_below(folder))
-    for path in found:
-        path.unlink(missing_ok=True)
-    return len(found)
+    return remove_all(list(files_below(folder)))
 
 
 def files_below(folder: Path) -> Iterator[Path]:
@@ -112,11 +106,7 @@ def strike_file(path: Path, names: Names) -> int:
         return 1
     if struck != data:
         packed = _packed(path, struck)
-
-        def write(draft: Path) -> None:
-            draft.write_bytes(packed)
-
-        _replace(path, write)
+        _replace(path, lambda draft: draft.write_bytes(packed))
     return int(struck != data)
 
 

@@ -17,7 +17,6 @@ from ingest.git.mirror import mirrors_below
 from ingest.git.process import Git
 from ingest.store.database import Store
 from ingest.store.tombstones import Names
-from ingest.store.transaction import Rows
 
 PIECE = 1_000_000  # bytes of an object that are searched at once
 OBJECTS = 10_000  # that name the person, of one mirror; beyond it is not counted
@@ -97,16 +96,12 @@ def _is_named(out: IO[bytes], size: int, names: Names) -> bool:
 
 def _sentence(store: Store, repository: int, path: Path, count: int) -> str:
     with store.read() as rows:
-        key = _name(rows, repository)
+        key = rows.value("select repo_key from repositories where repository_id = ?", [repository]) or "a repository"
     places = "1 place" if count == 1 else f"{count} places"
     return (
         f"{path}, the mirror of {key}, names them in {places}: that repository's own public history, which only its "
         "maintainers can change. It goes once nobody here watches the repository."
     )
-
-
-def _name(rows: Rows, repository: int) -> str:
-    return rows.value("select repo_key from repositories where repository_id = ?", [repository]) or "a repository"
 
 
 def _remove(store: Store, folder: Path, repositories: Sequence[int]) -> None:

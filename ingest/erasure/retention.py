@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ingest.erasure.erase import drop_diffs
 from ingest.erasure.files import files_below
+from ingest.files import remove_all
 from ingest.store.database import Store
 
 # A diff lies in its file before its row is committed; what a kill left without a row is older than this.
@@ -30,11 +31,10 @@ def drop_stray_diffs(store: Store, folder: Path, wall_seconds: float) -> int:
     """Remove files that no row names, a day old by the clock of the file system; returns how many."""
     with store.read() as rows:
         kept = {row["sha256"] for row in rows.rows("select sha256 from patches where sha256 is not null")}
-    stray = [
-        path
-        for path in files_below(folder)
-        if path.name.removesuffix(".patch.gz") not in kept and wall_seconds - path.stat().st_mtime > YOUNG_SECONDS
-    ]
-    for path in stray:
-        path.unlink(missing_ok=True)
-    return len(stray)
+    return remove_all(
+        [
+            path
+            for path in files_below(folder)
+            if path.name.removesuffix(".patch.gz") not in kept and wall_seconds - path.stat().st_mtime > YOUNG_SECONDS
+        ]
+    )

@@ -20,7 +20,6 @@ from ingest.git.patch import DiffReader
 from ingest.git.process import Git
 from ingest.http.fetcher import Fetcher
 from ingest.store.database import Store
-from ingest.store.transaction import Transaction
 
 CHUNK = 1_000  # commits a transaction
 COMMITS = 200_000  # of one repository, the newest; Linux makes 80,000 a year
@@ -59,19 +58,15 @@ def read_history(store: Store, fetcher: Fetcher, folder: Path, now: Callable[[],
             found += _read(store, git, mirror, now())
         except FetchProblem as problem:
             if not problem.closed:
-                _note(store, mirror, problem)
+                with store.write() as txn:
+                    sql = "update mirrors set state = 'failed', reason = ? where repository_id = ?"
+                    txn.execute(sql, [f"its history cannot be read: {problem}", mirror["repository_id"]])
     return found
 
 
 def closing(fetcher: Fetcher) -> Callable[[], FetchProblem | None]:
     """Ends a child when the fetcher is closed."""
     return lambda: FetchProblem("the fetcher was closed", retry=True, closed=True) if fetcher.closed else None
-
-
-def _note(store: Store, mirror: Row, problem: FetchProblem) -> None:
-    with store.write() as txn:
-        sql = "update mirrors set state = 'failed', reason = ? where repository_id = ?"
-        txn.execute(sql, [f"its history cannot be read: {problem}", mirror["repository_id"]])
 
 
 def _read(store: Store, git: Git, mirror: Row, now: datetime) -> int:
@@ -94,14 +89,10 @@ def _read(store: Store, git: Git, mirror: Row, now: datetime) -> int:
     with store.write() as txn:
         for some in listed:
             txn.append_new("branch_commits", some)
-        _mark_read(txn, mirror)
+        # These refs are read, unless newer ones were fetched meanwhile: then those are read next, after these.
+        sql = "update mirrors set read_at = ?, read_refs = ? where repository_id = ?"
+        txn.execute(sql, [mirror["fetched_at"], mirror["refs"], number])
     return len(unknown)
-
-
-def _mark_read(txn: Transaction, mirror: Row) -> None:
-    """These refs are read, unless newer ones were fetched meanwhile: then those are read next, after these."""
-    sql = "update mirrors set read_at = ?, read_refs = ? where repository_id = ?"
-    txn.execute(sql, [mirror["fetched_at"], mirror["refs"], mirror["repository_id"]])
 
 
 def reachable(git: Git, tips: Iterable[str], old: Iterable[str] = (), *options: str) -> list[str]:

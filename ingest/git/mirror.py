@@ -288,7 +288,8 @@ def _forget(folder: Path, watched: set[int]) -> None:
 
 def _write(txn: Transaction, found: _Fetched, wall: datetime) -> None:
     row, problem = found.row, found.problem
-    known = txn.row("select * from mirrors where repository_id = ?", [row["repository_id"]]) or _unread()
+    known = txn.row("select * from mirrors where repository_id = ?", [row["repository_id"]])
+    known = known or {"refs": "{}", "read_refs": "{}"}
     if problem is None:
         news = {"state": "fetched", "reason": None, "fetched_at": found.began, "head": found.head}
         known |= {**news, "refs": json.dumps(found.refs, sort_keys=True)}
@@ -297,11 +298,6 @@ def _write(txn: Transaction, found: _Fetched, wall: datetime) -> None:
         known |= {"state": state, "reason": str(problem)}
     txn.upsert("mirrors", [{**known, "repository_id": row["repository_id"], "bytes": found.bytes}])
     txn.upsert("fetches", [_outcome(txn, found, wall)])
-
-
-def _unread() -> dict[str, Any]:
-    empty = dict.fromkeys(("fetched_at", "head", "read_at", "landings_mark", "followups_mark"))
-    return {**empty, "refs": "{}", "read_refs": "{}"}
 
 
 def _outcome(txn: Transaction, found: _Fetched, wall: datetime) -> dict[str, object]:

@@ -2,15 +2,13 @@
 
 import gzip
 import hashlib
-import os
 import re
-import tempfile
 import zlib
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
-from ingest.files import sync
+from ingest.files import write_whole
 from ingest.git.patch import DiffReader
 
 _GZIP = b"\x1f\x8b"
@@ -97,19 +95,9 @@ def store_patch(folder: Path, text: str) -> str:
     data = text.encode("utf-8", "replace")
     name = hashlib.sha256(data).hexdigest()
     place = _place(folder, name)
-    if place.exists():
-        return name
-    place.parent.mkdir(parents=True, exist_ok=True)
-    handle, draft = tempfile.mkstemp(prefix=".draft-", dir=place.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(gzip.compress(data, compresslevel=6, mtime=0))
-            file.flush()
-            os.fsync(file.fileno())
-        Path(draft).replace(place)
-    finally:
-        Path(draft).unlink(missing_ok=True)
-    sync(place.parent)
+    if not place.exists():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(place, gzip.compress(data, compresslevel=6, mtime=0))
     return name
 
 

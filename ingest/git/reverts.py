@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ingest.git.changes import FileChange, Hunk
-from ingest.git.lines import Tracker, has_word
+from ingest.git.lines import FileChange, Hunk, Tracker, has_word
 
 MOST = 0.5  # of the own lines of a commit, above which it counts as undone
 # For a claim: of 124 commits of curl that name an earlier one 102 take more than this share of it back and add no more
@@ -180,11 +179,14 @@ def _come_back(change: Sequence[FileChange], between: Sequence[FileChange], othe
 
 def _removals(change: Sequence[FileChange]) -> list[FileChange]:
     """The same change, without the text of the lines that it adds."""
-    return [FileChange(file.before, file.after, [_removal(hunk) for hunk in file.hunks]) for file in change]
-
-
-def _removal(hunk: Hunk) -> Hunk:
-    return Hunk(hunk.start, hunk.old_count, hunk.into, hunk.new_count, hunk.old, [])
+    return [
+        FileChange(
+            file.before,
+            file.after,
+            [Hunk(hunk.start, hunk.old_count, hunk.into, hunk.new_count, hunk.old) for hunk in file.hunks],
+        )
+        for file in change
+    ]
 
 
 def _counts(change: Sequence[FileChange], side: str) -> Counter[bytes]:

@@ -7,7 +7,7 @@ person's record only where the operator tied the author to a DID.
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -135,11 +135,6 @@ def remove_past(store: Store, source: str) -> int:
         if _ties_count(txn, source):
             txn.inputs_changed()
         return _forget(txn, source)
-
-
-def told(done: Taken) -> Mapping[str, Any]:
-    """The counts as plain values."""
-    return asdict(done)
 
 
 def _check_source(source: str) -> None:

@@ -30,8 +30,7 @@ import urllib3
 from urllib3.response import BaseHTTPResponse
 
 from ingest.errors import FetchProblem
-from ingest.http.rate_limits import Manners, after_seconds, limit_seconds
-from ingest.http.shares import Shares
+from ingest.http.rate_limits import Manners, Shares, after_seconds, limit_seconds
 from ingest.http.sockets import (
     HEADER_LIMIT,
     MOST,

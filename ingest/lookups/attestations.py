@@ -89,13 +89,10 @@ def check_attestation(fetcher: Fetcher, plc_url: str, did: str, uri: str) -> Che
         own = _prove(fetcher, plc_url, did, collection, rkey)
         told = _attested(own, did)
         authority = collection.rpartition(".")[0]
-        return _countersigned(fetcher, plc_url, did, replace(told, statement_uri=_place(told, authority, did)))
+        statement = f"at://{told.issuer}/{authority}.jurisdictionStatement/{did}"
+        return _countersigned(fetcher, plc_url, did, replace(told, statement_uri=statement))
     except ProofProblem as problem:
         return Checked("unverifiable", str(problem))
-
-
-def _place(told: Checked, authority: str, did: str) -> str:
-    return f"at://{told.issuer}/{authority}.jurisdictionStatement/{did}"
 
 
 def _attested(own: Proven, did: str) -> Checked:

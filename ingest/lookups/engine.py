@@ -4,8 +4,7 @@ Asking happens outside any transaction, in a few threads; what came meanwhile is
 comes back after 1 minute, then twice as long each time up to 6 hours; what is absent is asked again after a day.
 
 What is due follows from what strangers write. So every turn takes the newest and the most important by turns, of one
-payer (ingest/http/shares.py) 50 at most, and no payer or domain (ingest/http/rate_limits.py) holds more than a few of
-the threads.
+payer 50 at most, and no payer or domain holds more than a few of the threads (ingest/http/rate_limits.py).
 """
 
 import threading

@@ -154,16 +154,13 @@ def pipelines(fetcher: Fetcher, spindle: str, repo_did: str, commit: str) -> lis
     host = _host(fetcher, spindle, "spindle")
     query = f"repo={quote(repo_did, safe='')}&commits={commit}&kinds=pull_request&limit={PIPELINES}"
     told = fetcher.get_json(f"https://{host}/xrpc/sh.tangled.ci.queryPipelines?{query}", _Pipelines, PAGE_LIMIT)
-    return [
-        Pipeline(commit, one.trigger.pull, parse_time(one.createdAt or ""), _workflows(one.workflows or []))
-        for one in (told.pipelines or [])[:PIPELINES]
-        if one.commit == commit and one.trigger.kind.endswith("#pullRequest")
-        if one.trigger.sourceSha in (None, commit)
-    ]
-
-
-def _workflows(listed: list[_Workflow]) -> tuple[tuple[str, str], ...]:
-    return tuple((one.name[:100], one.status[:32]) for one in listed[:WORKFLOWS])
+    found = []
+    for one in (told.pipelines or [])[:PIPELINES]:
+        is_for_pull = one.commit == commit and one.trigger.kind.endswith("#pullRequest")
+        if is_for_pull and one.trigger.sourceSha in (None, commit):
+            workflows = tuple((each.name[:100], each.status[:32]) for each in (one.workflows or [])[:WORKFLOWS])
+            found.append(Pipeline(commit, one.trigger.pull, parse_time(one.createdAt or ""), workflows))
+    return found
 
 
 def blob(fetcher: Fetcher, pds: str, did: str, cid: str, limit: int) -> bytes:

@@ -130,7 +130,9 @@ def fetch_patches(
                 raise
             return _patch_row(row, Patch("", "oversized", None, 0, 0, 0), None, folder)
         patch = read_patch(data, limit)
-        return _patch_row(row, patch, _git_reading(patch, unpack(data, limit)[0], closing(fetcher)), folder)
+        if patch.state == "oversized":  # a text that was cut is not compared
+            return _patch_row(row, patch, GitReading("refused"), folder)
+        return _patch_row(row, patch, compare_with_git(unpack(data, limit)[0], closing(fetcher)), folder)
 
     return fetch(store, fetcher, wall, Kind("patch", due_patches(settled_since), ask, _write_patches, fill=add_records))
 
@@ -144,11 +146,6 @@ def _patch_bytes(fetcher: Fetcher, row: Row, limit: int, texts: LongTexts) -> by
         base, _, head = name.partition("..")
         return compare(fetcher, row["knot"], row["repository"], base, head, limit)
     return blob(fetcher, row["pds"], row["did"], name, limit)
-
-
-def _git_reading(patch: Patch, text: bytes, watch: Watch) -> GitReading | None:
-    """Return how git reads the bytes as they came; a text that was cut is not compared."""
-    return GitReading("refused") if patch.state == "oversized" else compare_with_git(text, watch)
 
 
 def compare_kept(store: Store, fetcher: Fetcher, folder: Path) -> int:

@@ -56,12 +56,12 @@ class LetterBound:
         return len(going)
 
 
-def _gone(rows: Rows) -> int:
-    return rows.value("select position_seq from hops where name = 'letters'") or 0
-
-
 def _dropped(rows: Rows) -> int:
     return _gone(rows) + rows.value("select count(*) from unread_events")
+
+
+def _gone(rows: Rows) -> int:
+    return rows.value("select position_seq from hops where name = 'letters'") or 0
 
 
 LETTER_LIMIT = 65_536
@@ -69,8 +69,7 @@ LETTER_LIMIT = 65_536
 
 def count_dropped(txn: Transaction, number: int) -> None:
     """Count dead letters that were let go for good: no event was, and no log holds, what they said."""
-    before = txn.value("select position_seq from hops where name = 'letters'") or 0
-    txn.execute("insert or replace into hops values ('letters', ?, ?)", [before + number, txn.wall()])
+    txn.execute("insert or replace into hops values ('letters', ?, ?)", [_gone(txn) + number, txn.wall()])
 
 
 def add_letters(txn: Transaction, letters: Sequence[Mapping[str, object]], wall: datetime) -> int:

@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from ingest.atproto.syntax import tid_time
+from ingest.clock import parse_time
 from ingest.store.long_texts import COLUMN_BYTES
 
 DID = re.compile(r"did:[a-z]{1,32}:[A-Za-z0-9._:%-]{1,2000}")
@@ -92,14 +93,7 @@ def items(record: Mapping[str, Any], key: str) -> list[Any]:
 
 def moment(record: Mapping[str, Any], key: str) -> datetime | None:
     """A self-declared time as naive UTC; None where it cannot be read."""
-    value = text(record, key, 64)
-    if value is None:
-        return None
-    try:
-        parsed = datetime.fromisoformat(value)
-        return parsed.astimezone(UTC).replace(tzinfo=None) if parsed.tzinfo else parsed
-    except (ValueError, OverflowError):
-        return None
+    return parse_time(text(record, key, 64) or "")
 
 
 def identifier(pattern: re.Pattern[str], value: object) -> str | None:

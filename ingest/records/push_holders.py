@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ingest.store.transaction import Rows, Transaction
+from ingest.store.transaction import Transaction
 
 # Every right that records give, as the tables stand. Only the form in which an owner names somebody: an invitation and
 # its acceptance are about the knot's own list, which the knot tells.
@@ -68,7 +68,7 @@ def write_holders(
     `owner_id`: whose repository it was when the knot was asked; if it is another's by now, the answer is void. `now`:
     the present. Only for an answer: a knot that is silent or fails ends nothing and gives nothing.
     """
-    if _owner(txn, repository_id) != owner_id:
+    if txn.value("select owner_id from repositories where repository_id = ?", [repository_id]) != owner_id:
         return False
     known = txn.rows(BY_KNOT, [repository_id])
     listed = [holder for holder in listed if txn.tombstones.erased_at(holder.did) is None]
@@ -80,10 +80,6 @@ def write_holders(
     fresh = {person: since for person, since in named.items() if person not in standing}
     _begin(txn, repository_id, known, fresh)
     return standing != named.keys()
-
-
-def _owner(rows: Rows, repository_id: int) -> int | None:
-    return rows.value("select owner_id from repositories where repository_id = ?", [repository_id])
 
 
 def _end(txn: Transaction, repository_id: int, people: Sequence[int], now: datetime) -> None:

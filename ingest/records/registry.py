@@ -17,13 +17,10 @@ from ingest.atproto.syntax import NAMESPACE
 from ingest.records import columns as c
 from ingest.records import declarations
 from ingest.records.columns import Column, SmallRecord
-from ingest.records.fields import AT_URI, CID, DID, Event, Unreadable, decode, identifier, items, mapping, moment, text
-from ingest.records.fields import written_at as written_at
+from ingest.records.fields import AT_URI, CID, DID, Event, decode, identifier
 from ingest.records.shapes import (
-    NO_PATCH,
     PullRecord,
     RepositoryRecord,
-    Round,
     StatusRecord,
     VouchRecord,
     read_pull,
@@ -120,27 +117,6 @@ def declaration(name: str) -> Kind:
     read, fields = declarations.read_declaration(name), declarations.properties(name)
     return Kind("declarations", read, known(*fields), declarations.known_values(name))
 
-
-__all__ = [
-    "AT_URI",
-    "CID",
-    "DID",
-    "NO_PATCH",
-    "Event",
-    "PullRecord",
-    "RepositoryRecord",
-    "Round",
-    "SmallRecord",
-    "StatusRecord",
-    "Unreadable",
-    "VouchRecord",
-    "identifier",
-    "items",
-    "mapping",
-    "moment",
-    "text",
-    "written_at",
-]
 
 REPOSITORY = "sh.tangled.repo"
 PULL = "sh.tangled.repo.pull"
@@ -313,18 +289,3 @@ def build_registry(authority: str) -> Registry:
 
 DEFAULT_AUTHORITY = declarations.PLACEHOLDER
 REGISTRY = build_registry(DEFAULT_AUTHORITY)  # where no operator chose: tests, demo and recordings
-
-
-def wanted_collections(authority: str) -> list[str]:
-    """Return what a stream is asked for where our own records stand under this authority."""
-    return build_registry(authority).wanted_collections()
-
-
-def known_fields(collection: str, registry: Registry = REGISTRY) -> frozenset[str] | None:
-    """As Registry.known_fields."""
-    return registry.known_fields(collection)
-
-
-def read(event: Event, registry: Registry = REGISTRY) -> Record:
-    """As Registry.read."""
-    return registry.read(event)

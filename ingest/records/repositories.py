@@ -12,7 +12,7 @@ from typing import Any
 
 from ingest.atproto import syntax
 from ingest.records.fields import AT_URI, DID, Event, Unreadable, identifier, written_at
-from ingest.records.registry import REPOSITORY, read
+from ingest.records.registry import REGISTRY, REPOSITORY
 from ingest.records.shapes import PullRecord, RepositoryRecord
 from ingest.store.archive import read_log
 from ingest.store.long_texts import TextLost
@@ -77,7 +77,7 @@ def logged_record(txn: Transaction, seq: int | None) -> Standing | None:
         if body := found[0]["body"]:
             found[0]["body"] = txn.long_texts.read(body)
         event = Event(**found[0])
-        record = read(event)
+        record = REGISTRY.read(event)
     except (Unreadable, TextLost):
         return None
     return (event, record) if isinstance(record, RepositoryRecord) else None

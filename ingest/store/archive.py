@@ -20,9 +20,9 @@ import duckdb
 
 from ingest.atproto.syntax import IS_TID
 from ingest.clock import from_microseconds, to_microseconds
-from ingest.files import sync
+from ingest.files import put_in_place
 from ingest.store.long_texts import IS_REFERENCE
-from ingest.store.transaction import Params, Rows, Transaction
+from ingest.store.transaction import Params, Rows, Transaction, quoted
 
 if TYPE_CHECKING:
     from ingest.store.database import Store
@@ -32,6 +32,7 @@ COLUMNS = (
 )
 SEGMENT_ROWS = 100_000  # at 700 bytes each 70 MB to sort
 GROUP_ROWS = 8192
+PARQUET = f"(format parquet, compression zstd, row_group_size {GROUP_ROWS})"
 RETENTION = timedelta(days=30)  # how long the body of a deleted or replaced record is kept
 COUNT = "select (select count(*) from events) + (select coalesce(sum(rows), 0)::bigint from event_segments)"
 RETENTION_EVERY = timedelta(hours=6)
@@ -109,12 +110,12 @@ def recount(store: "Store") -> None:
     """Note how many rows each file has, where an erasure took some out of it."""
     with store.write() as txn:
         for path in filter(os.path.isfile, _paths(txn)):
-            rows = txn.value(f"select count(*) from read_parquet({_quoted(path)})")
+            rows = txn.value(f"select count(*) from read_parquet({quoted(path)})")
             txn.execute("update event_segments set rows = ? where path = ?", [rows, path])
 
 
 def _rewrite_one(store: "Store", path: Path, predicate: str, params: Sequence[object], redact: bool) -> int:
-    file = f"read_parquet({_quoted(str(path))})"
+    file = f"read_parquet({quoted(path)})"
     with store.write() as txn:
         hits = txn.value(f"select count(*) from {file} where {predicate}", params)
         if not hits:
@@ -138,7 +139,7 @@ def _move(store: "Store", place: Path, before: datetime, rows: int) -> int:
         if due is None or not due["n"]:
             return 0
         chosen = f"from events where {DUE} and event_seq <= {int(due['top'])}"
-        both = f" union all select {COLUMNS} from read_parquet({_quoted(unfilled['path'])})" if unfilled else ""
+        both = f" union all select {COLUMNS} from read_parquet({quoted(unfilled['path'])})" if unfilled else ""
         _write_segment(txn, place, f"select {COLUMNS} {chosen}{both}", [before, rows])
         _keep_revisions(txn, chosen, [before, rows])
         txn.execute(f"delete {chosen}", [before, rows])
@@ -170,12 +171,10 @@ def _write_segment(txn: Transaction, place: Path, query: str, params: Sequence[o
     partial = path.with_suffix(".partial")
     txn.execute(
         f"copy (select {COLUMNS} from ({query}) order by collection nulls first, did, event_seq) "
-        f"to {_quoted(str(partial))} (format parquet, compression zstd, row_group_size {GROUP_ROWS})",
+        f"to {quoted(partial)} {PARQUET}",
         params,
     )
-    sync(partial)
-    partial.rename(path)
-    sync(place)
+    put_in_place(partial, path)
     txn.append("event_segments", [{"path": str(path), **summary}])
 
 
@@ -233,8 +232,8 @@ def events_at_hand(rows: Rows) -> str:
 def _expression(paths: Sequence[str]) -> str:
     if not paths:
         return "events"
-    quoted = ", ".join(_quoted(path) for path in paths)
-    return f"(select {COLUMNS} from events union all select {COLUMNS} from read_parquet([{quoted}]))"
+    files = ", ".join(quoted(path) for path in paths)
+    return f"(select {COLUMNS} from events union all select {COLUMNS} from read_parquet([{files}]))"
 
 
 def read_log(
@@ -256,11 +255,6 @@ def read_log(
 def _paths(rows: Rows, segments: str = "true", params: Sequence[object] = ()) -> list[str]:
     sql = f"select path from event_segments where {segments} order by first_seq, path"
     return [row["path"] for row in rows.rows(sql, params)]
-
-
-def _quoted(path: str) -> str:
-    escaped = path.replace("'", "''")
-    return f"'{escaped}'"
 
 
 FOUND = f"""
@@ -315,12 +309,7 @@ def _write_again(
     (rows,) = connection.execute("select count(*) from found_again").fetchone() or (0,)
     if rows:
         partial = place.with_suffix(".partial")
-        target = str(partial).replace("'", "''")
-        connection.execute(
-            f"copy found_again to '{target}' (format parquet, compression zstd, row_group_size {GROUP_ROWS})"
-        )
-        sync(partial)
-        partial.rename(place)
-        sync(place.parent)
+        connection.execute(f"copy found_again to {quoted(partial)} {PARQUET}")
+        put_in_place(partial, place)
     connection.execute("drop table found_again")
     return rows

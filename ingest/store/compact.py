@@ -6,72 +6,20 @@ What the file system keeps of freed blocks, and a drive of overwritten ones, is 
 """
 
 import shutil
-import threading
 import time
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
 from ingest.files import sync
-from ingest.store.table_sums import differing, table_sums
+from ingest.store.digest import differing, table_sums
+from ingest.store.transaction import quoted
 
 PARTIAL = ".compacting"
 SPARE_BYTES = 50_000_000
-DRAIN_SECONDS = 60.0
 HELD_SECONDS = 10.0
-
-
-class Gate:
-    """Many pass together; who shuts it waits until all are out and keeps new ones waiting."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._inside = 0
-        self._shut = False
-        self._mine = threading.local()
-
-    @contextmanager
-    def passing(self) -> Generator[None]:
-        """Be inside; a thread that is inside already passes even while others wait, else it would wait for itself."""
-        depth = getattr(self._mine, "depth", 0)
-        if not depth:
-            with self._changed:
-                self._changed.wait_for(lambda: not self._shut)
-                self._inside += 1
-        self._mine.depth = depth + 1
-        try:
-            yield
-        finally:
-            self._mine.depth = depth
-            if not depth:
-                with self._changed:
-                    self._inside -= 1
-                    self._changed.notify_all()
-
-    @contextmanager
-    def shut(self, after_another: bool = False) -> Generator[None]:
-        """Be alone; TimeoutError where somebody stays inside for a minute, or this thread itself is.
-
-        Whoever shut it already is waited for with `after_another`, else it is a TimeoutError at once.
-        """
-        with self._changed:
-            if getattr(self._mine, "depth", 0) or (self._shut and not after_another):
-                raise TimeoutError("this thread reads, or another one compacts")
-            if not self._changed.wait_for(lambda: not self._shut, DRAIN_SECONDS):
-                raise TimeoutError(f"it is shut for more than {DRAIN_SECONDS:.0f} s")
-            self._shut = True
-            alone = self._changed.wait_for(lambda: not self._inside, DRAIN_SECONDS)
-        try:
-            if not alone:
-                raise TimeoutError(f"something reads for more than {DRAIN_SECONDS:.0f} s")
-            yield
-        finally:
-            with self._changed:
-                self._shut = False
-                self._changed.notify_all()
 
 
 def clear_leftovers(path: Path) -> None:
@@ -119,7 +67,7 @@ def _copy(database: duckdb.DuckDBPyConnection, path: Path, partial: Path, checke
         cursor.execute("force checkpoint").fetchall()
         name = cursor.execute("select current_database()").fetchall()[0][0]
         number = _number(cursor) + 1
-        cursor.execute(f"attach {_quoted(partial)} as compacted").fetchall()
+        cursor.execute(f"attach {quoted(partial)} as compacted").fetchall()
         try:
             cursor.execute(f'copy from database "{name}" to compacted').fetchall()
             if checked and (wrong := differing(table_sums(cursor), table_sums(cursor, "compacted"))):
@@ -149,7 +97,7 @@ def _swap(
     """
     holder = duckdb.connect(":memory:")
     try:
-        holder.execute(f"attach {_quoted(partial)} as held (read_only)").fetchall()
+        holder.execute(f"attach {quoted(partial)} as held (read_only)").fetchall()
         partial.rename(path)
         sync(path.parent)
         database.close()  # to the last: DuckDB would hand out this instance again, with the old file, by its path
@@ -168,7 +116,3 @@ def _connect(path: Path, config: Mapping[str, Any]) -> duckdb.DuckDBPyConnection
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
-
-
-def _quoted(path: Path) -> str:
-    return "'" + str(path).replace("'", "''") + "'"

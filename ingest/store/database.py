@@ -17,14 +17,12 @@ from ingest.errors import is_out_of_memory, plain, why_unopened
 from ingest.files import require_room
 from ingest.records.registry import REGISTRY, Registry
 from ingest.store.archive import sweep_texts
-from ingest.store.compact import Gate, clear_leftovers, compacted
-from ingest.store.contributors import People, load_people
-from ingest.store.intake import Spent, load_spent
+from ingest.store.compact import clear_leftovers, compacted
+from ingest.store.contributors import People, Spent, load_people, load_spent
 from ingest.store.long_texts import LongTexts
-from ingest.store.migrate import bring_up
-from ingest.store.move_texts import are_moved, move_long_texts
+from ingest.store.migrate import are_moved, bring_up, move_long_texts
 from ingest.store.tombstones import Tombstones, WrongKey, load_tombstones
-from ingest.store.transaction import Rows, Transaction
+from ingest.store.transaction import Gate, Rows, Transaction
 
 log = logging.getLogger(__name__)
 
@@ -131,7 +129,7 @@ class Store:
         try:
             clear_leftovers(path)
             store._migrate()
-            store._sweep_texts()
+            sweep_texts(store)  # what a crash left of long texts whose rows were not committed
             with store.read() as rows:
                 store.people = load_people(rows, registry)
                 store.spent = load_spent(rows)
@@ -170,10 +168,6 @@ class Store:
             replaced = move_long_texts(self, txn, _schema())
         for path in replaced:
             path.unlink()
-
-    def _sweep_texts(self) -> None:
-        """Remove what a crash left of long texts whose rows were not committed."""
-        sweep_texts(self)
 
     def _bring_up(self, version: int) -> None:
         """Make the tables of today out of those of an earlier version, 0: of none."""

@@ -1,12 +1,20 @@
-"""Equality of two stores, table by table: people by DID, no wall-clock times, durations or serial numbers.
+"""Equality of two stores, table by table: by meaning (`digest`) or row by row (`table_sums`).
+
+By meaning: people by DID, no wall-clock times, durations or serial numbers.
 
 `scores` and `audit_draws` are left out: which intermediate judgements were made depends on how the stream was cut into
 batches; the current ones (`current_scores`, `current_decisions`) are compared entirely. `hops` and `fetches` are left
 out too, which only count work.
+
+Row by row: a count and an order-free sum of DuckDB's own hashes, which compare only within one version of it. .3 s for
+a million rows, and no row comes into Python.
 """
 
 import hashlib
 from datetime import datetime
+
+import duckdb
+import msgspec
 
 from ingest.atproto.syntax import IS_TID
 from ingest.store.archive import all_events
@@ -64,3 +72,30 @@ def _text(name: str, value: object, people: dict[int, str], repositories: dict[i
     if isinstance(value, datetime):
         return value.isoformat()
     return repr(value)
+
+
+class Sum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Rows of one table, and the sum of their 64-bit hashes in decimal."""
+
+    rows: int
+    hashes: str
+
+
+def table_sums(cursor: duckdb.DuckDBPyConnection, database: str = "") -> dict[str, Sum]:
+    """The sum of every table of an attached database ("": the current one), by name. Raises duckdb.Error."""
+    tables = cursor.execute(
+        "select database_name, schema_name, table_name from duckdb_tables() "
+        "where database_name = coalesce(nullif(?, ''), current_database()) order by table_name",
+        [database],
+    ).fetchall()
+    sums = {}
+    for place in tables:
+        name = ".".join(f'"{part.replace(chr(34), 2 * chr(34))}"' for part in place)
+        rows, hashes = cursor.execute(f"select count(*), coalesce(sum(hash(one)), 0) from {name} as one").fetchall()[0]
+        sums[place[2]] = Sum(rows, str(hashes))
+    return sums
+
+
+def differing(one: dict[str, Sum], other: dict[str, Sum], but: frozenset[str] = frozenset()) -> list[str]:
+    """The tables that are not the same in both, by name, without those named in `but`."""
+    return [name for name in sorted(one.keys() | other.keys()) if one.get(name) != other.get(name) and name not in but]

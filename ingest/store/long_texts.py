@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.errors import StoreProblem
-from ingest.files import sync, write_whole
+from ingest.files import remove_all, sync, write_whole
 
 FOLDER = ".texts"  # behind the name of the store's file
 # DuckDB lays longer strings into blocks of their own. 2,048 of 4 kB are 8 MB; of the 9,622 recorded records the longest
@@ -55,7 +55,9 @@ def shorten(table: pa.Table, among: pa.ChunkedArray | None = None) -> tuple[pa.T
     `among` says of each row whether it is looked at; None: all are.
     """
     texts = table["body"]
-    is_long = pc.call_function("or_kleene", [_longer(texts), _like_reference(texts)])
+    is_longer = pc.call_function("greater", [pc.call_function("binary_length", [texts]), pa.scalar(LIMIT)])
+    is_like_reference = pc.call_function("starts_with", [texts], pc.MatchSubstringOptions(PREFIX))
+    is_long = pc.call_function("or_kleene", [is_longer, is_like_reference])
     if among is not None:
         is_long = pc.call_function("and_kleene", [is_long, among])
     mask = pc.fill_null(is_long, False).to_numpy()
@@ -79,14 +81,6 @@ def _replaced(texts: pa.ChunkedArray, mask: np.ndarray, references: Sequence[str
         chunks.append(pc.call_function("replace_with_mask", [chunk, pa.array(part), pa.array(given, texts.type)]))
         begin, used = begin + len(chunk), used + len(given)
     return pa.chunked_array(chunks, texts.type)
-
-
-def _longer(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.call_function("greater", [pc.call_function("binary_length", [texts]), pa.scalar(LIMIT)])
-
-
-def _like_reference(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.call_function("starts_with", [texts], pc.MatchSubstringOptions(PREFIX))
 
 
 def _reference(text: bytes | pa.Buffer) -> str:
@@ -189,10 +183,7 @@ class LongTexts:
     def sweep(self, references: Iterable[str]) -> int:
         """Remove every file of ours, drafts too, that none of these references names; returns how many."""
         named = {self._path(reference) for reference in references}
-        left = [path for path in _files_below(self.folder) if path not in named]
-        for path in left:
-            path.unlink(missing_ok=True)
-        return len(left)
+        return remove_all([path for path in _files_below(self.folder) if path not in named])
 
 
 def texts_below(folder: Path) -> Iterator[str]:

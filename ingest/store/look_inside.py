@@ -13,7 +13,7 @@ from pathlib import Path
 import duckdb
 
 from ingest.store.database import CONFIG, MEMORY_MB, SCHEMA, SCHEMA_VERSION
-from ingest.store.table_sums import Sum, table_sums
+from ingest.store.digest import Sum, table_sums
 from ingest.store.tombstones import CHECK
 
 # Besides tables a file carries code; only that of today's schema is taken, since the store runs it.

@@ -27,7 +27,7 @@ import duckdb
 from ingest.errors import StoreProblem, plain
 from ingest.files import SPARE_BYTES, require_place, sync
 from ingest.store.database import Store
-from ingest.store.transaction import Rows
+from ingest.store.transaction import Rows, quoted
 
 log = logging.getLogger(__name__)
 
@@ -317,10 +317,9 @@ class SnapshotReader:
         if number in self._pins:  # it is still open
             return True
         path = self._folder / f"serve-{number}.duckdb"
-        quoted = str(path).replace("'", "''")
         try:
             published = datetime.fromtimestamp(path.stat().st_mtime, UTC).replace(tzinfo=None)
-            self._database.execute(f"attach '{quoted}' as s{number} (read_only)")
+            self._database.execute(f"attach {quoted(path)} as s{number} (read_only)")
         except (OSError, duckdb.Error) as problem:
             if number not in self._unreadable:
                 self._unreadable.add(number)

@@ -1,8 +1,10 @@
-"""Reading and writing the store: what a cursor of it offers to everybody else."""
+"""Reading and writing the store: who may do so now, and what a cursor of it offers to everybody else."""
 
+import threading
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -11,8 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ingest.store.contributors import Arrivals, new_contributor
-from ingest.store.intake import Intake
+from ingest.store.contributors import Arrivals, Intake, new_contributor
 
 if TYPE_CHECKING:
     from ingest.store.database import Store
@@ -23,10 +24,61 @@ Keys = dict[str, NDArray[Any]]  # rows told apart: one array for each column of 
 
 # Rows that are replaced at once: 700,000 in one statement take more than the 160 MB that a small store may have.
 GROUP_ROWS = 100_000
+DRAIN_SECONDS = 60.0  # how long whoever shuts the gate waits for those inside
 # Statements as DuckDB parsed them, which it would do anew at every call: a fifth of the CPU of a scoring pass over a
 # small store. So many characters of them are kept, each takes 75 bytes; that pass needs 39,000.
 PARSED_CHARACTERS = 200_000
 PARSED: dict[str, duckdb.Statement] = {}
+
+
+class Gate:
+    """Many pass together; who shuts it waits until all are out and keeps new ones waiting."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._inside = 0
+        self._shut = False
+        self._mine = threading.local()
+
+    @contextmanager
+    def passing(self) -> Generator[None]:
+        """Be inside; a thread that is inside already passes even while others wait, else it would wait for itself."""
+        depth = getattr(self._mine, "depth", 0)
+        if not depth:
+            with self._changed:
+                self._changed.wait_for(lambda: not self._shut)
+                self._inside += 1
+        self._mine.depth = depth + 1
+        try:
+            yield
+        finally:
+            self._mine.depth = depth
+            if not depth:
+                with self._changed:
+                    self._inside -= 1
+                    self._changed.notify_all()
+
+    @contextmanager
+    def shut(self, after_another: bool = False) -> Generator[None]:
+        """Be alone; TimeoutError where somebody stays inside for a minute, or this thread itself is.
+
+        Whoever shut it already is waited for with `after_another`, else it is a TimeoutError at once.
+        """
+        with self._changed:
+            if getattr(self._mine, "depth", 0) or (self._shut and not after_another):
+                raise TimeoutError("this thread reads, or another one compacts")
+            if not self._changed.wait_for(lambda: not self._shut, DRAIN_SECONDS):
+                raise TimeoutError(f"it is shut for more than {DRAIN_SECONDS:.0f} s")
+            self._shut = True
+            alone = self._changed.wait_for(lambda: not self._inside, DRAIN_SECONDS)
+        try:
+            if not alone:
+                raise TimeoutError(f"something reads for more than {DRAIN_SECONDS:.0f} s")
+            yield
+        finally:
+            with self._changed:
+                self._shut = False
+                self._changed.notify_all()
 
 
 class Rows:
@@ -206,6 +258,11 @@ class Transaction(Rows):
                 "from (select unnest(?) as did, unnest(?) as seen_at) n where n.did = contributors.did",
                 [list(seen), list(seen.values())],
             )
+
+
+def quoted(path: Path | str) -> str:
+    """A path as a text in SQL, for statements that take no parameter there."""
+    return "'" + str(path).replace("'", "''") + "'"
 
 
 def _parsed(cursor: duckdb.DuckDBPyConnection, sql: str) -> str | duckdb.Statement:

@@ -22,6 +22,7 @@ from ingest.stream.frames import (
     KEY_LIMIT,
     LARGEST_FRAME,
     LATEST_US,
+    NO_BYTES,
     OPERATIONS,
     REVISION_LIMIT,
     Commit,
@@ -119,7 +120,10 @@ class Events:
     def frames(self) -> list[Frame]:
         """The commits as frames, for what looks at them one by one."""
         columns = (self.operations, self.collections, self.rkeys, self.revs, self.cids, self.table["body"].to_pylist())
-        commits = [Commit(*told, msgspec.Raw(body.encode())) for *told, body in zip(*columns, strict=True)]
+        commits = [
+            Commit(*told, msgspec.Raw(body.encode()) if body else NO_BYTES)
+            for *told, body in zip(*columns, strict=True)
+        ]
         named = zip(self.dids, self.times_us, commits, strict=True)
         return [Frame(did, time_us, "commit", commit) for did, time_us, commit in named]
 

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import takewhile
 
-import msgspec
 import numpy as np
 
 from ingest.stream.batch import Batch
-from ingest.stream.frames import LATEST_US, Frame, as_commit, time_of
+from ingest.stream.frames import LATEST_US, encode, time_of
 
 AHEAD = timedelta(minutes=5)
 # Bounds on the frames of a source that wait as dead letters. Those that are due first stay: the farther ahead a frame
@@ -117,15 +116,6 @@ def _without(batch: Batch, places: set[int]) -> Batch:
 
 def _early(batch: Batch, place: int, time_us: int) -> Early:
     if batch.commits is not None:
-        return Early(as_text(batch.commits.frame(place)), time_us)
+        return Early(encode(batch.commits.frame(place)).decode(), time_us)
     raw = batch.raws[place]
     return Early((raw if isinstance(raw, str) else raw.decode(errors="replace")), time_us)
-
-
-def as_text(frame: Frame) -> str:
-    """A commit as the v1 frame that says the same."""
-    commit = as_commit(frame)
-    told = {name: getattr(commit, name) for name in ("operation", "collection", "rkey", "rev", "cid")}
-    if bytes(commit.record):
-        told["record"] = commit.record
-    return msgspec.json.encode({"did": frame.did, "time_us": frame.time_us, "kind": "commit", "commit": told}).decode()

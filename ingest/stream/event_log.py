@@ -10,8 +10,7 @@ import pyarrow.compute as pc
 
 from ingest.atproto.syntax import IS_TID, ordered
 from ingest.store.archive import LAST, all_events
-from ingest.store.contributors import EVENT_ID
-from ingest.store.intake import Hour
+from ingest.store.contributors import EVENT_ID, Hour
 from ingest.store.long_texts import shorten
 from ingest.store.transaction import Transaction
 from ingest.stream.batch import Events
@@ -75,7 +74,7 @@ def append_events(
     """Append the events that are not in the log, with the people they make known.
 
     Long texts are written beside the store before this returns. What goes beyond an account's bytes an hour is left
-    out (ingest/store/intake.py).
+    out (ingest/store/contributors.py).
     """
     events = _not_yet_so(txn, arriving.events) if arriving.listed else arriving.events
     sizes = events.sizes()

@@ -23,10 +23,10 @@ COLLECTION = re.compile(r"[A-Za-z0-9.-]{1,317}")
 RECORD_KEY = re.compile(r"[A-Za-z0-9._:~-]{1,512}")
 KEY_CHARACTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:~-"
 KEY_LIMIT, REVISION_LIMIT = 512, 256
-_NO_BYTES = msgspec.Raw(b"")
+NO_BYTES = msgspec.Raw(b"")
 
 
-class Commit(msgspec.Struct, gc=False):
+class Commit(msgspec.Struct, gc=False, omit_defaults=True):
     """The commit part of a frame; the record stays unparsed. A delete has none."""
 
     operation: str
@@ -34,18 +34,18 @@ class Commit(msgspec.Struct, gc=False):
     rkey: str
     rev: str | None = None
     cid: str | None = None
-    record: msgspec.Raw = _NO_BYTES
+    record: msgspec.Raw = NO_BYTES
 
 
-class Frame(msgspec.Struct, gc=False):
+class Frame(msgspec.Struct, gc=False, omit_defaults=True):
     """One Jetstream v1 message; unknown fields are ignored."""
 
     did: str
     time_us: int
     kind: str
     commit: Commit | None = None
-    identity: msgspec.Raw = _NO_BYTES
-    account: msgspec.Raw = _NO_BYTES
+    identity: msgspec.Raw = NO_BYTES
+    account: msgspec.Raw = NO_BYTES
 
 
 class Moment(msgspec.Struct):
@@ -65,6 +65,7 @@ class Unread:
 
 _decode: Callable[[bytes | str], Frame] = msgspec.json.Decoder(Frame).decode
 _decode_moment = msgspec.json.Decoder(Moment).decode
+encode: Callable[[Frame], bytes] = msgspec.json.Encoder().encode  # as its server would have sent it
 
 
 def decoded(raws: Sequence[bytes | str]) -> list[Frame] | None:
@@ -147,7 +148,7 @@ def as_commit(frame: Frame) -> Commit:
     """The commit of a frame; of another one its part as the body, and no collection, key or operation."""
     if frame.kind == "commit" and frame.commit is not None:
         return frame.commit
-    return Commit("", "", "", None, None, _part(frame) or _NO_BYTES)
+    return Commit("", "", "", None, None, _part(frame) or NO_BYTES)
 
 
 def _part(frame: Frame) -> msgspec.Raw | None:

@@ -16,8 +16,8 @@ import msgspec
 from ingest.clock import from_microseconds, to_microseconds
 from ingest.records.dead_letters import add_letters, count_dropped, letter
 from ingest.records.registry import VOUCH
+from ingest.store.contributors import Hour, sentence
 from ingest.store.database import Store
-from ingest.store.intake import Hour, sentence
 from ingest.store.long_texts import BYTES
 from ingest.store.tombstones import Tombstones
 from ingest.store.transaction import Transaction
@@ -143,7 +143,8 @@ def load_listing(store: Store, listed: Sequence[Listed]) -> int:
         try:
             admitted.frames.append(_as_frame(one))
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            admitted.unread.append(_unread_listed(one, error))
+            text = f"at://{one.did}/{one.collection}/{one.rkey} {one.body.decode(errors='replace')}"
+            admitted.unread.append(Unread(f"a listed record that cannot be read: {str(error)[:200]}", text, 0))
     with store.write() as txn:
         named = _first_named(store, map(_key, enumerate(admitted.frames)))
         admitted.first_seen = {did: seen_at for did, (_, seen_at) in named.items()}
@@ -204,22 +205,22 @@ def _with_body(frame: Frame, body: str | None) -> Frame:
 
 
 def _add_unread(txn: Transaction, source: str, unread: Iterable[Unread]) -> int:
-    return add_letters(txn, txn.tombstones.without_erased_letters(_letters(source, unread)), txn.wall())
+    rows = [letter(source, item.reason, item.text) for item in unread]
+    return add_letters(txn, txn.tombstones.without_erased_letters(rows), txn.wall())
 
 
 def _add_early(txn: Transaction, source: str, early: Sequence[Early]) -> int:
     if not early:
         return 0
-    rows = [letter(source, EARLY, one.text) | {"body": one.text, "due_clock": _due(one)} for one in early]
+    rows = [
+        letter(source, EARLY, one.text) | {"body": one.text, "due_clock": from_microseconds(one.time_us)}
+        for one in early
+    ]
     added = add_letters(txn, txn.tombstones.without_erased_letters(rows), txn.wall())
     gone = txn.rows(TOO_MANY_EARLY, [source, MOST_WAITING, MOST_WAITING_BYTES])
     if gone:
         count_dropped(txn, len(gone))
     return added - len(gone)
-
-
-def _due(one: Early) -> datetime:
-    return from_microseconds(one.time_us)
 
 
 def _add_full(txn: Transaction, full: Iterable[Hour]) -> int:
@@ -237,11 +238,6 @@ def _as_frame(one: Listed) -> Frame:
     frame = Frame(one.did, to_microseconds(one.seen_at), "commit", commit)
     check(frame, len(one.body))
     return frame
-
-
-def _unread_listed(one: Listed, error: Exception) -> Unread:
-    text = f"at://{one.did}/{one.collection}/{one.rkey} {one.body.decode(errors='replace')}"
-    return Unread(f"a listed record that cannot be read: {str(error)[:200]}", text, 0)
 
 
 def _admit(store: Store, raws: Sequence[bytes | str], read: Sequence[Frame | Unread], cursor: int) -> Admitted:
@@ -293,7 +289,3 @@ def _key(placed: tuple[int, Frame]) -> Key:
     place, frame = placed
     commit = as_commit(frame)
     return place, frame.did, commit.collection, commit.rkey, frame.time_us
-
-
-def _letters(source: str, items: Iterable[Unread]) -> list[dict[str, object]]:
-    return [letter(source, item.reason, item.text) for item in items]

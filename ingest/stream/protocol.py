@@ -12,8 +12,9 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 from websockets.sync.client import reconnect
 
-from ingest.clock import to_microseconds
+from ingest.clock import read_moment, to_microseconds
 from ingest.store.database import Store
+from ingest.stream.frames import NO_BYTES, Commit, Frame, encode
 
 V2_PATH = "/xrpc/network.bsky.jetstream.subscribeEvents"
 KINDS = ("commit", "identity", "account")
@@ -30,9 +31,9 @@ class _Payload(msgspec.Struct):
     collection: str = ""
     rkey: str = ""
     cid: str | None = None
-    record: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    identity: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    account: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    record: msgspec.Raw = NO_BYTES
+    identity: msgspec.Raw = NO_BYTES
+    account: msgspec.Raw = NO_BYTES
     name: str = ""
     message: str = ""
 
@@ -42,24 +43,6 @@ class _Message(msgspec.Struct):
     payload: _Payload | None = None
     error: str = ""
     message: str = ""
-
-
-class _Commit(msgspec.Struct, omit_defaults=True):
-    operation: str
-    collection: str
-    rkey: str
-    rev: str | None = None
-    cid: str | None = None
-    record: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-
-
-class _Frame(msgspec.Struct, omit_defaults=True):
-    did: str
-    time_us: int
-    kind: str
-    commit: _Commit | msgspec.UnsetType = msgspec.UNSET
-    identity: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    account: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 @dataclass(slots=True)
@@ -73,7 +56,6 @@ class Told:
 
 
 _decoder = msgspec.json.Decoder(_Message)
-_encoder = msgspec.json.Encoder()
 
 
 class StraightAndWaiting(reconnect):
@@ -119,25 +101,20 @@ def _read_payload(told: Told, payload: _Payload) -> None:
         told.began_late = told.began_late or payload.name == "OutdatedCursor"
         return
     if kind in KINDS:
-        told.frames.append(_encoder.encode(_frame(kind, payload)))
+        told.frames.append(_frame(kind, payload))
     if 0 < payload.seq <= LARGEST_SEQ:
         told.seq = max(told.seq or 0, payload.seq)
 
 
-def _frame(kind: str, payload: _Payload) -> _Frame:
-    time_us = to_microseconds(_naive(payload.time))
-    if kind != "commit":
-        return _Frame(payload.did, time_us, kind, identity=payload.identity, account=payload.account)
-    commit = _Commit(payload.operation, payload.collection, payload.rkey, payload.rev, payload.cid, payload.record)
-    return _Frame(payload.did, time_us, kind, commit)
-
-
-def _naive(text: str) -> datetime:
-    """An RFC 3339 time as naive UTC. Raises ValueError."""
-    moment = datetime.fromisoformat(text)
-    if moment.utcoffset() is None:
+def _frame(kind: str, payload: _Payload) -> bytes:
+    """The v1 frame that says the same. Raises ValueError or OverflowError where its time is not one of RFC 3339."""
+    if datetime.fromisoformat(payload.time).utcoffset() is None:
         raise ValueError("a time without its offset")
-    return (moment - (moment.utcoffset() or moment - moment)).replace(tzinfo=None)
+    time_us = to_microseconds(read_moment(payload.time))
+    if kind != "commit":
+        return encode(Frame(payload.did, time_us, kind, identity=payload.identity, account=payload.account))
+    commit = Commit(payload.operation, payload.collection, payload.rkey, payload.rev, payload.cid, payload.record)
+    return encode(Frame(payload.did, time_us, kind, commit))
 
 
 def last_seq(store: Store, source: str, url: str) -> int | None:

@@ -34,20 +34,14 @@ def _add_maintainer(runtime: Runtime, wanted: Told, show: Callable[[Told], None]
     The repositories' `keys`, and `records`, the at-uris of the records that describe them.
     """
     store, clock = runtime.store, runtime.clock
-    try:
-        names = backfill.make_known(store, runtime.backfill, wanted["repositories"], lambda step: show({"step": step}))
-        keys = watched.add_maintainer(store, wanted["did"], names, clock.now())
-        return {"keys": keys, "records": watched.records_of(store, keys)}
-    except watched.UnknownRepository as problem:
-        raise JobProblem(str(problem)) from problem
+    names = backfill.make_known(store, runtime.backfill, wanted["repositories"], lambda step: show({"step": step}))
+    keys = watched.add_maintainer(store, wanted["did"], names, clock.now())
+    return {"keys": keys, "records": watched.records_of(store, keys)}
 
 
 def _find_owned(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
     """`who`, a handle or DID: what `ingest.backfill.owners.Owner` says of its repositories, as JSON values."""
-    try:
-        found = find_owned(runtime.store, runtime.backfill, wanted["who"], lambda step: show({"step": step}))
-    except OwnerProblem as problem:
-        raise JobProblem(str(problem)) from problem
+    found = find_owned(runtime.store, runtime.backfill, wanted["who"], lambda step: show({"step": step}))
     return msgspec.to_builtins(asdict(found))
 
 
@@ -83,10 +77,7 @@ def _import_osv(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) ->
     def tell(read: int) -> None:
         show({"step": f"{read} records read."})
 
-    try:
-        return osv.told(osv.import_osv(runtime.store, Path(wanted["source"]), wanted["replace"], tell))
-    except osv.ImportProblem as problem:
-        raise JobProblem(str(problem)) from problem
+    return osv.told(osv.import_osv(runtime.store, Path(wanted["source"]), wanted["replace"], tell))
 
 
 def _import_history(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
@@ -96,27 +87,17 @@ def _import_history(runtime: Runtime, wanted: Told, show: Callable[[Told], None]
     def tell(read: int) -> None:
         show({"step": f"{read} rows read."})
 
-    try:
-        done = pulls.import_past(runtime.store, Path(wanted["path"]), identities, wanted["source"], tell)
-    except PastProblem as problem:
-        raise JobProblem(str(problem)) from problem
-    return pulls.told(done)
+    return asdict(pulls.import_past(runtime.store, Path(wanted["path"]), identities, wanted["source"], tell))
 
 
 def _remove_history(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
     """`source`: let go of an imported history; how many pull requests were `removed`."""
-    try:
-        return {"removed": pulls.remove_past(runtime.store, wanted["source"])}
-    except PastProblem as problem:
-        raise JobProblem(str(problem)) from problem
+    return {"removed": pulls.remove_past(runtime.store, wanted["source"])}
 
 
 def _set_review(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
     """`repositories` and `review`: how changes of these are read from now on; the repositories' `keys`."""
-    try:
-        return {"keys": watched.set_review(runtime.store, wanted["repositories"], wanted["review"])}
-    except watched.UnknownRepository as problem:
-        raise JobProblem(str(problem)) from problem
+    return {"keys": watched.set_review(runtime.store, wanted["repositories"], wanted["review"])}
 
 
 def _copy_state(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
@@ -141,7 +122,19 @@ def _compact(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> To
     return {"before": before, "after": store.path.stat().st_size}
 
 
-JOBS: Mapping[str, Job] = {
+def _telling(job: Job) -> Job:
+    """The job, whose sentences on what cannot be done become those of a JobProblem."""
+
+    def run(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
+        try:
+            return job(runtime, wanted, show)
+        except (OwnerProblem, PastProblem, osv.ImportProblem, watched.UnknownRepository) as problem:
+            raise JobProblem(str(problem)) from problem
+
+    return run
+
+
+_JOBS: Mapping[str, Job] = {
     "add_maintainer": _add_maintainer,
     "begin_backfill": _begin_backfill,
     "compact": _compact,
@@ -154,3 +147,4 @@ JOBS: Mapping[str, Job] = {
     "retry_dead_letters": _retry_dead_letters,
     "set_review": _set_review,
 }
+JOBS = {name: _telling(job) for name, job in _JOBS.items()}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ingest.errors import FetchProblem
-from ingest.git.base_files import read_files
+from ingest.git.commits import read_files
 from ingest.git.mirror import mirror_path
 from ingest.git.process import Git
 from ingest.store.transaction import Rows

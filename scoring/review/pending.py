@@ -21,7 +21,7 @@ from typing import Any
 from ingest.git.apply_check import GitReading, compare_with_git
 from ingest.git.patches import PatchProblem, load_patch
 from ingest.store.database import Store
-from ingest.store.move_texts import drop_superseded
+from ingest.store.migrate import drop_superseded
 from ingest.store.transaction import Rows, Transaction
 from scoring.config.repository import Mode
 from scoring.diff.change import Change

@@ -23,7 +23,7 @@ from scoring.training.backtest import SCOPES, maker
 from scoring.training.promotion import Decision
 from scoring.training.rolling_origin import Past, fit_as_of
 from scoring.training.train import Trained
-from tests.ingest.git.past import past, write
+from tests.ingest.history_import.past import past, write
 from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, Frames, at
 from tests.pipeline import Later, Result
 

@@ -56,6 +56,15 @@ def store(open_store: Open) -> Store:
     return open_store("store")
 
 
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """One store that takes all examples of a module."""
+    made = fresh_store(tmp_path_factory.mktemp("scratch") / "trust.duckdb")
+    made.bind(SOURCE)
+    yield made
+    made.close()
+
+
 @pytest.fixture(name="world")
 def world_fixture(tmp_path: Path) -> Iterator[World]:
     """A small world that can be asked; it ends with the test."""

@@ -9,7 +9,7 @@ from pytest_django import Settings
 
 from ingest.store.snapshots import SnapshotReader
 from scoring.dataset.dataset import build_cases, read_cases
-from tests.ingest.git.past import WATCHED, merged, past, refused, write
+from tests.ingest.history_import.past import WATCHED, merged, past, refused, write
 from tests.stores import use_own_store
 
 

@@ -11,7 +11,7 @@ from typing import cast, overload
 import pytest
 
 from ingest.store.archive import read_log
-from ingest.store.intake import BYTES_AN_HOUR
+from ingest.store.contributors import BYTES_AN_HOUR
 from ingest.store.long_texts import LIMIT, LongTexts, bytes_of
 from ingest.store.snapshots import SnapshotReader
 from ingest.worker.status import read_status
@@ -122,7 +122,7 @@ def assert_within_bounds(root: Path, attack: Attack) -> None:
     for row in strings:
         spent[row["did"]] = spent.get(row["did"], 0) + bytes_of(row["body"])
     assert len(spent) == ACCOUNTS
-    # The second worker does not count what the first one's had moved to files (ingest/store/intake.py).
+    # The second worker does not count what the first one's had moved to files (ingest/store/contributors.py).
     assert max(spent.values()) <= 2 * BYTES_AN_HOUR
     assert all(texts.read(row["body"]) == long_record(int(row["rkey"][1:])) for row in strings)
     full = {row["body"] for row in letters}

@@ -20,7 +20,7 @@ from scoring.models.serving import LABEL
 from scoring.models.storage import load_model, save_model, serve, serving_name
 from scoring.training.process import DAY_SECONDS, ENDED, MARK
 from tests.conftest import Count, with_environment
-from tests.ingest.git.past import DAY, OPENED, past, write
+from tests.ingest.history_import.past import DAY, OPENED, past, write
 from tests.sources import PROJECT
 from tests.stores import fresh_store
 from tests.trustsite.ports import free_port

@@ -23,7 +23,7 @@ from scoring.models.starter import parse_starter
 from scoring.models.storage import load_model, serve, serving_name
 from scoring.pipeline.score import score
 from scoring.training.summary import read_backtest, read_serving
-from tests.ingest.git.past import BROKEN, DAY, OPENED, merged, refused, write
+from tests.ingest.history_import.past import BROKEN, DAY, OPENED, merged, refused, write
 from tests.scoring.pipeline.offered_world import offered_world
 from tests.stores import use_own_store
 

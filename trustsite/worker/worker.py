@@ -34,7 +34,7 @@ from ingest.http.fetcher import Fetcher
 from ingest.lean import leave_pandas_out
 from ingest.lookups import enrich
 from ingest.records.derive import has_underived
-from ingest.records.registry import wanted_collections
+from ingest.records.registry import build_registry
 from ingest.store.archive import adopt
 from ingest.store.database import Store, StreamClock
 from ingest.store.snapshots import Publisher, current_number
@@ -127,7 +127,9 @@ class Stream:
 
 def stream_from_settings() -> Stream:
     """The stream that the operator chose."""
-    collections = () if settings.WHOLE_STREAM else tuple(wanted_collections(settings.LEXICON_AUTHORITY))
+    collections = (
+        () if settings.WHOLE_STREAM else tuple(build_registry(settings.LEXICON_AUTHORITY).wanted_collections())
+    )
     return Stream(settings.STREAM_SOURCE, tuple(settings.JETSTREAM_URLS), collections)
 
 

@@ -17,7 +17,7 @@ from ingest.atproto.cbor import Link, encode
 from ingest.atproto.record_proof import CURVES, LETTERS
 from ingest.errors import FetchProblem
 from ingest.http.fetcher import Fetcher
-from ingest.http.shares import Shares
+from ingest.http.rate_limits import Shares
 
 SECP256K1, P256 = CURVES
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ingest.backfill import discover, runs, threads, turn
+from ingest.backfill.account import Staging
 from ingest.backfill.runs import Estimate, summarize
-from ingest.backfill.staging import Staging
 from ingest.errors import FetchProblem
 from ingest.store.database import Store
 from tests.ingest.backfill.backfilled import FIRST_WAIT, run_backfill, sources

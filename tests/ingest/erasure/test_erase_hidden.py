@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.backfill.staging import Staging
+from ingest.backfill.account import Staging
 from ingest.erasure.erase import erase, finish
 from ingest.git.mirror import mirror_path, mirrors_below
 from ingest.http.fetcher import Fetcher

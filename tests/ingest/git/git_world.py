@@ -27,6 +27,8 @@ KNOT, REPO_DID, OWNER = "knot.example.test", "did:plc:repo2222222222222222222a",
 LIMITS = Limits(mirror_bytes=50_000_000, mirrors_bytes=200_000_000, seconds=LONG_SECONDS)
 HOUR = timedelta(hours=1)
 TEXT = "".join(f"line {number}\n" for number in range(30))  # what both files of the repository begin with
+NEW = TEXT.replace("line 9\n", "line 9\n    alpha\n    beta = 1\n    gamma\n")
+Files = dict[str, str | bytes | None]
 
 
 @dataclass
@@ -276,6 +278,18 @@ class Place(Watching):
         with self.store.write() as txn:
             sql = "update pull_requests set state = 'merged', merge_proof = 'verified' where pull_uri = ?"
             txn.execute(sql, [uri])
+
+
+def land(
+    work: Work, place: Place, message: str, files: Files, did: str = "did:plc:ana22222222222222222222a"
+) -> tuple[str, str]:
+    """A pull request that was offered, seen and merged by mail: its address and its commit."""
+    mails = work.offer("HEAD", [(message, files)])
+    pull = place.offer(mails, did)
+    place.look()
+    commit = work.am(mails)
+    place.land()
+    return pull, commit
 
 
 def _pull_row(uri: str, author: int, world: Watching, branch: str | None, title: str) -> dict[str, object]:

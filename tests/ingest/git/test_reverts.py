@@ -8,25 +8,13 @@ from datetime import datetime, timedelta
 import pytest
 
 from tests.conftest import Count
-from tests.ingest.git.git_world import TEXT, Place, Work
+from tests.ingest.git.git_world import NEW, TEXT, Files, Place, Work, land
 
 ANA, MALLORY = "did:plc:ana22222222222222222222a", "did:plc:mallory2222222222222222a"
 BEN = "did:plc:ben22222222222222222222a"
 PYTHON = "def add(one, other):\n    if other is None:\n        return None\n    return one + other\n"
 SCRIPT = "function add(one, other) {\n  if (!other) {\n    return null\n  }\n  return one + other\n}\n"
-NEW = TEXT.replace("line 9\n", "line 9\n    alpha\n    beta = 1\n    gamma\n")
-Files = dict[str, str | bytes | None]
 Found = set[tuple[str, str, str]]
-
-
-def land(work: Work, place: Place, message: str, files: Files, did: str = ANA) -> tuple[str, str]:
-    """A pull request that was offered, seen and merged by mail: its address and its commit."""
-    mails = work.offer("HEAD", [(message, files)])
-    pull = place.offer(mails, did)
-    place.look()
-    commit = work.am(mails)
-    place.land()
-    return pull, commit
 
 
 def let_push(place: Place, did: str, since: datetime | None = None, until: datetime | None = None) -> None:

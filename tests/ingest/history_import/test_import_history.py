@@ -1,21 +1,25 @@
 """Past pull requests from a file: taken whole or not at all, tied to whom the operator names, and removable."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ingest.erasure.erase import erase
 from ingest.erasure.export import export_tables
-from ingest.history_import.files import COLUMNS, LEAKING, PastProblem
+from ingest.history_import.checks import MARKS, TITLE_SAYS
+from ingest.history_import.files import COLUMNS, LEAKING, PastProblem, read_identities
 from ingest.history_import.pulls import Taken, import_past, remove_past
 from ingest.store.database import Store
 from tests.ingest.erasure.planted import KEY, folders_below
-from tests.ingest.git.past import ANA, BROKEN, DAY, OPENED, WALL, WATCHED, merged, past, refused, write
+from tests.ingest.history_import.past import ANA, BROKEN, DAY, OPENED, WALL, WATCHED, merged, past, refused, write
 from tests.ingest.stream.frames import digest_of, rows
 from tests.stores import fresh_store
 
@@ -273,3 +277,68 @@ def test_the_page_on_imports_lists_every_column() -> None:
         f"| `{column.name}` | {column.kind} | {'needed' if column.needed else ''} | {column.words} |"
         for column in COLUMNS
     ]
+
+
+HOSTILE = {
+    "[1, 2]": "not a CSV or JSON file",
+    '{"ana": 5}': "is tied to '5', which is not a DID",
+    '{"ana": "did:plc:short"}': "is tied to 'did:plc:short', which is not a DID",
+    "[" * 100_000: "not a CSV or JSON file",
+    json.dumps([{"author": "ana", "did": did} for did in (ANA, "did:web:b.example")]): "ties 'ana' to two DIDs",
+    "": "not a CSV or JSON file",
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_identities_that_cannot_be_read_are_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "identities.json"
+    path.write_text(text)
+    with pytest.raises(PastProblem, match=HOSTILE[text]):
+        read_identities(path)
+
+
+def test_identities_may_be_csv(tmp_path: Path) -> None:
+    path = tmp_path / "identities.csv"
+    path.write_text(f"did,author,note\n{ANA},ana,x\n")
+    assert read_identities(path) == {"ana": ANA}
+    path.write_bytes(b"author;did\n\xff")
+    with pytest.raises(PastProblem, match="not a CSV or JSON file of author and did"):
+        read_identities(path)
+
+
+Says = Callable[[str | None], list[str] | None]
+
+
+@pytest.fixture(scope="module", name="says")
+def says_fixture() -> Iterator[Says]:
+    with duckdb.connect() as connection:
+        connection.execute(TITLE_SAYS)
+        yield lambda title: connection.execute("select title_says(?)", [title]).fetchall()[0][0]
+
+
+@pytest.mark.parametrize(
+    ("title", "marks"),
+    [
+        ("Update setup.py", ["default", "code"]),
+        ("Create docs/readme.md", ["default", "docs", "code"]),
+        ("Update the way in which readers are told", []),
+        ("Fixed a typo in the README", ["fix", "docs"]),
+        ("feat: add support for HTTP/3", ["new"]),
+        ("Mend `url_for()`", ["code"]),
+        ("Prefix every lamp", []),
+        ("Newly addressed lamps", []),
+    ],
+)
+def test_a_title_says_what_stands_in_it_as_whole_words(says: Says, title: str, marks: list[str]) -> None:
+    assert says(title) == marks
+
+
+@pytest.mark.parametrize("title", ["", "   ", "fix-the-lamp", " patch-1 ", None])
+def test_a_title_that_may_be_the_name_of_a_branch_says_nothing(says: Says, title: str | None) -> None:
+    assert says(title) is None
+
+
+@given(title=st.text(max_size=300))
+def test_whatever_a_title_holds_only_known_marks_are_kept(says: Says, title: str) -> None:
+    found = says(title.replace("\0", ""))
+    assert found is None or set(found) <= set(MARKS)

@@ -144,16 +144,6 @@ def test_a_retry_after_without_sense_is_none(peer: Start, said: str) -> None:
     assert problem_of(server).after is None
 
 
-def test_a_host_that_asks_for_patience_is_left_alone(peer: Start) -> None:
-    server = peer(lambda _: response(b"", 429, Retry_After="60"))
-    fetcher = Fetcher(server.origin)
-    for _ in range(3):
-        with pytest.raises(FetchProblem) as caught:
-            fetcher.get(f"https://{HOST}/")
-        assert caught.value.after is not None
-    assert len(server.requests) == 1
-
-
 def test_close_ends_a_request_in_hand_and_refuses_the_next(peer: Start) -> None:
     server = peer(lambda _: drip(b"HTTP/1.1 200 Said\r\nContent-Length: 1000\r\n\r\n", b"x"))
     fetcher = Fetcher(server.origin, 2 * LONG_SECONDS)

@@ -15,8 +15,18 @@ from hypothesis import strategies as st
 
 from ingest.errors import FetchProblem
 from ingest.http.fetcher import Fetcher
-from ingest.http.rate_limits import SLOW_AT_A_TIME, UNKNOWN_AT_A_TIME, Manners, is_look_up, registrable_domain
-from ingest.http.shares import ASKED_AN_HOUR, AT_A_TIME, HOUR_SECONDS, SLOW_AN_HOUR, Shares
+from ingest.http.rate_limits import (
+    ASKED_AN_HOUR,
+    HOUR_SECONDS,
+    LOOK_UPS_AT_A_TIME,
+    SLOW_AN_HOUR,
+    SLOW_AT_A_TIME,
+    UNKNOWN_AT_A_TIME,
+    Manners,
+    Shares,
+    is_look_up,
+    registrable_domain,
+)
 from ingest.http.sockets import Leash
 from ingest.lookups import engine
 from ingest.lookups.engine import EACH, Due
@@ -25,7 +35,6 @@ from ingest.store.database import Store
 from tests.conftest import Count
 from tests.ingest.lookups.asked import NOW, World, did
 from tests.ingest.peer import Answer, Request, response
-from tests.stores import fresh_store
 from tests.waiting import LONG_SECONDS, wait_for
 
 TIMEOUT = 0.5  # a host that stalls costs a thread so long
@@ -110,12 +119,12 @@ def test_a_flood_of_one_whom_a_seed_trusts_delays_no_author_and_no_new_voucher(
     flooded.vouch(did("seed"), did("bob"))
     flooded.vouch(did("bob"), *stalling(count(300, 3_000), domains), minutes=1)
     assert {did("seed"), did("mallory"), did("bob")} <= flooded.turn()
-    assert sum(flooded.stalled.values()) <= SLOW_AN_HOUR + AT_A_TIME
+    assert sum(flooded.stalled.values()) <= SLOW_AN_HOUR + LOOK_UPS_AT_A_TIME
     flooded.vouch(did("seed"), did("carol"), minutes=2)
     assert did("carol") in flooded.turn()
     for _ in range(5):
         flooded.turn()
-    assert sum(flooded.stalled.values()) <= SLOW_AN_HOUR + AT_A_TIME, "the voucher's hour is used up"
+    assert sum(flooded.stalled.values()) <= SLOW_AN_HOUR + LOOK_UPS_AT_A_TIME, "the voucher's hour is used up"
 
 
 def test_a_backlog_of_many_vouchers_starves_no_new_one(flooded: Flooded, count: Count) -> None:
@@ -130,7 +139,7 @@ def test_a_backlog_of_many_vouchers_starves_no_new_one(flooded: Flooded, count: 
         flooded.vouch(did("seed"), did(name), minutes=minute)
         assert did(name) in flooded.chosen(2)
         assert did(name) in flooded.turn()
-    assert all(requests <= SLOW_AN_HOUR + AT_A_TIME for requests in flooded.stalled.values())
+    assert all(requests <= SLOW_AN_HOUR + LOOK_UPS_AT_A_TIME for requests in flooded.stalled.values())
 
 
 def test_everybody_on_a_path_from_a_seed_is_looked_up_before_trust_is_computed(flooded: Flooded) -> None:
@@ -258,12 +267,14 @@ def test_hosts_are_told_apart_by_what_somebody_registered(host: str, domain: str
 def test_a_payer_has_few_places_and_an_hours_share() -> None:
     now = [0.0]
     shares = Shares(lambda: now[0])
-    assert [shares.begin("identity", "p") for _ in range(AT_A_TIME + 1)] == [True] * AT_A_TIME + [False]
+    assert [shares.begin("identity", "p") for _ in range(LOOK_UPS_AT_A_TIME + 1)] == [True] * LOOK_UPS_AT_A_TIME + [
+        False
+    ]
     assert shares.begin("patch", "p"), "each kind has its own"
     assert shares.begin("identity", None)
-    for _ in range(AT_A_TIME):
+    for _ in range(LOOK_UPS_AT_A_TIME):
         shares.end("identity", "p", slow=True)
-    for _ in range(SLOW_AN_HOUR - AT_A_TIME):
+    for _ in range(SLOW_AN_HOUR - LOOK_UPS_AT_A_TIME):
         assert shares.begin("identity", "p")
         shares.end("identity", "p", slow=True)
     assert not shares.begin("identity", "p")
@@ -280,16 +291,9 @@ def test_a_payer_has_few_places_and_an_hours_share() -> None:
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 50), st.integers(0, 3)), max_size=120)
 
 
-@pytest.fixture(scope="module")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    store = fresh_store(tmp_path_factory.mktemp("bare") / "trust.duckdb")
-    yield store
-    store.close()
-
-
 @given(drawn=ROWS, most=st.integers(2, 60))
 def test_every_turn_has_the_newest_the_most_important_and_no_more_of_one_payer_than_its_share(
-    bare: Store, drawn: list[tuple[int, int, int, int]], most: int
+    scratch: Store, drawn: list[tuple[int, int, int, int]], most: int
 ) -> None:
     lines = [(f"s{place:03d}", f"p{payer}", *rest) for place, (payer, *rest) in enumerate(drawn)]
     sql = """
@@ -298,7 +302,7 @@ select unnest($subjects::varchar[]) as subject, unnest($payers::varchar[]) as pa
 """
     names = ("subjects", "payers", "ranks", "times", "attempts")
     params = {name: [line[place] for line in lines] for place, name in enumerate(names)}
-    with bare.read() as rows:
+    with scratch.read() as rows:
         chosen = Due(sql, params).rows(rows, NOW, most, ["p0"])
     left = [line for line in lines if line[1] != "p0"]
     assert not any(row["payer"] == "p0" for row in chosen)

@@ -15,8 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ingest.atproto.identity import Identity, origin, read_identity, resolve_handle
-from ingest.backfill.account import Account
-from ingest.backfill.staging import Staging
+from ingest.backfill.account import Account, Staging
 from ingest.errors import FetchProblem
 from ingest.git.mirror import fetch_mirrors
 from ingest.http.fetcher import Fetcher

@@ -48,9 +48,10 @@ both_ways = pytest.mark.parametrize("feed", [one_by_one, at_once])
 @pytest.mark.parametrize("operation", ["create", "update"])
 def test_a_put_overwrites_a_vouch_and_keeps_the_history(store: Store, feed: type, operation: str) -> None:
     frames = Frames()
-    frames.vouch(ANA, MARA)
+    frames.commit(ANA, VOUCH, MARA, {"kind": "vouch", "subject": MALLORY})  # the key says who is vouched for
     frames.vouch(ANA, MARA, operation, kind="denounce")
     feed(store, frames)
+    assert rows(store, "select did from contributors order by contributor_id") == [(ANA,), (MARA,)]
     assert rows(store, STANDING) == [("denounce",)]
     assert rows(store, HISTORY) == [("vouch", "put"), ("denounce", None)]
     assert rows(store, "select superseded_at from vouches where kind = 'vouch'") == [(at(1),)]

@@ -1,16 +1,13 @@
 """The hop under load and under fire: any cut into batches, any record, any amount."""
 
-from collections.abc import Iterator
-
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.records.derive import derive
 from ingest.store.database import Store
 from ingest.stream.load import load
 from tests.conftest import count
-from tests.ingest import hostile
 from tests.ingest.stream.frames import (
     ANA,
     BLOB,
@@ -33,35 +30,6 @@ from tests.ingest.stream.frames import (
 from tests.stores import fresh_store, statements_noted
 
 STANDING = "select kind from vouches where superseded_at is null"
-
-
-@settings(max_examples=count(40, 2000))
-@example(collection=PULL, record={"title": "a\0b", "target": {"repo": REPO}, "rounds": [[[]]] * 300})
-@example(collection=PULL, record={"target": {"repo": REPO}, "body": "x" * 1_000_000})
-@example(collection=VOUCH, record={"kind": 10**400})
-@example(collection=VOUCH, record={"createdAt": "0001-01-01T00:00:00+14:00"})
-@given(collection=st.sampled_from([REPOSITORY, PULL, STATUS, VOUCH]), record=hostile.records)
-def test_no_record_stops_a_batch(hostile_store: Store, collection: str, record: object) -> None:
-    frames = Frames()
-    (start,) = rows(hostile_store, "select coalesce(max(event_seq), 0) from events")[0]
-    frames.extend([b""] * start)  # new revisions, later moments
-    frames.commit(MALLORY, collection, ANA, record)
-    frames.vouch(ANA, MARA)
-    take(hostile_store, frames[start:])
-    behind = "select max(event_seq) - (select position_seq from hops where name = 'derive') from events"
-    assert rows(hostile_store, behind) == [(0,)]
-    assert rows(
-        hostile_store, f"{STANDING} and voucher_id = (select contributor_id from contributors where did = ?)", ANA
-    )
-
-
-@pytest.fixture(scope="module")
-def hostile_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """One store that takes all of it."""
-    opened = Store.open(tmp_path_factory.mktemp("hostile") / "trust.duckdb")
-    opened.bind(SOURCE)
-    yield opened
-    opened.close()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import copy
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from ingest.records.dead_letters import LETTER_LIMIT
 from ingest.store.database import Store
 from tests.conftest import count
 from tests.ingest import hostile
-from tests.ingest.stream.frames import SOURCE, digest_of, rows, take
+from tests.ingest.stream.frames import digest_of, rows, take
 
 RECORDED = ["jetstream/tangled_live_2026-10-08.ndjson", "jetstream/expected_v1.jsonl", "jetstream/golden_v1.jsonl"]
 TIMES = st.sampled_from([-1, 0, 1, 10**15, 2**53, 2**63, 2**64, 1e300, float("nan"), "1", None, True])
@@ -39,15 +38,6 @@ def real_fixture(shared: Path) -> list[dict[str, Any]]:
             commit = frame.get("commit") or {}
             found.setdefault((frame.get("kind"), commit.get("collection"), commit.get("operation")), frame)
     return list(found.values())
-
-
-@pytest.fixture(scope="module", name="bent")
-def bent_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """One store that takes all of it."""
-    store = Store.open(tmp_path_factory.mktemp("bent") / "trust.duckdb")
-    store.bind(SOURCE)
-    yield store
-    store.close()
 
 
 def paths(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -87,17 +77,18 @@ def bend(data: st.DataObject, frame: dict[str, Any], others: list[dict[str, Any]
 @settings(max_examples=count(15, 3000), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
 def test_bent_frames_are_taken_in_whole_or_put_aside_and_never_twice(
-    bent: Store, real: list[dict[str, Any]], data: st.DataObject
+    scratch: Store, real: list[dict[str, Any]], data: st.DataObject
 ) -> None:
     chosen = data.draw(st.lists(st.sampled_from(real), min_size=1, max_size=8))
     frames = [bend(data, frame, real) for frame in chosen]
-    take(bent, frames)
+    take(scratch, frames)
     behind = "select max(event_seq) - (select position_seq from hops where name = 'derive') from events"
-    assert rows(bent, behind) in ([(0,)], [(None,)])
+    assert rows(scratch, behind) in ([(0,)], [(None,)])
     assert (
-        rows(bent, "select * from dead_letters where strlen(body) > ? or strlen(reason) > 300", 4 * LETTER_LIMIT) == []
+        rows(scratch, "select * from dead_letters where strlen(body) > ? or strlen(reason) > 300", 4 * LETTER_LIMIT)
+        == []
     )
-    assert rows(bent, "select 1 from pull_requests where state = 'merged' and merge_proof is null limit 1") == []
-    before = digest_of(bent)
-    take(bent, frames)
-    assert digest_of(bent) == before
+    assert rows(scratch, "select 1 from pull_requests where state = 'merged' and merge_proof is null limit 1") == []
+    before = digest_of(scratch)
+    take(scratch, frames)
+    assert digest_of(scratch) == before

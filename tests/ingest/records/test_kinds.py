@@ -244,5 +244,5 @@ def test_nobody_deletes_what_another_wrote(store: Store) -> None:
 
 
 def test_known_fields_are_told_for_known_collections_only() -> None:
-    assert registry.known_fields("sh.tangled.graph.follow") == {"$type", "subject", "createdAt"}
-    assert registry.known_fields("sh.tangled.unknown") is None
+    assert REGISTRY.known_fields("sh.tangled.graph.follow") == {"$type", "subject", "createdAt"}
+    assert REGISTRY.known_fields("sh.tangled.unknown") is None

@@ -4,20 +4,18 @@ import json
 from typing import Any
 
 import msgspec
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ingest.records import registry
 from ingest.records.columns import SmallRecord
-from ingest.records.fields import Unreadable
+from ingest.records.fields import Event, Unreadable
 from ingest.records.registry import REGISTRY
 from ingest.store.database import SCHEMA, Store
 from tests.conftest import count
 from tests.ingest import hostile
 from tests.ingest.records.test_kinds import PULL_URI, STRONG, table_of
 from tests.ingest.records.test_kinds_own import OWN, SEEN
-from tests.ingest.stream.frames import ANA, MARA, Frames, rows, take
+from tests.ingest.stream.frames import ANA, MARA, PULL, REPO, VOUCH, Frames, rows, take
 
 KEYS = st.sampled_from(["self", "3mxf3x7ivft22", ANA, "knot.example.test"])
 
@@ -35,10 +33,10 @@ KEYS = st.sampled_from(["self", "3mxf3x7ivft22", ANA, "knot.example.test"])
 @given(st.sampled_from(sorted(REGISTRY.kinds)), KEYS, hostile.records)
 def test_whatever_is_written_is_a_bounded_row_or_refused_in_few_words(collection: str, rkey: str, record: Any) -> None:
     body = json.dumps(record)
-    told = registry.Event(1, "i", "t", "commit", MARA, collection, rkey, "create", "r", "c", SEEN, False, body)
+    told = Event(1, "i", "t", "commit", MARA, collection, rkey, "create", "r", "c", SEEN, False, body)
     found, refusal = None, "none"
     try:
-        found = registry.read(told)
+        found = REGISTRY.read(told)
     except Unreadable as reason:
         refusal = str(reason)
     assert 0 < len(refusal) < 200
@@ -60,6 +58,10 @@ COLUMNS: dict[str, set[str]] = {}
 
 
 @settings(max_examples=count(10, 1000))
+@example(words=[(PULL, "self", {"title": "a\0b", "target": {"repo": REPO}, "rounds": [[[]]] * 300}, False)])
+@example(words=[(PULL, "self", {"target": {"repo": REPO}, "body": "x" * 1_000_000}, False)])
+@example(words=[(VOUCH, ANA, {"kind": 10**400}, False)])
+@example(words=[(VOUCH, ANA, {"createdAt": "0001-01-01T00:00:00+14:00"}, True)])
 @given(
     words=st.lists(
         st.tuples(st.sampled_from(sorted(REGISTRY.kinds)), KEYS, hostile.records, st.booleans()),
@@ -67,21 +69,19 @@ COLUMNS: dict[str, set[str]] = {}
         max_size=12,
     )
 )
-def test_a_batch_of_whatever_ends_in_rows_or_letters(
-    hostile_store: Store, words: list[tuple[str, str, Any, bool]]
-) -> None:
+def test_a_batch_of_whatever_ends_in_rows_or_letters(scratch: Store, words: list[tuple[str, str, Any, bool]]) -> None:
     """Each record is a row or a dead letter, and none stops the batch."""
     frames = Frames()
-    ((start,),) = rows(hostile_store, "select coalesce(max(event_seq), 0) from events")
+    ((start,),) = rows(scratch, "select coalesce(max(event_seq), 0) from events")
     frames.extend([b""] * start)
     for collection, rkey, record, deletes in words:
         frames.commit(MARA, collection, rkey, record)
         if deletes:
             frames.delete(MARA, collection, rkey)
-    take(hostile_store, frames[start:])
+    take(scratch, frames[start:])
     behind = "select max(event_seq) - (select position_seq from hops where name = 'derive') from events"
-    assert rows(hostile_store, behind) == [(0,)]
-    lettered = {name for (name,) in rows(hostile_store, "select event_id from dead_letters")}
+    assert rows(scratch, behind) == [(0,)]
+    lettered = {name for (name,) in rows(scratch, "select event_id from dead_letters")}
     for collection, rkey, _, _ in words:
         table = table_of(collection)
         if table in ("repositories", "vouches"):
@@ -89,19 +89,10 @@ def test_a_batch_of_whatever_ends_in_rows_or_letters(
         key = {"pull_requests": "pull_uri", "statuses": "status_uri"}.get(table, "uri")
         uri = f"at://{MARA}/{collection}/{rkey}"
         puts = rows(
-            hostile_store,
+            scratch,
             "select event_id from events where collection = ? and rkey = ? and operation <> 'delete'",
             collection,
             rkey,
         )
-        has_row = bool(rows(hostile_store, f"select 1 from {table} where {key} = ?", uri))
+        has_row = bool(rows(scratch, f"select 1 from {table} where {key} = ?", uri))
         assert has_row == any(event_id not in lettered for (event_id,) in puts)
-
-
-@pytest.fixture(scope="module")
-def hostile_store(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """One store that takes all of it."""
-    store = Store.open(tmp_path_factory.mktemp("kinds") / "trust.duckdb")
-    store.bind("test")
-    yield store
-    store.close()

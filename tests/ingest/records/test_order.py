@@ -7,7 +7,7 @@ record was first seen a listing tells only where it came before the stream's own
 
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -135,34 +135,26 @@ def test_every_order_of_arrival_of_a_history_gives_the_same_tables(store: Store,
 @settings(max_examples=count(15, 2000))
 @given(data=st.data())
 def test_any_order_and_any_batches_give_the_same_tables_with_a_listing_in_between(
-    shared_store: Store, data: st.DataObject
+    scratch: Store, data: st.DataObject
 ) -> None:
     """The listing shows what stood when it was made, under a rev of that moment; the stream's own word dates it."""
     collection = data.draw(st.sampled_from([PULL, STATUS, FOLLOW, VOUCH]))
     puts = data.draw(st.lists(st.booleans(), min_size=1, max_size=7))
     live = history(collection, "".join(letter if put else "-" for put, letter in zip(puts, "abcdefg", strict=False)))
-    empty(shared_store)
-    arrive(shared_store, live)
-    right = tables(shared_store)
+    empty(scratch)
+    arrive(scratch, live)
+    right = tables(scratch)
     shown = data.draw(st.none() | st.sampled_from([place for place, put in enumerate(puts) if put] or [None]))
     listings = [] if shown is None else [listing_of(collection, shown, "abcdefg"[shown])]
-    empty(shared_store)
-    arrive(shared_store, data.draw(st.permutations([*live, *listings])), data.draw(st.integers(1, 4)))
-    assert tables(shared_store) == right
+    empty(scratch)
+    arrive(scratch, data.draw(st.permutations([*live, *listings])), data.draw(st.integers(1, 4)))
+    assert tables(scratch) == right
 
 
 def listing_of(collection: str, place: int, version: str) -> dict[str, Any]:
     """What a listing shows between this step of the history and the next."""
     told = word(collection, place, "create", version, listed=True)
     return told | {"rev": tid(to_microseconds(at(place) + timedelta(milliseconds=500)))}
-
-
-@pytest.fixture(scope="module")
-def shared_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """One store for many histories."""
-    store = Store.open(tmp_path_factory.mktemp("order") / "trust.duckdb")
-    yield store
-    store.close()
 
 
 @every_kind

@@ -1,7 +1,7 @@
 """Push rights over time follow the owner, the knot and the owner's records, and nobody else."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -189,6 +189,9 @@ def test_a_knot_that_ends_a_right_leaves_the_owners_record_alone_and_the_other_w
     listed(town, at(4))
     assert rows(town, SPANS) == [(ANA, "knot", at(0), at(4)), (ANA, "record", at(3), None)]
     assert set(authorities(town)) == {"push_holder"}
+    before = digest_of(town)
+    settle(town)
+    assert digest_of(town) == before
 
 
 def test_an_owner_whom_the_operator_outranks_loses_the_past_too_and_so_do_theirs(store: Store) -> None:
@@ -238,13 +241,6 @@ def test_a_moment_that_cannot_be_read_is_none(peer: Start, created: object) -> N
 LISTS = draw.lists(draw.dictionaries(draw.sampled_from([ANA, MARA, MALLORY]), draw.integers(0, 20)), max_size=8)
 
 
-@pytest.fixture(scope="module", name="scratch")
-def scratch_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    store = Store.open(tmp_path_factory.mktemp("holders") / "trust.duckdb")
-    yield store
-    store.close()
-
-
 @settings(max_examples=count(20, 1000))
 @given(lists=LISTS)
 def test_whatever_a_knot_says_day_by_day_the_newest_answer_stands_and_no_right_begins_late(
@@ -267,11 +263,3 @@ def test_whatever_a_knot_says_day_by_day_the_newest_answer_stands_and_no_right_b
     assert len(current) == len({did for did, *_ in current})
     assert all(since <= at(0) + (len(lists) - 1) * DAY for _, _, since, _ in current)
     assert rows(scratch, "select count(*) from push_holders where held_until < held_from") == [(0,)]
-
-
-def test_settling_twice_is_settling_once(town: Store) -> None:
-    collaborate(town, SEED)
-    listed(town, at(3), Holder(ANA, at(0)))
-    before = digest_of(town)
-    settle(town)
-    assert digest_of(town) == before

@@ -1,7 +1,5 @@
 """Writing the file anew while others read and write: nobody sees half of it, and no other process comes to own it."""
 
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -9,22 +7,12 @@ from pathlib import Path
 import pytest
 
 from ingest.errors import StoreProblem
-from ingest.store.compact import Gate
 from ingest.store.database import Store
+from ingest.store.transaction import Gate
 from tests.ingest.stream.frames import rows
-from tests.sources import PROJECT
+from tests.stores import opened_elsewhere
 
 SECRET = "zq7SECRETzq7"
-OPEN = """
-import sys
-from pathlib import Path
-from ingest.store.database import Store, StoreProblem
-try:
-    Store.open(Path(sys.argv[1])).close()
-    print("owned")
-except StoreProblem as problem:
-    print(problem)
-"""
 
 
 def shape(store: Store) -> list[tuple[object, ...]]:
@@ -90,13 +78,11 @@ def test_readers_and_writers_go_on_around_it(store: Store) -> None:
 
 def test_afterwards_as_before_no_other_process_may_own_the_file(store: Store) -> None:
     store.compact()
-    command = [sys.executable, "-c", OPEN, str(store.path)]
-    told = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
-    assert "is held by process" in told
+    assert "Conflicting lock is held" in opened_elsewhere(store.path)
 
 
 def test_a_reader_that_stays_is_waited_for_and_then_reported(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ingest.store.compact.DRAIN_SECONDS", 0.2)
+    monkeypatch.setattr("ingest.store.transaction.DRAIN_SECONDS", 0.2)
     inside, leave = threading.Event(), threading.Event()
 
     def stay() -> None:

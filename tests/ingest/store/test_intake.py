@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from ingest.store import intake
+from ingest.store import contributors
+from ingest.store.contributors import BYTES_AN_HOUR, HOUR_US, Intake, Spent
 from ingest.store.database import Store
-from ingest.store.intake import BYTES_AN_HOUR, HOUR_US, Intake, Spent
 from ingest.stream.load import load
 from tests.ingest.stream.frames import ANA, MARA, SOURCE, Frames
 from tests.stores import fresh_store
@@ -24,7 +24,7 @@ def spend(spent: Spent, did: str, time_us: int, size: int) -> bool:
 
 
 def test_an_older_hour_that_comes_late_takes_away_no_count_of_the_present_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake, "MOST_KEPT", 10)
+    monkeypatch.setattr(contributors, "MOST_KEPT", 10)
     spent = Spent()
     assert spend(spent, MARA, NOW, BYTES_AN_HOUR)
     for number in range(30):

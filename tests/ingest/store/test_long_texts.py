@@ -19,8 +19,8 @@ from ingest.records.derive import derive
 from ingest.records.registry import REGISTRY
 from ingest.store import long_texts
 from ingest.store.archive import archive, read_log
+from ingest.store.contributors import BYTES_AN_HOUR
 from ingest.store.database import Store
-from ingest.store.intake import BYTES_AN_HOUR
 from ingest.store.long_texts import COLUMN_BYTES, LIMIT, PREFIX, bytes_of
 from ingest.stream.load import Listed, load, load_listing
 from ingest.stream.reread_letters import retry_dead_letters

@@ -1,12 +1,10 @@
-"""Listeners that end with the test, what they hear, and how far they have come."""
+"""A listener for the length of a block, what it hears, and how far it has come."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
-
-import pytest
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 
 from ingest.store.database import Store
-from ingest.stream import jetstream
+from ingest.stream.gaps import Gap
 from ingest.stream.jetstream import Listener, Subscription
 from ingest.stream.load import load
 from tests.ingest.stream.frames import ANA, FIRST_US, SOURCE, STRANGER, Frames, digest_of, rows
@@ -17,28 +15,22 @@ from trustsite.standins.recording import make_recording
 Start = Callable[..., Listener]
 
 
-@pytest.fixture
-def fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches every 50 ms instead of every second; a failure is followed by a new try after 5 ms."""
-    monkeypatch.setattr(jetstream, "FLUSH_SECONDS", 0.05)
-    monkeypatch.setattr(jetstream, "LONGEST_WAIT_SECONDS", 0.005)
-    monkeypatch.setattr(jetstream, "STORE_WAIT_SECONDS", 0.005)
-
-
-@pytest.fixture
-def listen(store: Store) -> Iterator[Start]:
-    """Starts listeners that end with the test."""
-    with ExitStack() as started:
-
-        def start(
-            *urls: str, collections: Sequence[str] = (), on_loaded: Callable[[], None] = lambda: None
-        ) -> Listener:
-            listener = Listener(store, Subscription(SOURCE, urls, collections), on_loaded)
-            listener.start()
-            started.callback(listener.stop)
-            return listener
-
-        yield start
+@contextmanager
+def listening(
+    store: Store,
+    *urls: str,
+    collections: Sequence[str] = (),
+    quiet: float | None = None,
+    on_loaded: Callable[[], None] = lambda: None,
+    on_gap: Callable[[Gap], None] = lambda gap: None,
+) -> Generator[Listener]:
+    """Listen until the block ends; to a live stream where `quiet` says how long it may be silent."""
+    listener = Listener(store, Subscription(SOURCE, urls, collections, quiet), on_loaded, on_gap)
+    listener.start()
+    try:
+        yield listener
+    finally:
+        listener.stop()
 
 
 def written(size: int = 300) -> Frames:

@@ -1,8 +1,6 @@
 """The v2 endpoint: the same events as over v1, numbers of a server's own, refusals that name a gap, hostile frames."""
 
 import json
-from collections.abc import Iterator
-from contextlib import ExitStack
 from typing import Any
 
 import msgspec
@@ -13,7 +11,7 @@ from hypothesis import strategies as st
 from ingest.store.database import Store
 from ingest.stream import jetstream, protocol
 from ingest.stream.inspect import listen as sample
-from ingest.stream.jetstream import OTHER_SERVER_US, Listener, Subscription
+from ingest.stream.jetstream import OTHER_SERVER_US
 from ingest.stream.load import load
 from ingest.stream.protocol import Told, address, is_v2, keep_seq, last_seq, read_v2
 from tests.ingest.conftest import Open
@@ -29,32 +27,13 @@ from tests.ingest.stream.frames import (
     letters,
     open_gaps,
 )
-from tests.ingest.stream.listening import cursor, peer, wait_for_frame, written
+from tests.ingest.stream.listening import Start, cursor, listening, peer, wait_for_frame, written
 from tests.waiting import wait_for
 from trustsite.standins.jetstream import JetstreamV2
 from trustsite.standins.recording import make_recording
 from trustsite.world import build_world
 
 SECOND = 1_000_000
-
-
-@pytest.fixture(autouse=True)
-def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jetstream, "FLUSH_SECONDS", 0.05)
-    monkeypatch.setattr(jetstream, "LONGEST_WAIT_SECONDS", 0.005)
-
-
-@pytest.fixture
-def started() -> Iterator[ExitStack]:
-    with ExitStack() as stack:
-        yield stack
-
-
-def listening(store: Store, started: ExitStack, *urls: str, quiet: float | None = 60.0) -> Listener:
-    listener = Listener(store, Subscription(SOURCE, urls, ["sh.tangled.*"], quiet), lambda: None)
-    listener.start()
-    started.callback(listener.stop)
-    return listener
 
 
 def peer_v2(frames: Frames, hold_after: int | None = None, oldest: int = 0, first_seq: int = 7001) -> JetstreamV2:
@@ -87,30 +66,29 @@ def every_kind() -> Frames:
     return frames
 
 
-def test_over_v2_the_store_is_what_it_is_over_v1(store: Store, started: ExitStack, open_store: Open) -> None:
+def test_over_v2_the_store_is_what_it_is_over_v1(store: Store, live: Start, open_store: Open) -> None:
     frames = every_kind()
     with peer_v2(frames) as server:
-        listening(store, started, server.url, quiet=None)
+        live(server.url, quiet=None)
         wait_for(lambda: last_seq(store, SOURCE, server.url) == 7001 + len(frames) - 1)
     assert_whole(store, frames, open_store("other"))
 
 
-def test_the_simulated_network_reads_the_same_over_v2(open_store: Open, started: ExitStack) -> None:
+def test_the_simulated_network_reads_the_same_over_v2(open_store: Open) -> None:
     recording = build_world().recording
     one, other = open_store("one"), open_store("two")
     wanted = [name is None or name.startswith("sh.tangled.") for name in recording.collections]
     load(one, SOURCE, [frame for frame, is_wanted in zip(recording.frames, wanted, strict=True) if is_wanted])
-    with JetstreamV2(recording) as server:
-        listening(other, started, server.url, quiet=None)
+    with JetstreamV2(recording) as server, listening(other, server.url, collections=["sh.tangled.*"]):
         wait_for(lambda: cursor(other) == recording.last_time_us)
         wait_for(lambda: last_seq(other, SOURCE, server.url) == len(recording.frames))
     assert_same(one, other)
 
 
-def test_cut_connections_go_on_at_the_servers_own_number(store: Store, started: ExitStack, open_store: Open) -> None:
+def test_cut_connections_go_on_at_the_servers_own_number(store: Store, live: Start, open_store: Open) -> None:
     frames = every_kind()
     with peer_v2(frames, hold_after=0) as server:
-        listening(store, started, server.url, quiet=None)
+        live(server.url, quiet=None)
         for released in range(20, len(frames) + 20, 20):
             server.release(released)
             wait_for_frame(store, min(released, len(frames)) - 1)
@@ -121,61 +99,61 @@ def test_cut_connections_go_on_at_the_servers_own_number(store: Store, started: 
     assert_whole(store, frames, open_store("other"))
 
 
-def test_a_number_that_is_too_old_is_a_gap_and_the_stream_goes_on_by_time(store: Store, started: ExitStack) -> None:
+def test_a_number_that_is_too_old_is_a_gap_and_the_stream_goes_on_by_time(store: Store, live: Start) -> None:
     frames = written(400)
     load(store, SOURCE, frames[:100])
     with peer_v2(frames, oldest=130) as server:
         keep_seq(store, SOURCE, server.url, 7001 + 99)
-        listening(store, started, server.url)
+        live(server.url)
         wait_for_frame(store, 399)
         assert server.asked == [7001 + 99, FIRST_US + 94 * SECOND]
     assert gaps(store) == [(99, 130)], "30 s, which would be no gap where the server does not say so itself"
 
 
-def test_a_time_that_is_too_old_is_a_gap_since_the_server_says_so(store: Store, started: ExitStack) -> None:
+def test_a_time_that_is_too_old_is_a_gap_since_the_server_says_so(store: Store, live: Start) -> None:
     frames = written(400)
     load(store, SOURCE, frames[:100])
     with peer_v2(frames, oldest=130) as server:
-        listening(store, started, server.url)
+        live(server.url)
         wait_for_frame(store, 399)
     assert gaps(store) == [(99, 130)]
 
 
-def test_a_number_of_another_server_is_not_asked_for(store: Store, started: ExitStack) -> None:
+def test_a_number_of_another_server_is_not_asked_for(store: Store, live: Start) -> None:
     frames = written(300)
     with peer_v2(frames, hold_after=100) as one, peer_v2(frames, hold_after=200, first_seq=1) as other:
-        first = listening(store, started, one.url)
+        first = live(one.url)
         wait_for_frame(store, 99)
         first.stop()
-        second = listening(store, started, other.url)
+        second = live(other.url)
         wait_for_frame(store, 199)
         second.stop()
         assert other.asked == [FIRST_US + 99 * SECOND - OTHER_SERVER_US]
         one.release(None)
-        listening(store, started, one.url)
+        live(one.url)
         wait_for_frame(store, 299)
         assert one.asked[-1] == FIRST_US + 199 * SECOND - OTHER_SERVER_US
     assert gaps(store) == []
 
 
-def test_a_v1_server_in_between_makes_the_number_void(store: Store, started: ExitStack, open_store: Open) -> None:
+def test_a_v1_server_in_between_makes_the_number_void(store: Store, live: Start, open_store: Open) -> None:
     frames = written(300)
     with peer_v2(frames, hold_after=100) as new, peer(frames, hold_after=200) as old:
-        first = listening(store, started, new.url)
+        first = live(new.url)
         wait_for_frame(store, 99)
         first.stop()
-        second = listening(store, started, old.url)
+        second = live(old.url)
         wait_for_frame(store, 199)
         second.stop()
         assert last_seq(store, SOURCE, new.url) is None
         new.release(None)
-        listening(store, started, new.url)
+        live(new.url)
         wait_for_frame(store, 299)
     assert_whole(store, frames, open_store("other"))
 
 
 def test_an_error_frame_ends_the_connection_in_the_servers_words_after_what_came_before(
-    store: Store, started: ExitStack, monkeypatch: pytest.MonkeyPatch
+    store: Store, live: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frames = written(100)
     problems: set[str] = set()
@@ -183,7 +161,7 @@ def test_an_error_frame_ends_the_connection_in_the_servers_words_after_what_came
     frames.insert(50, told)
     monkeypatch.setattr(jetstream.log, "warning", lambda text, *arguments: problems.add(text % arguments))
     with peer_v2(frames) as server:
-        listening(store, started, server.url, quiet=None)
+        live(server.url, quiet=None)
         wait_for(lambda: any("ConsumerTooSlow: reading below the floor rate" in problem for problem in problems))
         wait_for_frame(store, 98)
 

@@ -2,8 +2,8 @@
 
 import json
 import random
-from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -13,12 +13,11 @@ import pytest
 from ingest.clock import from_microseconds, to_microseconds
 from ingest.records.dead_letters import LetterBound
 from ingest.store.database import Store
-from ingest.stream import jetstream
 from ingest.stream.batch import read_batch
 from ingest.stream.early import AGREEING, AHEAD, MOST_WAITING, REWIND_US, EarlyFrames
 from ingest.stream.frames import LARGEST_FRAME, Frame, as_commit, read_frames
 from ingest.stream.gaps import reset_future_cursor
-from ingest.stream.jetstream import Listener, Subscription
+from ingest.stream.jetstream import Listener
 from ingest.stream.knots import begin
 from ingest.stream.load import EARLY, load, store_batch
 from ingest.stream.reread_letters import Retried, read_due_frames, retry_dead_letters
@@ -39,7 +38,7 @@ from tests.ingest.stream.frames import (
     rows,
     settled,
 )
-from tests.ingest.stream.listening import cursor, wait_for_frame, written
+from tests.ingest.stream.listening import Start, cursor, listening, wait_for_frame, written
 from tests.stores import fresh_store
 from tests.waiting import wait_for
 from trustsite.standins.jetstream import Jetstream, JetstreamV2
@@ -48,7 +47,6 @@ from trustsite.standins.recording import Recording, make_recording
 SECOND = 1_000_000
 FAR_US = to_microseconds(datetime(2099, 12, 31, 23, 59, 58))
 HOUR = timedelta(hours=1)
-Live = Callable[..., Listener]
 Peer = Callable[[Recording, int | None], Jetstream]
 PEERS: list[Peer] = [Jetstream, JetstreamV2]
 COUNT = "select count(*) from events"
@@ -67,39 +65,11 @@ class Clock:
         return self.now
 
 
-@pytest.fixture(autouse=True)
-def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jetstream, "FLUSH_SECONDS", 0.05)
-    monkeypatch.setattr(jetstream, "LONGEST_WAIT_SECONDS", 0.005)
-
-
 @pytest.fixture
 def clock(store: Store) -> Clock:
     """The store's clock: an hour after the first frame."""
     store.wall = clock = Clock(at(3_600))
     return clock
-
-
-@pytest.fixture
-def listen(store: Store) -> Iterator[Live]:
-    """Starts live listeners that end with the test."""
-    with ExitStack() as started:
-
-        def start(*urls: str) -> Listener:
-            return started.enter_context(listening(store, *urls))
-
-        yield start
-
-
-@contextmanager
-def listening(store: Store, *urls: str) -> Generator[Listener]:
-    """A live listener that ends with the block."""
-    listener = Listener(store, Subscription(SOURCE, urls, (), 60.0), lambda: None)
-    listener.start()
-    try:
-        yield listener
-    finally:
-        listener.stop()
 
 
 def dated(frame: bytes, time_us: int) -> bytes:
@@ -135,13 +105,13 @@ def waiting(store: Store) -> list[datetime]:
 
 @pytest.mark.parametrize("peer", PEERS)
 def test_a_frame_of_2099_costs_nothing_that_is_written_while_the_socket_is_down(
-    store: Store, clock: Clock, listen: Live, peer: Peer
+    store: Store, clock: Clock, live: Start, peer: Peer
 ) -> None:
     frames = written(60)
     frames.vouch(SEED, MALLORY, kind="denounce")
     frames[40] = early_vouch(FAR_US)
     with served(peer, frames, hold_after=60) as server:
-        listen(server.url)
+        live(server.url)
         wait_for_frame(store, 59)
         assert cursor(store) == FIRST_US + 59 * SECOND
         server.drop_connections()
@@ -218,14 +188,14 @@ def test_early_frames_are_bounded_in_bytes(store: Store, clock: Clock) -> None:
 @pytest.mark.parametrize("peer", PEERS)
 @pytest.mark.parametrize("size", [100, MOST_WAITING + 300])
 def test_a_machine_whose_clock_is_slow_says_so_and_loses_nothing(
-    store: Store, clock: Clock, listen: Live, open_store: Open, peer: Peer, size: int
+    store: Store, clock: Clock, live: Start, open_store: Open, peer: Peer, size: int
 ) -> None:
     frames, whole = written(size), open_store("whole")
     load(whole, SOURCE, frames)
     load(store, SOURCE, frames[:30])
     clock.now = at(30) - 3 * HOUR - AHEAD
     with served(peer, frames) as server:
-        listener = listen(server.url)
+        listener = live(server.url)
         wait_for(lambda: listener.clock_behind_minutes >= 180)
         if size > MOST_WAITING:
             wait_for(lambda: "set it by NTP" in (listener.problem or ""))
@@ -240,14 +210,14 @@ def test_a_machine_whose_clock_is_slow_says_so_and_loses_nothing(
 
 
 @pytest.mark.parametrize("peer", PEERS)
-def test_a_burst_of_early_frames_holds_nothing_up(store: Store, clock: Clock, listen: Live, peer: Peer) -> None:
+def test_a_burst_of_early_frames_holds_nothing_up(store: Store, clock: Clock, live: Start, peer: Peer) -> None:
     frames = written(900)
     clock.now = at(1_000)
     burst = [
         early_vouch(to_microseconds(clock.now + HOUR) + number, reason=str(number)) for number in range(MOST_WAITING)
     ]
     with served(peer, [*frames[:300], *burst, *frames[300:]]) as server:
-        listen(server.url)
+        live(server.url)
         wait_for_frame(store, 899)
     assert len(waiting(store)) == MOST_WAITING
 
@@ -261,14 +231,14 @@ def test_frames_too_far_ahead_for_any_clock_never_end_a_connection(clock: Clock)
 
 @pytest.mark.parametrize("peer", PEERS)
 def test_a_store_whose_cursor_is_in_the_future_goes_on_from_now_with_a_gap(
-    store: Store, clock: Clock, listen: Live, peer: Peer
+    store: Store, clock: Clock, live: Start, peer: Peer
 ) -> None:
     frames = written(700)
     clock.now = at(400)
     load(store, SOURCE, [*frames[:400], early_vouch(FAR_US)])  # as an older version took it in
     assert cursor(store) == FAR_US
     with served(peer, frames, hold_after=500) as server:
-        listen(server.url)
+        live(server.url)
         wait_for(lambda: cursor(store) == FIRST_US + 499 * SECOND)
     (reason,) = rows(store, "select reason from gaps")
     assert reason == ("the cursor was at 2099-12-31 23:59:58, in the future, and was reset to now",)
@@ -325,20 +295,17 @@ def test_a_cursor_is_reset_exactly_where_it_lies_in_the_future_and_the_gap_reach
 def test_a_recording_may_lie_in_the_future(store: Store, clock: Clock, peer: Peer) -> None:
     clock.now = datetime(2020, 1, 1)
     frames = written(100)
-    with served(peer, frames) as server:
-        listener = Listener(store, Subscription(SOURCE, [server.url], ()), lambda: None)
-        listener.start()
+    with served(peer, frames) as server, listening(store, server.url):
         wait_for_frame(store, 99)
-        listener.stop()
     assert (letters(store), open_gaps(store)) == ([], [])
 
 
-def test_a_server_a_few_minutes_ahead_is_never_asked_for_the_future(store: Store, clock: Clock, listen: Live) -> None:
+def test_a_server_a_few_minutes_ahead_is_never_asked_for_the_future(store: Store, clock: Clock, live: Start) -> None:
     frames = written(100)
     clock.now = at(99) - timedelta(minutes=4)
     with served(JetstreamV2, frames) as server:
         load(store, SOURCE, frames[:50])
-        listen(server.url)
+        live(server.url)
         wait_for_frame(store, 99)
         assert isinstance(server, JetstreamV2)
         assert server.asked == [to_microseconds(clock.now - AHEAD) - REWIND_US]
@@ -397,7 +364,10 @@ def test_frames_at_before_and_ahead_of_the_clock_in_any_order_all_arrive_and_mov
         with closing(fresh_store(tmp_path / str(seed) / "trust.duckdb")) as store:
             store.bind(SOURCE)
             store.wall = clock
-            with served(peer, frames, hold_after=first, step_us=STEP_US) as server, listening(store, server.url):
+            with (
+                served(peer, frames, hold_after=first, step_us=STEP_US) as server,
+                listening(store, server.url, quiet=60.0),
+            ):
                 wait_for_frames(store, first)
                 server.drop_connections()
                 server.release(None)
@@ -409,26 +379,26 @@ def test_frames_at_before_and_ahead_of_the_clock_in_any_order_all_arrive_and_mov
             assert (taken_in(store), letters(store), cursor(store)) == (len(frames), [], moved), seed
 
 
-def test_what_one_server_dates_later_than_the_next_is_asked_for_again(store: Store, clock: Clock, listen: Live) -> None:
+def test_what_one_server_dates_later_than_the_next_is_asked_for_again(store: Store, clock: Clock, live: Start) -> None:
     frames = written(600)
     clock.now = at(600)
     late = [dated(frame, FIRST_US + (place + 240) * SECOND) for place, frame in enumerate(frames[:300])]
     with served(Jetstream, late) as first, served(JetstreamV2, frames, hold_after=600) as second:
-        listen(first.url, second.url)
+        live(first.url, second.url)
         wait_for_frames(store, 270)
         first.close()
         wait_for_frames(store, 540)
 
 
 def test_a_server_whose_clock_was_set_back_is_asked_for_what_it_sends_since(
-    store: Store, clock: Clock, listen: Live
+    store: Store, clock: Clock, live: Start
 ) -> None:
     frames = written(400)
     clock.now = at(200)
     for place in range(200):
         frames[place] = dated(frames[place], FIRST_US + (place + 240) * SECOND)
     with served(Jetstream, frames, hold_after=200) as server:
-        listen(server.url)
+        live(server.url)
         wait_for_frames(store, 180)
         clock.now = at(300)
         server.drop_connections()
@@ -446,7 +416,7 @@ def test_a_listener_that_begins_again_at_the_same_server_asks_for_five_seconds_o
     frames, is_v2 = written(500), peer is JetstreamV2
     with served(peer, frames, hold_after=400) as server:
         for number in (399, 499):
-            with listening(store, server.url):
+            with listening(store, server.url, quiet=60.0):
                 wait_for_frame(store, number)
             server.release(500)
     again = asked[1:]

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.stream.batch import Batch, read_batch
-from ingest.stream.early import AGREEING, AHEAD, IN_A_ROW, REWIND_US, EarlyFrames, as_text
-from ingest.stream.frames import LATEST_US, Frame, read_frames, time_of
+from ingest.stream.early import AGREEING, AHEAD, IN_A_ROW, REWIND_US, EarlyFrames
+from ingest.stream.frames import LATEST_US, Frame, encode, read_frames, time_of
 from tests.ingest.stream.frames import ANA, FIRST_US
 from tests.ingest.stream.listening import written
 from tests.ingest.stream.test_early import FAR_US, MICROSECOND, SECOND, early_vouch
@@ -80,7 +80,7 @@ def test_a_commit_that_was_read_by_column_gives_the_same_frame_from_its_text(
     raw = json.dumps({"did": ANA, "time_us": FAR_US, "kind": "commit", "commit": commit}).encode()
     batch = read_batch([raw])
     assert batch.commits is not None
-    (once,), (again,) = read_frames([raw]), read_frames([as_text(batch.commits.frame(0))])
+    (once,), (again,) = read_frames([raw]), read_frames([encode(batch.commits.frame(0))])
     assert isinstance(again, Frame)
     assert once == again
 

@@ -1,8 +1,6 @@
 """A gap of the stream is noticed when a connection begins, kept before anything behind it, and kept once."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from datetime import datetime
 
 import duckdb
@@ -14,35 +12,12 @@ from ingest.store.database import Store
 from ingest.stream import jetstream
 from ingest.stream.batch import Batch
 from ingest.stream.gaps import NOTHING_BEFORE, Gap, find_gap, first_time, record_gap
-from ingest.stream.jetstream import Listener, Subscription
 from ingest.stream.load import Loaded, load, store_batch
 from tests.ingest.stream.frames import FIRST_US, SOURCE, STRANGER, Frames, open_gaps, rows
-from tests.ingest.stream.listening import cursor, peer, wait_for_frame, written
+from tests.ingest.stream.listening import Start, cursor, peer, wait_for_frame, written
 from tests.waiting import wait_for
 
 SECOND = 1_000_000
-Live = Callable[..., Listener]
-
-
-@pytest.fixture(autouse=True)
-def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jetstream, "FLUSH_SECONDS", 0.05)
-    monkeypatch.setattr(jetstream, "LONGEST_WAIT_SECONDS", 0.005)
-    monkeypatch.setattr(jetstream, "STORE_WAIT_SECONDS", 0.005)
-
-
-@pytest.fixture
-def listen(store: Store) -> Iterator[Live]:
-    """Starts listeners on a stream that is never quiet for longer than a minute, or than told."""
-    with ExitStack() as started:
-
-        def start(*urls: str, quiet: float | None = 60.0, on_gap: Callable[[Gap], None] = lambda gap: None) -> Listener:
-            listener = Listener(store, Subscription(SOURCE, urls, (), quiet), lambda: None, on_gap)
-            listener.start()
-            started.callback(listener.stop)
-            return listener
-
-        yield start
 
 
 def kept(store: Store) -> list[tuple[int, int]]:
@@ -55,28 +30,28 @@ def clamped(frames: Frames, oldest: int) -> Frames:
     return Frames(frames[oldest:])
 
 
-def test_a_first_start_is_a_gap_from_the_beginning_of_time(store: Store, listen: Live) -> None:
+def test_a_first_start_is_a_gap_from_the_beginning_of_time(store: Store, live: Start) -> None:
     found: list[Gap] = []
     with peer(written(20)) as server:
-        listen(server.url, on_gap=found.append)
+        live(server.url, on_gap=found.append)
         wait_for_frame(store, 19)
     assert found == [Gap(SOURCE, 0, FIRST_US, NOTHING_BEFORE)]
 
 
-def test_a_recording_has_no_gaps_however_sparse_it_is(store: Store, listen: Live) -> None:
+def test_a_recording_has_no_gaps_however_sparse_it_is(store: Store, live: Start) -> None:
     frames = written(600)
     load(store, SOURCE, frames[:10])
     with peer(clamped(frames, 500)) as server:
-        listen(server.url, quiet=None, on_gap=lambda gap: pytest.fail("a gap in a recording"))
+        live(server.url, quiet=None, on_gap=lambda gap: pytest.fail("a gap in a recording"))
         wait_for_frame(store, 599)
     assert kept(store) == []
 
 
-def test_a_server_that_began_later_than_asked_leaves_a_gap_which_is_told_once(store: Store, listen: Live) -> None:
+def test_a_server_that_began_later_than_asked_leaves_a_gap_which_is_told_once(store: Store, live: Start) -> None:
     frames, found = written(400), list[Gap]()
     load(store, SOURCE, frames[:100])
     with peer(clamped(frames, 300), hold_after=50) as server:
-        listen(server.url, on_gap=found.append)
+        live(server.url, on_gap=found.append)
         wait_for_frame(store, 349)
         for released in (60, 70, 100):  # again and again at another cursor, which is behind the gap by then
             server.drop_connections()
@@ -87,28 +62,28 @@ def test_a_server_that_began_later_than_asked_leaves_a_gap_which_is_told_once(st
     assert "the server began at 2026-09-21 14:18:20" in found[0].reason
 
 
-def test_a_stream_that_was_quiet_for_a_minute_has_no_gap(store: Store, listen: Live) -> None:
+def test_a_stream_that_was_quiet_for_a_minute_has_no_gap(store: Store, live: Start) -> None:
     frames = written(200)
     load(store, SOURCE, frames[:100])
     with peer(clamped(frames, 159)) as server:
-        listen(server.url)
+        live(server.url)
         wait_for_frame(store, 199)
     assert kept(store) == []
 
 
-def test_a_host_that_keeps_less_shows_a_gap_that_the_other_would_not(store: Store, listen: Live) -> None:
+def test_a_host_that_keeps_less_shows_a_gap_that_the_other_would_not(store: Store, live: Start) -> None:
     frames = written(400)
     with peer(frames, hold_after=100) as whole, peer(clamped(frames, 300)) as short:
-        first = listen(whole.url)
+        first = live(whole.url)
         wait_for_frame(store, 99)
         first.stop()
-        listen(short.url)
+        live(short.url)
         wait_for_frame(store, 399)
     assert kept(store)[1:] == [(99, 300)]
 
 
 def test_a_gap_is_kept_before_what_is_behind_it_and_a_failure_between_loses_neither(
-    store: Store, listen: Live, monkeypatch: pytest.MonkeyPatch
+    store: Store, live: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frames = written(400)
     load(store, SOURCE, frames[:100])
@@ -123,14 +98,14 @@ def test_a_gap_is_kept_before_what_is_behind_it_and_a_failure_between_loses_neit
     monkeypatch.setattr(jetstream, "store_batch", failing)
     told: list[Gap] = []
     with peer(clamped(frames, 300)) as server:
-        listen(server.url, on_gap=told.append)
+        live(server.url, on_gap=told.append)
         wait_for_frame(store, 399)
     assert seen[:4] == [[(99, 300)]] * 4
     assert len(told) == 1
 
 
 def test_a_gap_that_cannot_be_written_keeps_what_is_behind_it_out(
-    store: Store, listen: Live, monkeypatch: pytest.MonkeyPatch
+    store: Store, live: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frames = written(400)
     load(store, SOURCE, frames[:100])
@@ -140,7 +115,7 @@ def test_a_gap_that_cannot_be_written_keeps_what_is_behind_it_out(
 
     monkeypatch.setattr(jetstream, "record_gap", full)
     with peer(clamped(frames, 300)) as server:
-        listener = listen(server.url)
+        listener = live(server.url)
         wait_for(lambda: listener.store_failed)
         assert cursor(store) == FIRST_US + 99 * SECOND
         monkeypatch.setattr(jetstream, "record_gap", record_gap)
@@ -148,11 +123,11 @@ def test_a_gap_that_cannot_be_written_keeps_what_is_behind_it_out(
     assert kept(store) == [(99, 300)]
 
 
-def test_frames_without_a_time_do_not_hide_a_gap(store: Store, listen: Live) -> None:
+def test_frames_without_a_time_do_not_hide_a_gap(store: Store, live: Start) -> None:
     frames = written(400)
     load(store, SOURCE, frames[:100])
     with peer(Frames([b"no frame", b'{"time_us": "late"}', *clamped(frames, 300)])) as server:
-        listen(server.url)
+        live(server.url)
         wait_for_frame(store, 399)
     assert kept(store) == [(99, 300)]
 
@@ -185,17 +160,17 @@ def test_no_frame_breaks_the_search_for_the_first_time(frames: list[bytes | str]
     assert time_us >= 946_684_800_000_000
 
 
-def test_a_half_dead_host_that_only_answers_pings_is_left_for_the_next(store: Store, listen: Live) -> None:
+def test_a_half_dead_host_that_only_answers_pings_is_left_for_the_next(store: Store, live: Start) -> None:
     frames = written(300)
     with peer(frames, hold_after=100) as silent, peer(frames) as lively:
-        listener = listen(silent.url, lively.url, quiet=0.4)
+        listener = live(silent.url, lively.url, quiet=0.4)
         problems: set[str | None] = set()
         wait_for(lambda: problems.add(listener.problem) or cursor(store) >= FIRST_US + 299 * SECOND)
     assert any("has sent nothing for" in (problem or "") for problem in problems)
 
 
 def test_a_store_that_is_slow_for_longer_than_the_stream_is_quiet_is_no_silence(
-    store: Store, listen: Live, monkeypatch: pytest.MonkeyPatch
+    store: Store, live: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     silences: list[str] = []
 
@@ -210,17 +185,17 @@ def test_a_store_that_is_slow_for_longer_than_the_stream_is_quiet_is_no_silence(
     monkeypatch.setattr(jetstream, "store_batch", slow)
     monkeypatch.setattr(jetstream, "FLUSH_ROWS", 25)
     with peer(written(50)) as server:
-        listener = listen(server.url, quiet=1.5)
+        listener = live(server.url, quiet=1.5)
         wait_for(stored)
     assert silences == []
 
 
-def test_a_sparse_stream_moves_the_cursor_with_the_account_events_of_strangers(store: Store, listen: Live) -> None:
+def test_a_sparse_stream_moves_the_cursor_with_the_account_events_of_strangers(store: Store, live: Start) -> None:
     frames = written(20)
     for _ in range(200):
         frames.identity(STRANGER)
     with peer(frames) as server:
-        listener = listen(server.url)
+        listener = live(server.url)
         wait_for_frame(store, 219)
         wait_for(lambda: listener.cursor_us == FIRST_US + 219 * SECOND)
     assert rows(store, "select count(*) from events") == [(18,)]

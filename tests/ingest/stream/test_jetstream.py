@@ -28,17 +28,11 @@ from tests.ingest.stream.listening import (
     Start,
     assert_whole,
     cursor,
-    fast,
-    listen,
     peer,
     wait_for_frame,
     written,
 )
 from tests.waiting import LONG_SECONDS, ends_by_itself, wait_for
-
-__all__ = ["fast", "listen"]  # fixtures
-
-pytestmark = pytest.mark.usefixtures("fast")
 
 
 def test_the_stream_is_read_from_its_beginning_and_followed(store: Store, listen: Start, open_store: Open) -> None:

@@ -7,12 +7,8 @@ import pytest
 from ingest.store.database import Store
 from ingest.stream.jetstream import Listener, Subscription
 from tests.ingest.stream.frames import SOURCE
-from tests.ingest.stream.listening import Start, cursor, fast, listen, peer, wait_for_frame, written
+from tests.ingest.stream.listening import Start, cursor, peer, wait_for_frame, written
 from tests.waiting import wait_for
-
-__all__ = ["fast", "listen"]  # fixtures
-
-pytestmark = pytest.mark.usefixtures("fast")
 
 
 def test_a_listener_without_an_address_is_refused_at_once(store: Store) -> None:

@@ -19,10 +19,9 @@ from ingest.stream.jetstream import Chunk
 from ingest.stream.socket_process import CHUNK_FRAMES, FrameTooLarge, Relay
 from tests.ingest.conftest import Open
 from tests.ingest.stream.frames import MARA, PULL, Frames
-from tests.ingest.stream.listening import Start, assert_whole, listen, peer, wait_for_frame, written
+from tests.ingest.stream.listening import Start, assert_whole, peer, wait_for_frame, written
 from tests.waiting import wait_for
 
-__all__ = ["listen"]  # a fixture
 LIMIT = 1_000_000
 HOLDS_A_RELAY = """
 import asyncio, sys

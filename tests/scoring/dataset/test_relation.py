@@ -14,7 +14,7 @@ from ingest.store.transaction import Rows, Transaction
 from scoring.dataset.cases import LABELS, Cases, LabelName
 from scoring.dataset.dataset import build_cases, read_cases
 from scoring.dataset.labels import as_known, clean_as_sent, known_by, outcomes, settled
-from tests.ingest.git.past import DAY, OPENED, merged, past, refused, write
+from tests.ingest.history_import.past import DAY, OPENED, merged, past, refused, write
 from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, at, pull_uri
 from tests.pipeline import Result, opened
 from tests.scoring.small import MERGED_AT, OFFERED, again, counts, take

@@ -16,7 +16,7 @@ from scoring.models.serving import LABEL
 from scoring.queries.training_need import TrainingNeed, training_need
 from scoring.training.process import ENDED, MARK
 from scoring.training.train import train
-from tests.ingest.git.past import DAY, WATCHED, past, write
+from tests.ingest.history_import.past import DAY, WATCHED, past, write
 from tests.ingest.stream.frames import SOURCE
 from tests.stores import fresh_store
 

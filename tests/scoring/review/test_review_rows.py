@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.store.long_texts import COLUMN_BYTES
-from ingest.store.move_texts import KEPT
+from ingest.store.migrate import KEPT_REVIEWS
 from scoring.diff.change import Change
 from scoring.diff.parser import read_bytes
 from scoring.queries.reviews import content_review
@@ -116,7 +116,7 @@ def test_a_patch_of_long_names_full_of_findings_makes_a_short_row(queued: Result
 
 
 def test_however_often_a_change_is_sent_anew_its_newest_reviews_are_kept(queued: Result) -> None:
-    for number in range(KEPT + 4):
+    for number in range(KEPT_REVIEWS + 4):
         offer(queued, CLEAN.replace("print(2)", f"print({number})"), ref=f"blob:{number}")
         with queued.store.write() as txn:
             txn.execute("update pull_requests set title = ?", [f"Title {number}"])
@@ -126,7 +126,7 @@ def test_however_often_a_change_is_sent_anew_its_newest_reviews_are_kept(queued:
         with queued.store.read() as rows:
             assert content_review(rows, OFFERED) is not None
     kept = {row["patch_ref"] for row in queued.rows("select patch_ref from content_reviews")}
-    assert kept == {f"blob:{number}" for number in range(4, KEPT + 4)}
+    assert kept == {f"blob:{number}" for number in range(4, KEPT_REVIEWS + 4)}
     assert {row["patch_ref"] for row in queued.rows("select patch_ref from touched_files")} == kept
     decision = queued.pull(OFFERED)
     assert decision is not None

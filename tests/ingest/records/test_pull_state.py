@@ -1,6 +1,6 @@
-"""Another push-holder's word or a landing proves a merge; a claim without proof is called one."""
+"""Only some may say that a pull request was merged or closed; what proves a merge, and what nobody can undo."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -8,17 +8,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as draw
 
-from ingest.records.pull_state import settle
+import ingest.records.pull_state
+from ingest.records.derive import derive
+from ingest.records.pull_state import settle, settle_changed
 from ingest.store.database import Store
+from ingest.stream.load import load
 from tests.conftest import count
 from tests.ingest.stream.frames import (
     ANA,
     BLOB,
+    CREATED,
     MALLORY,
     MARA,
     PULL,
     REPO,
     SEED,
+    SOURCE,
+    STATUS,
     STRANGER,
     Frames,
     at,
@@ -28,6 +34,7 @@ from tests.ingest.stream.frames import (
 )
 
 ONE = pull_uri(MARA, "one")
+OTHER = "did:plc:" + "o" * 24
 STANDING = "select state, merge_proof, state_at, merged_at from pull_requests"
 NUMBER = "select repository_id from repositories"
 VERIFIED, UNVERIFIED, CONTRADICTED = "verified", "unverified", "contradicted"
@@ -86,18 +93,42 @@ def standing(store: Store) -> tuple[str, str | None]:
 
 
 @pytest.mark.parametrize(
+    ("actor", "pushes", "word", "authority", "expected"),
+    [
+        (SEED, (), "merged", "push_holder", ("merged", VERIFIED)),
+        (SEED, (), "closed", "push_holder", ("closed", None)),
+        (ANA, (ANA,), "merged", "push_holder", ("merged", VERIFIED)),
+        (ANA, (ANA,), "closed", "push_holder", ("closed", None)),
+        (ANA, (), "merged", "stranger", ("open", UNVERIFIED)),
+        (ANA, (), "closed", "stranger", ("open", None)),
+        (MARA, (), "merged", "author", ("open", UNVERIFIED)),
+        (MARA, (), "closed", "author", ("closed", None)),
+        (MARA, (MARA,), "merged", "author_push_holder", ("merged", UNVERIFIED)),
+        (MARA, (MARA,), "closed", "author_push_holder", ("closed", None)),
+        (STRANGER, (ANA,), "merged", "stranger", ("open", UNVERIFIED)),
+        (SEED, (), "approved", "push_holder", ("open", None)),
+    ],
+)
+def test_a_status_is_worth_what_its_author_may_do(
+    store: Store, actor: str, pushes: tuple[str, ...], word: str, authority: str, expected: tuple[str, str | None]
+) -> None:
+    take(store, world((actor, word)))
+    for did in pushes:
+        hold(store, did)
+    assert rows(store, "select authority, status from statuses") == [(authority, word)]
+    assert standing(store) == expected
+
+
+@pytest.mark.parametrize(
     ("words", "expected"),
     [
         ((), ("open", None)),
-        (((MARA, "closed"),), ("closed", None)),
-        (((SEED, "closed"),), ("closed", None)),
-        (((SEED, "merged"),), ("merged", VERIFIED)),
-        (((MARA, "merged"),), ("open", UNVERIFIED)),
-        (((STRANGER, "merged"),), ("open", UNVERIFIED)),
         (((MARA, "merged"), (MARA, "open")), ("open", None)),
         (((MARA, "merged"), (SEED, "merged")), ("merged", VERIFIED)),
         (((SEED, "merged"), (STRANGER, "merged")), ("merged", VERIFIED)),
-        (((SEED, "merged"), (SEED, "open")), ("open", None)),
+        (((SEED, "merged"), (MARA, "open"), (MARA, "closed")), ("merged", VERIFIED)),
+        (((SEED, "merged"), (MARA, "open"), (MARA, "closed"), (SEED, "open")), ("open", None)),
+        (((SEED, "merged"), (MARA, "open"), (SEED, "open"), (MARA, "closed")), ("closed", None)),
         (((SEED, "merged"), (SEED, "closed")), ("closed", None)),
         (((MARA, "merged"), (SEED, "closed")), ("closed", CONTRADICTED)),
         (((SEED, "closed"), (STRANGER, "merged")), ("closed", CONTRADICTED)),
@@ -115,8 +146,8 @@ def test_a_claim_is_worth_what_those_who_may_push_say_of_it(
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (((MARA, "merged"),), ("merged", UNVERIFIED)),
         (((SEED, "closed"), (MARA, "merged")), ("merged", UNVERIFIED)),
+        (((SEED, "merged"), (MARA, "merged")), ("merged", VERIFIED)),
         (((MARA, "merged"), (SEED, "merged")), ("merged", VERIFIED)),
         (((SEED, "merged"), (MARA, "closed")), ("merged", VERIFIED)),
     ],
@@ -237,6 +268,99 @@ def test_with_knot_and_mirror_silent_a_collaborators_merge_stays_unverified(stor
     assert standing(store) == ("open", UNVERIFIED)
     hold(store, ANA)
     assert standing(store) == ("merged", VERIFIED)
+    with store.write() as txn:
+        txn.execute("delete from push_holders")
+    settle(store)
+    assert standing(store) == ("open", UNVERIFIED)
+
+
+def test_a_merge_counts_once_the_repository_is_known(store: Store) -> None:
+    frames = Frames()
+    frames.pull(MARA, "one")
+    frames.status(SEED, ONE, "merged")
+    take(store, frames)
+    assert standing(store) == ("open", UNVERIFIED)
+    frames.repository(SEED, repoDid=REPO)
+    take(store, frames)
+    assert standing(store) == ("merged", VERIFIED)
+
+
+@pytest.mark.parametrize(
+    ("actor", "word", "expected"),
+    [
+        (SEED, "merged", ("merged", VERIFIED)),
+        (SEED, "closed", ("closed", None)),
+        (MARA, "closed", ("abandoned", None)),
+    ],
+)
+def test_an_author_who_deletes_it_takes_back_only_their_own_word(
+    store: Store, actor: str, word: str, expected: tuple[str, str | None]
+) -> None:
+    frames = world((actor, word))
+    frames.delete(MARA, PULL, "one")
+    take(store, frames)
+    assert standing(store) == expected
+
+
+@pytest.mark.parametrize("word", ["merged", "closed"])
+def test_an_author_cannot_carry_an_outcome_to_another_repository(store: Store, word: str) -> None:
+    frames = world((SEED, word))
+    frames.repository(MALLORY, "junk", repoDid=OTHER)
+    frames.pull(MARA, "one", "update", target=OTHER)
+    take(store, frames)
+    where = "select repo_key, state from pull_requests join repositories using (repository_id)"
+    assert rows(store, where) == [(REPO, word)]
+
+
+def test_the_status_that_was_seen_last_stands_and_not_the_one_that_claims_to_be_later(store: Store) -> None:
+    frames = world()
+    frames.commit(SEED, STATUS, "jzzzzzzzzzzzz", {"pull": ONE, "status": "closed", "createdAt": "2099-01-01T00:00:00Z"})
+    frames.commit(SEED, STATUS, "2222222222222", {"pull": ONE, "status": "merged", "createdAt": CREATED})
+    take(store, frames)
+    assert standing(store) == ("merged", VERIFIED)
+
+
+def test_the_owner_of_another_repository_decides_nothing_here(store: Store) -> None:
+    frames = world()
+    frames.repository(MALLORY, "mine", repoDid=OTHER)
+    frames.status(MALLORY, ONE, "merged")
+    frames.status(MALLORY, ONE, "closed")
+    take(store, frames)
+    assert standing(store) == ("open", UNVERIFIED)
+
+
+def test_a_status_that_names_no_pull_request_here_is_kept_and_changes_nothing(store: Store) -> None:
+    frames = world()
+    frames.status(SEED, pull_uri(MARA, "elsewhere"), "merged")
+    take(store, frames)
+    assert rows(store, "select authority from statuses") == [("stranger",)]
+    assert standing(store) == ("open", None)
+
+
+def test_what_is_settled_is_not_settled_again_until_an_input_changes(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frames = world()
+    take(store, frames)
+    runs: list[Store] = []
+    monkeypatch.setattr(ingest.records.pull_state, "settle", lambda store: runs.append(store) or settle(store))
+    settle_changed(store)
+    assert runs == []
+    frames.status(SEED, ONE, "merged")
+    load(store, SOURCE, frames[2:])
+    derive(store)
+    settle_changed(store)
+    settle_changed(store)
+    assert (len(runs), standing(store)) == (1, ("merged", VERIFIED))
+
+
+def test_a_merge_happened_when_it_was_seen_whatever_its_writer_claims(store: Store) -> None:
+    frames = world()
+    early = "3k2aaaaaaaa22"
+    frames.commit(SEED, STATUS, early, {"pull": ONE, "status": "merged", "createdAt": "2020-01-01T00:00:00Z"})
+    take(store, frames)
+    assert rows(store, "select written_at < ?, written_at < seen_at from statuses", at(0)) == [(True, True)]
+    assert rows(store, "select merged_at from pull_requests") == [(at(2),)]
 
 
 WORDS = draw.lists(
@@ -247,14 +371,11 @@ WORDS = draw.lists(
 )
 
 
-@pytest.fixture(scope="module", name="scratch")
-def scratch_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+@pytest.fixture(scope="module", name="told")
+def told_fixture(scratch: Store) -> Store:
     """A store with the small world, whose words are replaced for each example."""
-    store = Store.open(tmp_path_factory.mktemp("words") / "trust.duckdb")
-    store.bind("test")
-    take(store, world((SEED, "open"), (ANA, "open"), (MALLORY, "open")))
-    yield store
-    store.close()
+    take(scratch, world((SEED, "open"), (ANA, "open"), (MALLORY, "open")))
+    return scratch
 
 
 def say(store: Store, words: Sequence[tuple[str, str]], pushers: Sequence[str], landed_at: datetime | None) -> None:
@@ -279,18 +400,18 @@ def say(store: Store, words: Sequence[tuple[str, str]], pushers: Sequence[str], 
 @settings(max_examples=count(12, 1000))
 @given(words=WORDS, landed_at=draw.sampled_from([None, at(-1), at(99)]), pushes=draw.booleans())
 def test_no_word_of_the_author_or_a_stranger_moves_what_others_settled(
-    scratch: Store, words: list[tuple[str, str]], landed_at: datetime | None, pushes: bool
+    told: Store, words: list[tuple[str, str]], landed_at: datetime | None, pushes: bool
 ) -> None:
-    say(scratch, [word for word in words if word[0] in (SEED, ANA)], [ANA], landed_at)
-    settled, quiet = standing(scratch)
-    say(scratch, words, [ANA, MARA] if pushes else [ANA], landed_at)
-    state, proof = standing(scratch)
+    say(told, [word for word in words if word[0] in (SEED, ANA)], [ANA], landed_at)
+    settled, quiet = standing(told)
+    say(told, words, [ANA, MARA] if pushes else [ANA], landed_at)
+    state, proof = standing(told)
     assert (proof == VERIFIED) == (quiet == VERIFIED)
     if settled == "merged":
         assert state == "merged"
     if state == "merged" and settled != "merged":
         assert pushes
         assert proof == UNVERIFIED
-    before = rows(scratch, "from pull_requests")
-    settle(scratch)
-    assert rows(scratch, "from pull_requests") == before
+    before = rows(told, "from pull_requests")
+    settle(told)
+    assert rows(told, "from pull_requests") == before

@@ -3,12 +3,19 @@
 import gzip
 import hashlib
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from ingest.git.patches import load_patch
-from ingest.lookups.patches import due_patches
+from ingest.http.fetcher import Fetcher
+from ingest.lookups.patches import due_patches, fetch_patches
+from ingest.records import watched
+from ingest.store.database import Store
 from tests.ingest.lookups.asked import DIFF, NOW, PACKED, World, cid_of, fetch
+from tests.ingest.stream.frames import ANA, MARA, PULL, REPOSITORY, Frames, rows, take
+
+URI = f"at://{ANA}/{REPOSITORY}/lantern"
 
 
 def test_a_patch_is_fetched_once_its_author_is_known(world: World) -> None:
@@ -116,3 +123,18 @@ def test_nothing_on_disk_is_named_by_a_stranger(world: World) -> None:
     world.patches()
     files = [path for path in world.folder.rglob("*") if path.is_file()]
     assert [path.name for path in files] == [hashlib.sha256(DIFF.encode()).hexdigest() + ".patch.gz"]
+
+
+@pytest.mark.parametrize("target", [{"targetRepo": URI, "targetBranch": "main"}, {"target": {"repo": URI}}])
+def test_the_patch_inside_an_older_record_is_kept_like_a_fetched_one(
+    store: Store, tmp_path: Path, target: dict[str, object]
+) -> None:
+    frames = Frames()
+    frames.repository(ANA)
+    frames.commit(MARA, PULL, "3lzg6enurmo33", {"title": "Say b", "patch": DIFF, **target})
+    take(store, frames)
+    watched.watch_everything(store, NOW)
+    fetcher = Fetcher("http://127.0.0.1:9")
+    assert [fetch_patches(store, fetcher, tmp_path, 10_000, store.wall) for _ in range(2)] == [1, 0]
+    ((sha256, *told),) = rows(store, "select sha256, state, files, added, removed from patches")
+    assert (load_patch(tmp_path, sha256), told) == (DIFF, ["read", 1, 1, 1])

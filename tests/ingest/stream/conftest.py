@@ -1,0 +1,38 @@
+"""Listeners that end with the test and try again at once."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+import pytest
+
+from ingest.store.database import Store
+from ingest.stream import jetstream
+from ingest.stream.jetstream import Listener
+from tests.ingest.stream.listening import Start, listening
+
+
+@pytest.fixture(autouse=True)
+def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches every 50 ms instead of every second; a failure is followed by a new try after 5 ms."""
+    monkeypatch.setattr(jetstream, "FLUSH_SECONDS", 0.05)
+    monkeypatch.setattr(jetstream, "LONGEST_WAIT_SECONDS", 0.005)
+    monkeypatch.setattr(jetstream, "STORE_WAIT_SECONDS", 0.005)
+
+
+@pytest.fixture
+def listen(store: Store) -> Iterator[Start]:
+    """Starts listeners on a recording."""
+    with ExitStack() as started:
+
+        def start(*urls: str, **options: Any) -> Listener:
+            return started.enter_context(listening(store, *urls, **options))
+
+        yield start
+
+
+@pytest.fixture
+def live(listen: Start) -> Start:
+    """Starts listeners on a stream that is never quiet for longer than a minute, or than told."""
+    return partial(listen, quiet=60.0)
