@@ -16,7 +16,7 @@ from ingest.worker.runtime import current
 from scoring.certificates.renew import write_successors
 from scoring.config.policy import policy_from_settings
 from scoring.pipeline.approvals import settle_approvals
-from scoring.pipeline.lane_certificates import CERTIFICATES
+from scoring.pipeline.lane_thresholds import CERTIFICATES
 from scoring.pipeline.score import score
 from scoring.pipeline.shadow import record_shadow
 from scoring.review.by_hand import BUSY, FAILED, MOST_WAITING, drop_old_replies, review_sent
@@ -32,10 +32,10 @@ _reading = Lock()
 _training: list[TrainingChild] = []  # of this process, once there is one
 
 
-def wait_while(is_so: Callable[[], bool], seconds: float, sleep: Callable[[float], None] = time.sleep) -> None:
+def wait_while(condition: Callable[[], bool], seconds: float, sleep: Callable[[float], None] = time.sleep) -> None:
     """Return when it is so no more, or after so many seconds."""
     for _ in range(round(seconds / LOOK_SECONDS)):
-        if not is_so():
+        if not condition():
             return
         sleep(LOOK_SECONDS)
 
@@ -80,11 +80,11 @@ def read_sent() -> None:
         return  # whoever holds it looks again after letting go of it
     try:
         artefact, reply, sender = _sent.popleft()
-        answer = FAILED
+        result = FAILED
         try:
-            answer = review_sent(current().store, artefact, sender)
+            result = review_sent(current().store, artefact, sender)
         finally:
-            huey.put(reply, answer)
+            huey.put(reply, result)
     finally:
         _reading.release()
         if _sent:

@@ -13,7 +13,7 @@ from ingest.store.database import Store
 from ingest.store.transaction import Transaction
 from ingest.worker.runtime import Runtime
 from scoring.certificates.lane_offer import check_offer
-from scoring.pipeline.estimated_lanes import FIGURES, offer_of_row
+from scoring.pipeline.lane_thresholds import FIGURES, offer_of_row
 from scoring.types import REASON_LENGTH
 
 STRUCK = "(these words named an erased account)"

@@ -43,7 +43,7 @@ class Predictions:
     changes: Mapping[str, Prediction] = field(default_factory=dict)
 
 
-class Serving:
+class ServingModel:
     """The model of one folder that serves, read again when another one does; one that cannot be used is told once."""
 
     def __init__(self, folder: Path) -> None:
@@ -85,25 +85,38 @@ def predict(
     if not people and not changes:
         return Predictions(version_of(served))  # LightGBM divides by the number of rows
     columns, places = _read_columns(rows, sorted({*people, *changes.values()}), list(changes), now, window_days)
-    version, alone = version_of(served), _told(served.person, columns)
+    version, by_person = version_of(served), _told(served.person, columns)
     change = None if served.change.model.name == SHRUNK else _told(served.change, columns)
 
     def of_change(uri: str, author: Pair) -> Prediction:
-        given = [alone.at(places[author])] if change is None else [change.at(places[uri]), alone.at(places[author])]
-        return Prediction(*min(given, key=_probability), version)
+        estimates = (
+            [by_person.at(places[author])] if change is None else [change.at(places[uri]), by_person.at(places[author])]
+        )
+        return Prediction(*min(estimates, key=_probability), version)
 
-    said = {uri: of_change(uri, author) for uri, author in changes.items() if uri in places}
-    targets = np.array([_next(thresholds.get(changes[uri][1]), one.estimate.probability) for uri, one in said.items()])
-    asked = {"change": [places[uri] for uri in said], "person": [places[changes[uri]] for uri in said]}
-    ways = _ways(served, columns, asked, targets)
+    predictions = {uri: of_change(uri, author) for uri, author in changes.items() if uri in places}
+    targets = np.array(
+        [
+            _next_threshold(thresholds.get(changes[uri][1]), prediction.estimate.probability)
+            for uri, prediction in predictions.items()
+        ]
+    )
+    scope_places = {
+        "change": [places[uri] for uri in predictions],
+        "person": [places[changes[uri]] for uri in predictions],
+    }
+    ways = _ways(served, columns, scope_places, targets)
     return Predictions(
         version,
-        {pair: Prediction(*alone.at(places[pair]), version) for pair in people},
-        {uri: replace(one, ways=found) for (uri, one), found in zip(said.items(), ways, strict=True)},
+        {pair: Prediction(*by_person.at(places[pair]), version) for pair in people},
+        {
+            uri: replace(prediction, ways=needed)
+            for (uri, prediction), needed in zip(predictions.items(), ways, strict=True)
+        },
     )
 
 
-def _next(thresholds: Thresholds | None, probability: float | None) -> float:
+def _next_threshold(thresholds: Thresholds | None, probability: float | None) -> float:
     """From which P(clean) on a change comes into the next lane; NaN where no P does."""
     if thresholds is None or probability is None:
         return np.nan
@@ -112,13 +125,13 @@ def _next(thresholds: Thresholds | None, probability: float | None) -> float:
 
 
 def _ways(
-    served: Any, columns: Mapping[str, Any], asked: Mapping[str, Sequence[int]], targets: Any
+    served: Any, columns: Mapping[str, Any], scope_places: Mapping[str, Sequence[int]], targets: Any
 ) -> list[tuple[Needed, ...]]:
     """Return what would bring each change to its target.
 
     `asked`: at which place of the columns each scope looks at it.
     """
-    parts = [(served.change, asked["change"]), (served.person, asked["person"])]
+    parts = [(served.change, scope_places["change"]), (served.person, scope_places["person"])]
     used = parts[1:] if served.change.model.name == SHRUNK else parts
     return what_would_do(
         [(part.probability, {name: column[places] for name, column in columns.items()}) for part, places in used],
@@ -135,15 +148,15 @@ def _read_columns(
         take_standing(rows)
         columns, places = ask(rows, people, changes, now)
         cases = read_cases(rows)
-    at_site = [place for one, place in places.items() if not isinstance(one, str) and one[1] == 0]
+    at_site = [place for subject, place in places.items() if not isinstance(subject, str) and subject[1] == 0]
     for name in NAMES:
         if name.startswith("repository_"):  # the site is no repository: nothing is usual there
             columns[name][at_site] = np.nan
     theirs = cases.select(np.isin(cases.authors, [author for author, _ in people]))
     record = record_of_people(theirs, LABEL, people, now)
-    stands: dict[Pair | str, int] = {str(key): place for place, key in enumerate(theirs.keys)}
-    stands |= {pair: len(theirs) + place for place, pair in enumerate(people)}
-    order = np.array([stands[one] for one in places], dtype=np.int64)
+    row_of: dict[Pair | str, int] = {str(key): place for place, key in enumerate(theirs.keys)}
+    row_of |= {pair: len(theirs) + place for place, pair in enumerate(people)}
+    order = np.array([row_of[subject] for subject in places], dtype=np.int64)
     return {**columns, **{name: column[order] for name, column in record.items()}}, places
 
 
@@ -161,9 +174,11 @@ class _Told:
 
     def at(self, place: int) -> tuple[Estimate, tuple[Factor, ...]]:
         """The estimate and the largest factors of the question at this place."""
-        estimate = Estimate(*(float(one[place]) for one in (self.probability, self.low, self.high)), self._cases(place))
-        found = largest(self.names, self.effects[place], MOST_FACTORS)
-        return estimate, tuple(Factor(name, self._value(name, place), effect) for name, effect in found)
+        estimate = Estimate(
+            *(float(column[place]) for column in (self.probability, self.low, self.high)), self._cases(place)
+        )
+        largest_effects = largest(self.names, self.effects[place], MOST_FACTORS)
+        return estimate, tuple(Factor(name, self._value(name, place), effect) for name, effect in largest_effects)
 
     def _cases(self, place: int) -> int:
         return int(self.similar[place])
@@ -180,16 +195,18 @@ def _told(part: Any, columns: Mapping[str, Any]) -> _Told:
     shares = contributions(part.model, columns)
     odds = shares.scores  # the trees are walked once
     told = part.calibration.probability(odds)
-    similar = _similar(part.settled, told)
+    similar = _count_similar(part.settled, told)
     effects = shares.in_probability(part.calibration)[1]
     return _Told(columns, shares.names, told, *interval_of(part.grounds, odds, told), similar, effects)
 
 
-def _similar(ordered: Any, told: Any) -> Any:
+def _count_similar(settled: Any, probability: Any) -> Any:
     """Return how many settled cases, whose P(clean) ascend, had one within SIMILAR of each of these."""
-    return np.searchsorted(ordered, told + SIMILAR, "right") - np.searchsorted(ordered, told - SIMILAR, "left")
+    return np.searchsorted(settled, probability + SIMILAR, "right") - np.searchsorted(
+        settled, probability - SIMILAR, "left"
+    )
 
 
-def _probability(given: tuple[Estimate, tuple[Factor, ...]]) -> float:
-    found = given[0].probability
+def _probability(estimate: tuple[Estimate, tuple[Factor, ...]]) -> float:
+    found = estimate[0].probability
     return 1.0 if found is None else found

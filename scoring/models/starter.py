@@ -70,7 +70,7 @@ class Starter:
 
 
 @dataclass(frozen=True, slots=True)
-class Borrowed:
+class BorrowedOrder:
     """Values that a pass borrowed: one in (0, 1) for each change by its address, and from how many projects."""
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class Borrowed:
         return {"borrowed": value, "borrowed_from": None if value is None else self.projects}
 
 
-class Borrowing:
+class StarterFile:
     """The starter model of one file, read again when it changes; one that cannot be used is told once."""
 
     def __init__(self, path: Path) -> None:
@@ -94,7 +94,7 @@ class Borrowing:
     def starter(self) -> Starter | None:
         """The model; None where there is none to use, and the queue goes on without."""
         try:
-            data, problem = _bytes_of(self._path), ""
+            data, problem = _read_file(self._path), ""
             if data != self._data:
                 self._data, self._held = data, None
                 self._held = parse_starter(data)
@@ -110,7 +110,7 @@ class Borrowing:
 
 def features() -> list[list[Any]]:
     """Return what the code computes: a file of other names, directions or movers would read the wrong numbers."""
-    return [[one.name, one.direction, one.moved_by] for one in COLUMNS]
+    return [[column.name, column.direction, column.moved_by] for column in COLUMNS]
 
 
 def parse_starter(data: bytes) -> Starter:
@@ -119,56 +119,58 @@ def parse_starter(data: bytes) -> Starter:
         record = json.loads(data)
         if record["format"] != FORMAT or record["features"] != features():
             raise StarterProblem("the starter file was made with other features than this version computes")
-        projects, kept = record["provenance"]["projects"], record["model"]
-        without, whole = (Logistic.from_dict(kept[part]) for part in ("without", "whole"))
+        projects, stored = record["provenance"]["projects"], record["model"]
+        without, whole = (Logistic.from_dict(stored[part]) for part in ("without", "whole"))
         model = Lowered(without, whole)
-        if type(projects) is not int or not 0 < projects < 10_000 or kept["name"] != "lowered":
+        if type(projects) is not int or not 0 < projects < 10_000 or stored["name"] != "lowered":
             raise StarterProblem("the starter file does not say from how many projects it comes")
-        found = Starter(hashlib.sha256(data).hexdigest()[:16], projects, model)
-        tried = model.decision_function({name: np.array([np.nan, 0.0, 1e9]) for name in WEIGHED})
+        starter = Starter(hashlib.sha256(data).hexdigest()[:16], projects, model)
+        scores = model.decision_function({name: np.array([np.nan, 0.0, 1e9]) for name in WEIGHED})
     except (AttributeError, FitProblem, KeyError, RecursionError, TypeError, ValueError) as problem:
         raise StarterProblem("the starter file is cut or was changed") from problem
-    if not (np.isfinite(tried).all() and set(whole.names_) == set(WEIGHED)):
+    if not (np.isfinite(scores).all() and set(whole.names_) == set(WEIGHED)):
         raise StarterProblem("the starter file is cut or was changed")
     if set(without.names_) & set(ALONE):
         raise StarterProblem("the starter file would let a person raise their own place")
-    return found
+    return starter
 
 
-def borrow(rows: Rows, starter: Starter | None, changes: Collection[str], now: datetime, window_days: int) -> Borrowed:
+def borrow(
+    rows: Rows, starter: Starter | None, changes: Collection[str], now: datetime, window_days: int
+) -> BorrowedOrder:
     """Return what these open changes are ordered by while no model of one's own serves; nothing without a starter.
 
     A change in a repository that does not count has none (`scoring.dataset.dataset`).
     """
     if starter is None or not changes:
-        return Borrowed()
+        return BorrowedOrder()
     build_cases(rows, now, window_days)
     keys, columns = read_columns(rows, changes)
     found = zip(keys, starter.values(columns).tolist(), strict=True)
-    return Borrowed({key: round(value, DIGITS) for key, value in found}, starter.projects)
+    return BorrowedOrder({key: round(value, DIGITS) for key, value in found}, starter.projects)
 
 
 def read_columns(rows: Rows, keys: Collection[str]) -> tuple[list[str], dict[str, "Floats"]]:
     """Those of these keys that are cases, in the order of opening, and their columns; after `build_cases`."""
-    found = rows.columns(QUERY, {"keys": list(keys)})
-    columns = {name: np.ma.filled(np.ma.asarray(found[name]).astype(np.float64), np.nan) for name in WEIGHED}
-    return [str(key) for key in found["key"]], columns
+    table = rows.columns(QUERY, {"keys": list(keys)})
+    columns = {name: np.ma.filled(np.ma.asarray(table[name]).astype(np.float64), np.nan) for name in WEIGHED}
+    return [str(key) for key in table["key"]], columns
 
 
 def starter_words(record: Mapping[str, Any]) -> tuple[str, ...]:
     """Return how good the order of a starter record is on projects that it has not seen, in sentences."""
-    made, figures = record["provenance"], record["on_projects_not_seen"].items()
+    provenance, figures = record["provenance"], record["on_projects_not_seen"].items()
     shown = {name: "unknown" if value is None else f"{value:.3f}" for name, value in figures if name != "by_project"}
     return (
-        f"Fitted to {made['rows']:,} settled pull requests of {made['projects']} projects, opened from "
-        f"{made['opened_from']} to {made['opened_until']} by people who could not push.",
+        f"Fitted to {provenance['rows']:,} settled pull requests of {provenance['projects']} projects, opened from "
+        f"{provenance['opened_from']} to {provenance['opened_until']} by people who could not push.",
         f"On projects that it has not seen: AUC {shown['auc']}, from {shown['auc_lowest']} to {shown['auc_highest']}; "
         f"of newcomers {shown['newcomers_auc']}; of the author's record alone {shown['record_auc']}; log-loss "
         f"{shown['log_loss']}, of a constant {shown['constant_log_loss']}.",
     )
 
 
-def _bytes_of(path: Path) -> bytes:
+def _read_file(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)

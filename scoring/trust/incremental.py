@@ -80,8 +80,8 @@ def replaced(network: Network, people: Integers, edges: Edges) -> Network:
     theirs[people] = True
     if not theirs[fresh.voucher].all():
         raise ValueError("a vouch is given for somebody who is not among those whose vouches are replaced")
-    kept = ~theirs[network.voucher]
-    old = [column[kept] for column in (network.voucher, network.subject, network.weight)]
+    unchanged = ~theirs[network.voucher]
+    old = [column[unchanged] for column in (network.voucher, network.subject, network.weight)]
     # Whole rows are exchanged, so a place among the vouchers is enough, and rows stay sorted within.
     places = np.searchsorted(old[0], fresh.voucher)
     columns = zip(old, (fresh.voucher, fresh.subject, fresh.weight), strict=True)
@@ -104,7 +104,7 @@ Columns = tuple[Integers, Integers, Floats]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Standing:
+class CachedSeedSet:
     """The facts kept of one seed set."""
 
     seeds: Seeds
@@ -122,20 +122,20 @@ class Run:
     policy: Policy
 
 
-class StandingTrust:
+class TrustCache:
     """The trust of every seed set as it was computed last. Not for two threads at once."""
 
     def __init__(self) -> None:
         self._basis: Basis | None = None
         self._graph: Graph | None = None
-        self._sets: dict[int, Standing] = {}
+        self._sets: dict[int, CachedSeedSet] = {}
 
     def update(self, graph: Graph, sets: Mapping[int, Seeds], basis: Basis) -> tuple[list[pa.Table], list[int]]:
         """Rows of the seed sets that may have changed, and the repositories that they replace, those gone included."""
         before = self._graph if self._basis == basis else None
         if before is None:
             self._sets = {}
-        changed = _changed(before, graph) if before is not None else _none()
+        changed = _changed_people(before, graph) if before is not None else _none()
         gone = [number for number in self._sets if number not in sets]
         run = Run(graph, prepare_walk(graph.edges, len(graph.contributor_ids)), changed, basis[1])
         parts = {number: self._part(run, number, seeds) for number, seeds in sorted(sets.items())}
@@ -153,21 +153,21 @@ class StandingTrust:
     def _part(self, run: Run, number: int, seeds: Seeds) -> pa.Table | None:
         """Rows of one seed set; None where none of them can differ from the last ones."""
         graph, changed, policy = run.graph, run.changed, run.policy
-        held = self._sets.get(number)
-        if held is not None and held.seeds != seeds:
-            held = None
-        if held is not None and not np.isin(changed, held.walked).any() and not _reaches(held, changed):
+        cached = self._sets.get(number)
+        if cached is not None and cached.seeds != seeds:
+            cached = None
+        if cached is not None and not np.isin(changed, cached.walked).any() and not _reaches(cached, changed):
             return None
-        keeps = held is not None and not _reaches(held, changed)
-        passage = held.passage if held is not None and keeps else passage_columns(graph, seeds, policy)
+        keeps = cached is not None and not _reaches(cached, changed)
+        passage = cached.passage if cached is not None and keeps else passage_columns(graph, seeds, policy)
         share = walk_from(run.walk, graph.places(seeds))
-        self._sets[number] = Standing(seeds, passage, np.sort(graph.contributor_ids[share > 0]))
+        self._sets[number] = CachedSeedSet(seeds, passage, np.sort(graph.contributor_ids[share > 0]))
         return trust_columns(graph, number, seeds, passage, share, policy)
 
 
-def _reaches(held: Standing, people: Integers) -> bool:
+def _reaches(cached: CachedSeedSet, people: Integers) -> bool:
     """Return whether trust from the seeds comes to any of these people."""
-    reached = held.passage["contributor_id"].to_numpy()[held.passage["reached"].to_numpy() >= 0]
+    reached = cached.passage["contributor_id"].to_numpy()[cached.passage["reached"].to_numpy() >= 0]
     return bool(np.isin(people, reached).any())
 
 
@@ -175,17 +175,17 @@ def _none() -> Integers:
     return np.zeros(0, dtype=np.int64)
 
 
-def _changed(before: Graph, after: Graph) -> Integers:
+def _changed_people(before: Graph, after: Graph) -> Integers:
     """Return whose vouches or denounces differ between two graphs, by contributor_id.
 
     Numbers may have moved meanwhile.
     """
     pairs = ((before.vouches, after.vouches), (before.denounces, after.denounces))
     if np.array_equal(before.contributor_ids, after.contributor_ids):
-        found = [after.contributor_ids[changed_vouchers(old, new)] for old, new in pairs]
+        changed = [after.contributor_ids[changed_vouchers(old, new)] for old, new in pairs]
     else:
-        found = [_differing(_by_id(before, old), _by_id(after, new)) for old, new in pairs]
-    return np.unique(np.concatenate([*found, _differing(_merges_by_id(before), _merges_by_id(after))]))
+        changed = [_differing(_by_id(before, old), _by_id(after, new)) for old, new in pairs]
+    return np.unique(np.concatenate([*changed, _differing(_merges_by_id(before), _merges_by_id(after))]))
 
 
 def _by_id(graph: Graph, network: Network) -> Columns:
@@ -201,5 +201,5 @@ def _merges_by_id(graph: Graph) -> Columns:
 def _differing(old: Columns, new: Columns) -> Integers:
     """The vouchers of rows that stand on one side only."""
     kinds = [("voucher", np.int64), ("subject", np.int64), ("weight", np.float64)]
-    one, other = (np.asarray(np.rec.fromarrays(list(columns), dtype=kinds)) for columns in (old, new))
-    return np.setxor1d(one, other)["voucher"]
+    before, after = (np.asarray(np.rec.fromarrays(list(columns), dtype=kinds)) for columns in (old, new))
+    return np.setxor1d(before, after)["voucher"]

@@ -13,7 +13,7 @@ from scoring.config.policy import Policy
 from scoring.dataset.dataset import MATERIAL_COLUMNS
 from scoring.explain.sentences import factor_label
 from scoring.explain.what_would_change import WAYS
-from scoring.gate.inputs import judge_inputs, read_inputs
+from scoring.gate.decide import judge_inputs, read_inputs
 from scoring.models.boosted import Boosted
 from scoring.models.calibration import Behind, Platt
 from scoring.models.linear import Logistic

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scoring.handlers.actions import ToldAction, take
-from scoring.pipeline.approvals import IN_FORCE, MERGED, MERGED_ELSE, settle_approvals, voided
+from scoring.pipeline.approvals import IN_FORCE, MERGED, MERGED_ELSE, read_outdated_pulls, settle_approvals
 from scoring.queries import read
 from tests.ingest.stream.frames import MARA, PULL, REPO, SEED, Frames, at, pull_record
 from tests.pipeline import Result
@@ -117,7 +117,7 @@ def test_a_round_that_arrives_after_an_approval_voids_it_before_any_hop_has_run(
     a_new_round(offered)
     assert approved(offered) == []
     with offered.reading() as rows:
-        assert voided(rows) == {OFFERED}
+        assert read_outdated_pulls(rows) == {OFFERED}
         changed = read.changed_after(rows)[OFFERED]
     assert changed.approver.did == SEED
     assert changed.seen != newest(offered)
@@ -150,7 +150,7 @@ def test_an_approval_of_what_stands_now_ends_the_word_that_it_changed(offered: R
     settle_approvals(offered.store, NOW)
     approve(offered, key="two")
     with offered.reading() as rows:
-        assert voided(rows) == set()
+        assert read_outdated_pulls(rows) == set()
     assert approvals(offered) == [("voided", "changed_after"), ("in force", None)]
 
 

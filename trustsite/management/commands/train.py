@@ -39,7 +39,7 @@ from scoring.models.storage import (
     serve,
     serving_name,
 )
-from scoring.pipeline.lane_certificates import CERTIFICATES
+from scoring.pipeline.lane_thresholds import CERTIFICATES
 from scoring.training.certify import attempt, lane_table
 from scoring.training.process import note_end
 from scoring.training.starter import text_of
