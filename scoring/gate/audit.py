@@ -23,8 +23,8 @@ def audit_odds(rules: AuditRules, drawn_from: int, daily: float) -> float:
     """Return the odds in [0, 1] of the next pull request, after `drawn_from` others took part, `daily` a day."""
     if drawn_from < rules.first:
         return 1.0
-    wanted = rules.per_day / daily if daily > 0 else float(rules.per_day > 0)
-    return min(max(rules.share, wanted), 1.0)
+    daily_share = rules.per_day / daily if daily > 0 else float(rules.per_day > 0)
+    return min(max(rules.share, daily_share), 1.0)
 
 
 class RoundKey(NamedTuple):

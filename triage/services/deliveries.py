@@ -23,7 +23,7 @@ from ingest.worker.runtime import Runtime
 from scoring.handlers.actions import take_action
 from scoring.handlers.closures import take_closure, take_estimate, take_estimate_end, take_opening
 from scoring.handlers.runs import delivered_run, note_run
-from scoring.handlers.settings import take_first_reading, take_settings, take_watched, tell_role
+from scoring.handlers.settings import set_role, take_first_reading, take_settings, take_watched
 from scoring.pipeline.objections import write_objection, write_wish
 from scoring.queries.audit import draw_of, take_answer
 from triage.access.roles import is_seed
@@ -37,7 +37,7 @@ AT_ONCE = 500  # messages of one run
 def deliver_role(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
     """Bring the worker's copy to what stands here now: in whatever order messages come, it ends with the newest."""
     did, repo_key = payload["did"], payload["repo_key"]
-    tell_role(runtime.store, did, repo_key, is_seed(did, repo_key))
+    set_role(runtime.store, did, repo_key, is_seed(did, repo_key))
 
 
 def deliver_objection(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:

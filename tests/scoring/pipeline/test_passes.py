@@ -12,8 +12,8 @@ import scoring.pipeline.score
 from ingest.store.database import Store
 from scoring.config.policy import Policy
 from scoring.config.repository import DEFAULTS
-from scoring.handlers.actions import ToldAction
-from scoring.handlers.actions import take as take_action
+from scoring.handlers.actions import ActionMessage
+from scoring.handlers.actions import apply_action as take_action
 from scoring.handlers.closures import close, reopen
 from scoring.handlers.settings import write_settings
 from scoring.pipeline.approvals import settle_approvals
@@ -81,7 +81,7 @@ def approve(result: Result) -> None:
         seen = rows.row("select record_cid, round, patch_id from current_decisions where pull_uri = ?", [OFFERED])
     assert seen
     told = {"kind": "approve", "outcome": "", "note": "", "pull_uri": OFFERED, "person": SEED, "batch": ""}
-    take_action(result.store, "one", ToldAction.read({**told, **seen, "made_at": MADE_AT}), NOW)
+    take_action(result.store, "one", ActionMessage.read({**told, **seen, "made_at": MADE_AT}), NOW)
 
 
 def void(result: Result) -> None:
