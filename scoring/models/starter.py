@@ -1,8 +1,8 @@
-"""The starter model: the order of open pull requests, borrowed from other projects until a model of one's own serves.
+"""The starter model: orders open pull requests by experience of other projects until a model of one's own serves.
 
-It says who is looked at first where nothing of an author is settled yet, and nothing else: no gate, threshold,
-certificate or probability reads it. Coefficients and where they come from are one small JSON file beside this one, made
-by `train FILE --starter PATH`; no person and no repository is in it.
+It is used for the order of the queue alone: no gate, threshold, certificate or probability reads it. Its coefficients
+and their origin are one small JSON file beside this one, made by `train FILE --starter PATH`, without any person or
+repository.
 """
 
 import hashlib
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 QUERY = Path(__file__).with_name("starter.sql").read_text()
 FORMAT = 1
 LARGEST = 64_000  # bytes of such a file
-DIGITS = 4  # of a borrowed value: sums in another order differ in the last places
-# What a project knows in its first hour: the change, and of its author what was settled here, which may be nothing.
+DIGITS = 4  # of a borrowed value: sums in another order differ in the last digits
+# Facts that a project knows in its first hour: the change, and the author's settled pull requests here, if any.
 WEIGHED = (
     "merged_here",
     "refused_here",
@@ -50,71 +50,71 @@ logger = logging.getLogger(__name__)
 
 
 class StarterProblem(Exception):
-    """A starter file cannot be used, in one sentence."""
+    """The reason, in one sentence, why a starter file cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Starter:
-    """A starter model as its file holds it; `name` changes with every byte of that."""
+    """A starter model as its file holds it; `name` is a hash of the file."""
 
     name: str
     projects: int
     model: "Lowered"
 
     def values(self, columns: Mapping[str, "Floats"]) -> "Floats":
-        """Return what changes are ordered by, in (0, 1), the lowest first.
+        """Return a value in (0, 1) to order changes by, the lowest first.
 
-        Columns of one length n, NaN where unknown.
+        Columns have one length n, NaN where unknown.
         """
         return self.model.predict_proba(columns)[:, 1]
 
 
 @dataclass(frozen=True, slots=True)
 class BorrowedOrder:
-    """Values that a pass borrowed: one in (0, 1) for each change by its address, and from how many projects."""
+    """Values in (0, 1) that order the queue, by the address of a change, and the number of projects behind them."""
 
     values: Mapping[str, float] = field(default_factory=dict)
     projects: int | None = None
 
     def columns(self, uri: str) -> dict[str, Any]:
-        """The columns of a decision that hold it, null where nothing is borrowed."""
+        """Return the columns of a decision for this value, null where nothing is borrowed."""
         value = self.values.get(uri)
         return {"borrowed": value, "borrowed_from": None if value is None else self.projects}
 
 
 class StarterFile:
-    """The starter model of one file, read again when it changes; one that cannot be used is told once."""
+    """The starter model of one file, read again when it changes; an unusable file is logged once."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._data: bytes | None = None
-        self._held: Starter | None = None
-        self._told = ""
+        self._starter: Starter | None = None
+        self._logged = ""
 
     def starter(self) -> Starter | None:
-        """The model; None where there is none to use, and the queue goes on without."""
+        """Return the model; None where it cannot be used, and the queue has its own order."""
         try:
             data, problem = _read_file(self._path), ""
             if data != self._data:
-                self._data, self._held = data, None
-                self._held = parse_starter(data)
-            elif self._held is None:
-                problem = self._told
+                self._data, self._starter = data, None
+                self._starter = parse_starter(data)
+            elif self._starter is None:
+                problem = self._logged
         except StarterProblem as refused:
-            self._held, problem = None, str(refused)
-        if problem and problem != self._told:
+            self._starter, problem = None, str(refused)
+        if problem and problem != self._logged:
             logger.warning("Nothing is borrowed for the order of the queue: %s.", problem)
-        self._told = problem
-        return self._held
+        self._logged = problem
+        return self._starter
 
 
 def features() -> list[list[Any]]:
-    """Return what the code computes: a file of other names, directions or movers would read the wrong numbers."""
+    """Return the features of this code: a file with other names, directions or movers would read wrong numbers."""
     return [[column.name, column.direction, column.moved_by] for column in COLUMNS]
 
 
 def parse_starter(data: bytes) -> Starter:
-    """A starter file. Raises StarterProblem for one that is cut, of other features, or that a person could raise."""
+    """Read a starter file. Raises StarterProblem for a cut one, other features, or one that a person could raise."""
     try:
         record = json.loads(data)
         if record["format"] != FORMAT or record["features"] != features():
@@ -138,27 +138,27 @@ def parse_starter(data: bytes) -> Starter:
 def borrow(
     rows: Rows, starter: Starter | None, changes: Collection[str], now: datetime, window_days: int
 ) -> BorrowedOrder:
-    """Return what these open changes are ordered by while no model of one's own serves; nothing without a starter.
+    """Return values to order these open changes by while no model of one's own serves; none without a starter.
 
-    A change in a repository that does not count has none (`scoring.dataset.dataset`).
+    A change in a repository that does not count has no value (`scoring.dataset.dataset`).
     """
     if starter is None or not changes:
         return BorrowedOrder()
     build_cases(rows, now, window_days)
     keys, columns = read_columns(rows, changes)
-    found = zip(keys, starter.values(columns).tolist(), strict=True)
-    return BorrowedOrder({key: round(value, DIGITS) for key, value in found}, starter.projects)
+    scored = zip(keys, starter.values(columns).tolist(), strict=True)
+    return BorrowedOrder({key: round(value, DIGITS) for key, value in scored}, starter.projects)
 
 
 def read_columns(rows: Rows, keys: Collection[str]) -> tuple[list[str], dict[str, "Floats"]]:
-    """Those of these keys that are cases, in the order of opening, and their columns; after `build_cases`."""
+    """Return the keys that are cases, in the order of opening, and their columns; after `build_cases`."""
     table = rows.columns(QUERY, {"keys": list(keys)})
     columns = {name: np.ma.filled(np.ma.asarray(table[name]).astype(np.float64), np.nan) for name in WEIGHED}
     return [str(key) for key in table["key"]], columns
 
 
 def starter_words(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return how good the order of a starter record is on projects that it has not seen, in sentences."""
+    """Return sentences on how good the order of a starter record is on projects that it has not seen."""
     provenance, figures = record["provenance"], record["on_projects_not_seen"].items()
     shown = {name: "unknown" if value is None else f"{value:.3f}" for name, value in figures if name != "by_project"}
     return (
