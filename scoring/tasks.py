@@ -1,4 +1,4 @@
-"""The Huey tasks of the judging hops."""
+"""The Huey tasks of scoring, review, certificates and training."""
 
 import sys
 import time
@@ -16,7 +16,7 @@ from ingest.worker.runtime import current
 from scoring.certificates.renew import write_successors
 from scoring.config.policy import policy_from_settings
 from scoring.pipeline.approvals import settle_approvals
-from scoring.pipeline.lane_certificates import CERTIFICATES
+from scoring.pipeline.lane_thresholds import CERTIFICATES
 from scoring.pipeline.score import score
 from scoring.pipeline.shadow import record_shadow
 from scoring.review.by_hand import BUSY, FAILED, MOST_WAITING, drop_old_replies, review_sent
@@ -24,28 +24,28 @@ from scoring.review.pending import review_due
 from scoring.review.settings import reviewing_from_settings
 from scoring.training.process import TrainingChild
 
-PATIENCE_SECONDS = 1.0  # what takes longer is judged without it first
-LOOK_SECONDS = 0.02
+PATIENCE_SECONDS = 1.0  # after that a pass judges without the look-ups that have not ended
+POLL_SECONDS = 0.02
 
-_sent: deque[tuple[dict[str, Any], str, str]] = deque()  # diffs that wait, where answers go, and who sent each
+_waiting: deque[tuple[dict[str, Any], str, str]] = deque()  # diffs with the keys of their answers and their senders
 _reading = Lock()
 _training: list[TrainingChild] = []  # of this process, once there is one
 
 
-def wait_while(is_so: Callable[[], bool], seconds: float, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Return when it is so no more, or after so many seconds."""
-    for _ in range(round(seconds / LOOK_SECONDS)):
-        if not is_so():
+def wait_while(condition: Callable[[], bool], seconds: float, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Return when the condition is false, or after so many seconds."""
+    for _ in range(round(seconds / POLL_SECONDS)):
+        if not condition():
             return
-        sleep(LOOK_SECONDS)
+        sleep(POLL_SECONDS)
 
 
 @huey.task()
 def score_everyone() -> None:
-    """Void or fulfil approvals, then judge anew if anything changed: the gate is told of what was voided.
+    """Void or fulfil approvals, run a scoring pass if anything changed, and record shadow mode.
 
-    What would have been fast lane where nobody is offered one is noted. What is being looked up or read is waited for a
-    little: judged before, a new pull request costs two passes, and the second is the one that its row waits for.
+    Look-ups and reviews under way are waited for a little: a new pull request that is judged before they end needs a
+    second pass.
     """
     runtime = current()
     wait_while(runtime.preparing, PATIENCE_SECONDS)
@@ -57,7 +57,7 @@ def score_everyone() -> None:
 
 @huey.task()
 def review_pulls() -> None:
-    """Read what open pull requests change, a few at a time, once the stream has caught up."""
+    """Review open pull requests, a few at a time, once the stream has caught up."""
     runtime = current()
     if not runtime.behind() and review_due(runtime.store, reviewing_from_settings(runtime)):
         runtime.changed("review_pulls")
@@ -65,35 +65,35 @@ def review_pulls() -> None:
 
 @huey.task()
 def review_by_hand(artefact: dict[str, Any], reply: str, sender: str) -> None:
-    """Review a diff that `sender` sent to the API; what came of it is put under `reply` and kept for an hour."""
-    if len(_sent) >= MOST_WAITING:
+    """Review a diff that `sender` sent to the API; the result is put under `reply` for an hour."""
+    if len(_waiting) >= MOST_WAITING:
         huey.put(reply, BUSY)
         return
-    _sent.append((artefact, reply, sender))
+    _waiting.append((artefact, reply, sender))
     read_sent.call_local()
 
 
 @huey.task()
 def read_sent() -> None:
-    """Review the diff that waits longest; one at a time, else a few slow readings would take every hop's thread."""
+    """Review the diff that waits longest; one at a time, else a few slow reviews would take all threads."""
     if not _reading.acquire(blocking=False):
-        return  # whoever holds it looks again after letting go of it
+        return  # the thread that holds the lock looks again after its release
     try:
-        artefact, reply, sender = _sent.popleft()
-        answer = FAILED
+        artefact, reply, sender = _waiting.popleft()
+        result = FAILED
         try:
-            answer = review_sent(current().store, artefact, sender)
+            result = review_sent(current().store, artefact, sender)
         finally:
-            huey.put(reply, answer)
+            huey.put(reply, result)
     finally:
         _reading.release()
-        if _sent:
+        if _waiting:
             read_sent()
 
 
 @huey.periodic_task(crontab(minute="23"))
 def extend_certificates() -> None:
-    """Every hour write a successor of each certificate that new outcomes are known of; most hours there is none."""
+    """Every hour write a successor of each certificate with new outcomes; mostly there is none."""
     folder = settings.MODEL_DIR / CERTIFICATES
     if not folder.is_dir():
         return
@@ -104,15 +104,15 @@ def extend_certificates() -> None:
 
 @huey.periodic_task(crontab(minute="*/5"))
 def forget_sent() -> None:
-    """Every five minutes forget the answers that are older than an hour."""
+    """Every five minutes drop answers that are older than an hour."""
     drop_old_replies(huey, time.time())
 
 
 @huey.periodic_task(crontab(minute="41"))
 def train_again() -> None:
-    """Once an hour see whether TRAIN_DAYS have passed since the last training, and start another that nobody waits for.
+    """Every hour start a training in the background if TRAIN_DAYS have passed since the last one.
 
-    A recording is not trained on: its present is not that of the files beside it.
+    A recording is not trained on: its present differs from that of the files beside it.
     """
     if settings.STREAM_CLOCK:
         return

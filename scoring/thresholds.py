@@ -1,7 +1,7 @@
 """Settings of the gate: the operator's, and those of a repository's maintainers. Pure data.
 
-Every condition of the fast lane has a name here; which of them hold is a setting, and so is the number that one asks
-for. The sentence of each stands in `scoring.explain.sentences`.
+Every condition of the fast lane has a name here; the conditions that hold are a setting, and so are their numbers. The
+sentences for them are in `scoring.explain.sentences`.
 """
 
 import math
@@ -13,10 +13,10 @@ from scoring.types import Reason, Tier
 
 
 def items_needed(budget: float, delta: float) -> int:
-    """Settled pull requests, all of them clean, without which no threshold can be certified: ceil(ln d / ln(1 - b)).
+    """Return how many settled and clean pull requests a certificate needs at least: ceil(ln d / ln(1 - b)).
 
-    With fewer, a false-approval rate above `budget` would show no bad one with a chance of more than `delta` (one-sided
-    Clopper-Pearson bound at no errors). Raises ValueError unless both lie strictly between 0 and 1.
+    With fewer, a false-approval rate above `budget` could still show no bad one with a chance of more than `delta`
+    (one-sided Clopper-Pearson bound at no errors). Raises ValueError unless both lie strictly between 0 and 1.
     """
     for name, value in (("budget", budget), ("delta", delta)):
         if not 0 < value < 1:
@@ -25,9 +25,8 @@ def items_needed(budget: float, delta: float) -> int:
     return max(1, math.ceil(math.log(delta) / math.log1p(-budget) - 1e-9))
 
 
-MOST_LIFT = 0.02  # by which somebody may raise a chance alone under a model that serves
-LARGE = 1000  # changed lines from which nobody vouches for a change without reading it
-
+MOST_LIFT = 0.02  # the most by which a person alone may raise P(clean) under a serving model
+LARGE = 1000  # changed lines with which a change is large: nobody should approve it unread
 
 Condition = Literal[
     "certificate",
@@ -42,7 +41,7 @@ Condition = Literal[
     "audit",
 ]
 
-# All but 'certificate': until one exists an operator's own T_HIGH opens the lane, and every surface names it as such.
+# All but 'certificate': until one exists an operator's own T_HIGH opens the lane, and every page names it as such.
 CONDITIONS: tuple[Condition, ...] = (
     *("verdict", "coverage", "newest_round", "account_changes", "silence", "never_fast_paths", "enrichment"),
     *("tier", "audit"),
@@ -53,16 +52,15 @@ CONDITIONS: tuple[Condition, ...] = (
 class Thresholds:
     """The bounds of the lanes, and other conditions of the fast lane. `t_high` None: the fast lane is shut.
 
-    `certified` says that a certificate stands behind `t_high`; an operator's own value has none. `budget` is the rate
-    of false approvals that may happen, `delta` the chance that it is exceeded all the same. `low_certified` says that
-    one stands behind `t_low`, by which at most `low_budget` of all clean work by people with a record is sent to a
-    person; at a `t_low` of 0 a low P(clean) sends nobody. `settled` is how many settled pull requests could count
-    towards a certificate so far, None where nobody counted. `shut` says why a lane that was open is shut, where it is
-    (`scoring.certificates.in_force`). `estimated` is the 95 % interval of the share of bad ones where `t_high` is an
-    estimate: of a lane that a maintainer opened on it, or could open. `since` is from when on the certificate or the
-    opening behind `t_high` holds, or what shut the lane; None where nobody knows. `trust` is the s that the fast lane
-    asks for, `two_ways` whether it also asks that no single account but a seed can end that trust. `r_low` is the
-    highest content risk of the fast lane, `r_high` the one from which a person looks. `conditions` are those of
+    `certified`: a certificate stands behind `t_high`; an operator's own value has none. `budget` is the allowed rate of
+    false approvals, `delta` the chance that it is exceeded all the same. `low_certified`: a certificate stands behind
+    `t_low`, by which at most `low_budget` of all clean work by people with a record is sent to a person; at a `t_low`
+    of 0 a low P(clean) sends nobody. `settled` is how many settled pull requests could count towards a certificate so
+    far, None where unknown. `shut` is the reason why an open lane was shut (`scoring.certificates.in_force`).
+    `estimated` is the 95 % interval of the share of bad ones where `t_high` is an estimate, of a lane that a maintainer
+    opened or could open. `since` is the moment of the certificate, opening or shutting; None where unknown. `trust` is
+    the s that the fast lane needs; with `two_ways` no single account but a seed may be able to end that trust. `r_low`
+    is the highest content risk of the fast lane, `r_high` the lowest that needs a person. `conditions` are those of
     `scoring.gate.conditions` that hold; for `account_change_days` after a change of an account, and for as long after
     `silent_days` without a sign of its author, a change is not fast-laned. Raises ValueError for NaN, for values
     outside their range, for a `t_high` below `t_low` and for an `r_high` at or below `r_low`.
@@ -120,6 +118,6 @@ class RepositoryRules:
 
 
 def check_unit(name: str, value: float) -> None:
-    """Raises ValueError for what is not a number in [0, 1]."""
+    """Raise ValueError unless the value is a number in [0, 1]."""
     if not 0 <= value <= 1:  # also true of NaN
         raise ValueError(f"{name} must be a number in [0, 1], not {value}")

@@ -1,8 +1,4 @@
-"""The words of a judgement, findings of scanners included: plain data, spoken by every part. Pure.
-
-They are lanes, reasons, factors, estimates and verdicts. A finding is what a scanner says about a change, with the line
-that a person can look up.
-"""
+"""The values of a judgement that all parts share: lanes, reasons, factors, estimates, verdicts, findings. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,9 +29,9 @@ class Finding:
 
     `scanner` is the id of the scanner, `rule` the rule within it. `file` is a path of the change, None where the
     finding concerns the title, the description or the change as a whole. `line` counts from 1 in the new file, in the
-    old one where `removed` is true; None: the whole file. `quote` is that line, cut at QUOTE_LENGTH; a secret is
-    masked in it. `explanation` is one plain sentence that says what is wrong and what to look at; it holds no text of
-    the change but names that the scanner itself checked.
+    old one where `removed` is true; None: the whole file. `quote` is that line, cut at QUOTE_LENGTH, with secrets
+    masked. `explanation` is one plain sentence on the fault and where to look; it holds no text of the change except
+    names that the scanner itself checked.
     """
 
     scanner: str
@@ -50,7 +46,7 @@ class Finding:
 
 
 def short_path(path: str) -> str:
-    """The path in at most PATH_LENGTH characters: a long one as its two ends with a hash of all of it between them."""
+    """Return the path in at most PATH_LENGTH characters: a long one as its two ends around a hash of the whole."""
     if len(path) <= PATH_LENGTH:
         return path
     middle = f"…{blake2s(path.encode('utf-8', 'replace'), digest_size=4).hexdigest()}…"
@@ -59,11 +55,7 @@ def short_path(path: str) -> str:
 
 
 Pair = tuple[int, int]  # contributor_id, repository_id
-
-
 REASON_LENGTH = 500
-
-
 Param = str | int | float | None
 Tier = Literal["public", "sensitive"]
 Attestation = Literal["not_asked", "valid", "missing", "expired", "revoked", "unverifiable"]
@@ -71,7 +63,7 @@ Measure = Literal["first_passage", "eigentrust"]  # what is served as structural
 
 
 class Lane(StrEnum):
-    """The lane of a pull request. The order is the order of the queue."""
+    """The lane of a pull request, in the order of the queue."""
 
     NEEDS_HUMAN = "needs_human"
     NORMAL_QUEUE = "normal_queue"
@@ -80,7 +72,7 @@ class Lane(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """A reason for a lane, or against it: a code with parameters; `explain.sentence` words it."""
+    """A reason for a lane, or against it: a code with parameters; `scoring.explain.sentences` has its words."""
 
     code: str
     params: Mapping[str, Param]
@@ -88,9 +80,9 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """One thing a score rests on.
+    """One fact that a score rests on.
 
-    `effect` is its signed share of P(clean), in probability units; None for what is shown but does not move P.
+    `effect` is its signed share of P(clean), in probability units; None for a fact that is shown but does not move P.
     """
 
     name: str
@@ -129,7 +121,7 @@ class Prediction:
     """A trained model's prediction for one contributor or one change.
 
     `factors` are the features that it weighed, with their shares of P(clean), the largest first; `model` names the file
-    that says how it was trained and how well it did. `ways` are told of changes that P keeps out of a better lane.
+    that says how it was trained and how well it did. `ways` are given for changes that P keeps out of a better lane.
     """
 
     estimate: Estimate
@@ -146,8 +138,8 @@ class Evidence:
     `settled_here` only those in this one; `waiting` is merged with its window still open.
     `path` is the strongest trust path as handles or DIDs, seed first, the contributor last; empty if there is none;
     `path_merges` says of each vouch on it how many merges it stands for, 0 or nothing for a real vouch.
-    `one_account` says that the loss of one account, no seed, would end this trust, or that no path is known at all.
-    `trusted_denouncers` counts who denounces them and is trusted with s >= .1, seeds included.
+    `one_account`: the loss of one account that is not a seed would end this trust, or no path is known at all.
+    `trusted_denouncers` counts the denouncers with s >= .1, seeds included.
     """
 
     clean: int = 0
@@ -188,11 +180,11 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class AccountChange:
-    """Something that befell an account on which a change rests.
+    """A change of an account that a pull request depends on.
 
     `who` is the author, a seed or another voucher on the only trust path, then with its `name` as shown; `kind` is
     'key_rotations', 'pds_moves', 'handle_changes', 'recoveries' (of the directory's log), 'returns' (the account was
-    gone) or 'identity' (something changed in a document of which nobody keeps a log); `days` are whole days since.
+    gone) or 'identity' (a change of an identity document without a public log); `days` are whole days since.
     """
 
     who: Literal["author", "seed", "voucher"]
@@ -205,8 +197,8 @@ class AccountChange:
 class LaneClosed:
     """A closure of the fast lane by a person that holds for a change.
 
-    `scope` is for what: 'site' (every repository), 'repository', what one 'author' sends, or trust through one
-    'voucher'. `by` is who closed it, as shown; `name` whose changes or vouches it is about, as shown.
+    `scope` is 'site' (every repository), 'repository', 'author' (the changes of one author) or 'voucher' (trust through
+    one voucher). `by` is the shown name of the person who closed it; `name` that of the author or voucher.
     """
 
     scope: Literal["site", "repository", "author", "voucher"]
@@ -226,15 +218,15 @@ class Draw:
 class Circumstances:
     """The circumstances of one change at the moment of its decision, for the conditions of the fast lane.
 
-    The defaults say that nobody looked, which is never fast lane. `judged_round` is the round that the review read,
-    `newest_round` the newest that was seen. `pending` names the look-ups that have not ended ('identity', 'patch',
-    'ci', 'push_holders'). `account_changes` are the newest of each account and kind, of at most `account_change_days`.
-    `silent_days` is the longest gap, in whole days, between two signs of the author that ended at most
-    `account_change_days` before the newest round; None where nothing of them was seen before this pull request.
-    `touched` are kinds of files and patterns that no lane may wave through. `draw` is None until somebody drew.
-    `closures` are those of the fast lane by a person that hold for this change. `objected`: its author objects and
-    nobody answered, or "maintainer": one of its repository does so in their name; `outdated`: somebody approved another
-    round of it. None: nobody asked.
+    The defaults stand for unknown circumstances, which never allow the fast lane. `judged_round` is the round that the
+    review read, `newest_round` the newest that was seen. `pending` names the look-ups that have not ended ('identity',
+    'patch', 'ci', 'push_holders'). `account_changes` are the newest of each account and kind, of at most
+    `account_change_days`. `silent_days` is the longest gap, in whole days, between two signs of the author that ended
+    at most `account_change_days` before the newest round; None for an author who was not seen before this pull request.
+    `touched` are the kinds of files and the patterns in this change that never allow the fast lane. `draw` is None
+    until the change is drawn. `closures` are the closures of the fast lane that hold for this change. `objected`: its
+    author objects without an answer yet, or "maintainer": a maintainer does so in their name; `outdated`: another round
+    of it was approved. None: unknown.
     """
 
     judged_round: int | None = None
@@ -253,7 +245,7 @@ class Circumstances:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A lane with everything that led to it; `reasons` strongest first, never empty."""
+    """A lane with its estimate, factors and reasons; `reasons` are never empty, the strongest first."""
 
     lane: Lane
     estimate: Estimate
@@ -263,7 +255,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Someone as shown: `name` is the verified handle, else the shortened DID."""
+    """A person as shown: `name` is the verified handle, else the shortened DID."""
 
     did: str
     name: str

@@ -32,7 +32,7 @@ from scoring.certificates.certificate import (
 from scoring.certificates.lane_counts import STEPS, Judged
 from scoring.certificates.low_threshold import choose_low
 from scoring.certificates.threshold import DEFAULT, Choice, Rule, choose_threshold
-from scoring.dataset.audit_weights import Audited
+from scoring.dataset.audit_weights import AuditAnswer
 from scoring.dataset.cases import Cases, LabelName
 from scoring.dataset.labels import as_known, clean_as_sent, known_by
 
@@ -212,7 +212,7 @@ def bytes_and_name(certificate: Certificate) -> tuple[bytes, str]:
 
 
 def bad_shares(
-    cases: Cases, definition: LabelName, counted: Label, audited: Mapping[str, Audited], now: datetime
+    cases: Cases, definition: LabelName, counted: Label, audited: Mapping[str, AuditAnswer], now: datetime
 ) -> Floats:
     """1 for not clean, 0 for clean, the chance of it for what is still open; NaN where nothing is known.
 

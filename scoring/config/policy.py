@@ -1,4 +1,4 @@
-"""The operator's settings for judging, in one value that is passed down."""
+"""The operator's settings for judging, in one value."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,11 +32,11 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True)
 class AuditRules:
-    """The size of the audit: all of the `first`, then the share in [0, 1] that gives about `per_day` a day, if larger.
+    """The size of the audit: all of the `first`, then `share` in [0, 1], or the share that gives `per_day` if larger.
 
-    The defaults: at a share of 5 % alone and 20 a day, a rate of 12 % bad instead of 5 % is found after 79 days. Of a
-    lane that was opened on an estimate the share `estimated` is drawn from the first one on, and nothing else counts.
-    Raises ValueError for what is negative or no share, and where nothing of an estimated lane would be drawn.
+    By the defaults, at a share of 5 % alone and 20 a day, a rate of 12 % bad instead of 5 % is found after 79 days. Of
+    a lane that was opened on an estimate only the share `estimated` counts, from the first one on. Raises ValueError
+    for values outside their range, and where nothing of an estimated lane would be drawn.
     """
 
     share: float = 0.05
@@ -58,14 +58,14 @@ FILE = Path(__file__).parents[1] / "models" / "starter_model.json"
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Settings of the judgement; defaults are the measured ones of docs/measurements.md."""
+    """Settings of the judgement; the defaults were measured in docs/measurements.md."""
 
     parameters: Parameters = field(default_factory=Parameters)
     half_life_days: float = 730.0
     denounce_strength: float = 1.0
     vouch_weight: float = 0.9  # of a vouch without verified evidence
     evidence_weight: float = 0.05  # what each merged pull request adds that it names, up to 1 in all
-    merge_weight: float = 0.0  # of the weak vouch that a verified merge is, for each merge; 0: none
+    merge_weight: float = 0.0  # of the weak vouch that verified merges make, for each merge; 0: none
     merge_cap: float = 0.09  # at or above c = .10, farmed merges by one seed alone reach s = .5
     measure: Measure = "first_passage"
     window_days: int = 14
@@ -77,11 +77,13 @@ class Policy:
     lane_traffic: int = 50  # settled pull requests a year without which a repository has no certified lane
     models: Path | None = None  # where the serving model lies; None: the shrunk rate serves
     starter: Path | None = None  # the starter model's file; None: no order is borrowed
-    audit_key: bytes = field(default=b"", repr=False, compare=False)  # empty: nothing is drawn, nor fast-laned for it
+    audit_key: bytes = field(
+        default=b"", repr=False, compare=False
+    )  # empty: nothing is drawn, so nothing is fast-laned
 
 
 def policy_from_settings() -> Policy:
-    """The operator's policy."""
+    """Read the operator's policy from Django's settings."""
     return Policy(
         parameters=Parameters(settings.TRUST_TRANSFER, settings.TRUST_BUDGET, settings.TRUST_HOPS),
         half_life_days=settings.TRUST_HALF_LIFE_DAYS,

@@ -1,8 +1,7 @@
-"""Reads the fast-laned pull requests, and the answers that people gave about those that the audit drew.
+"""Weighs the answers of the audit, and leaves out fast-laned pull requests without an answer. Pure.
 
-That nobody said anything of the others does not make them clean: they teach nothing and judge nothing. An answer stands
-for as many as its odds say, 1 / odds, so that what is learned of the lane is not what happened to surface there
-(measured: .029 too few bad ones of .051 by what surfaced, .003 by answers weighed so). Pure.
+A fast-laned pull request without an answer is not known to be clean, so it is neither learned from nor judged by. An
+answer weighs 1 / odds. Outcomes that surfaced by themselves showed .029 too few bad ones of .051, weighed answers .003.
 """
 
 from collections.abc import Collection, Mapping
@@ -14,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scoring.dataset.cases import Cases
-from scoring.dataset.labels import Known
+from scoring.dataset.labels import WeightedLabels
 
 
-class Audited(NamedTuple):
+class AuditAnswer(NamedTuple):
     """A person's answer about a pull request that the audit drew, the odds of the draw, and when it was known."""
 
     odds: float
@@ -26,45 +25,47 @@ class Audited(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Waved:
+class FastLaned:
     """The pull requests that the fast lane let through, and those of them that were audited, by address."""
 
-    audited: Mapping[str, Audited] = field(default_factory=dict)
+    audited: Mapping[str, AuditAnswer] = field(default_factory=dict)
     addresses: Collection[str] = ()
 
     def __bool__(self) -> bool:
         return bool(self.audited or self.addresses)
 
-    def unheard(self, cases: Cases, as_of: np.datetime64 | None = None) -> NDArray[np.bool_]:
-        """(n) which cases the lane let through without an answer, or without one by `as_of`."""
-        return np.array([self._unheard(str(key), as_of) for key in cases.keys], dtype=np.bool_)
+    def unanswered(self, cases: Cases, as_of: np.datetime64 | None = None) -> NDArray[np.bool_]:
+        """Return a mask of the cases that the lane let through without an answer, or without one by `as_of`."""
+        return np.array([self._is_unanswered(str(key), as_of) for key in cases.keys], dtype=np.bool_)
 
-    def answered(self, cases: Cases, as_of: np.datetime64) -> Known:
-        """The cases that were answered by then, each weighing 1 / odds."""
-        found = [
-            (place, one)
-            for place, one in enumerate(self.audited.get(str(key)) for key in cases.keys)
-            if one is not None and np.datetime64(one.known_from, "us") <= as_of
+    def answered(self, cases: Cases, as_of: np.datetime64) -> WeightedLabels:
+        """Return labels of the cases that were answered by then, each with the weight 1 / odds."""
+        answers = [
+            (place, answer)
+            for place, answer in enumerate(self.audited.get(str(key)) for key in cases.keys)
+            if answer is not None and np.datetime64(answer.known_from, "us") <= as_of
         ]
-        return Known(
-            np.array([place for place, _ in found], dtype=np.int64),
-            np.array([not one.bad for _, one in found], dtype=np.int8),
-            np.array([1 / one.odds for _, one in found], dtype=np.float64),
+        return WeightedLabels(
+            np.array([place for place, _ in answers], dtype=np.int64),
+            np.array([not answer.bad for _, answer in answers], dtype=np.int8),
+            np.array([1 / answer.odds for _, answer in answers], dtype=np.float64),
         )
 
-    def hear(self, known: Known, cases: Cases, as_of: np.datetime64) -> Known:
-        """Mined labels without those of what went unheard, and with the answers in the place of what they are about."""
+    def apply_answers(self, labels: WeightedLabels, cases: Cases, as_of: np.datetime64) -> WeightedLabels:
+        """Drop the mined labels of fast-laned cases, and add the answers."""
         if not self:
-            return known
-        told = self.answered(cases, as_of)
-        left = self.unheard(cases, as_of)
-        left[told.positions] = True
-        kept = ~left[known.positions]
-        columns = [np.concatenate([mined[kept], answers]) for mined, answers in zip(known, told, strict=True)]
+            return labels
+        of_answers = self.answered(cases, as_of)
+        dropped = self.unanswered(cases, as_of)
+        dropped[of_answers.positions] = True
+        remaining = ~dropped[labels.positions]
+        columns = [
+            np.concatenate([mined[remaining], answers]) for mined, answers in zip(labels, of_answers, strict=True)
+        ]
         order = np.argsort(columns[0], kind="stable")
-        return Known(*(column[order] for column in columns))
+        return WeightedLabels(*(column[order] for column in columns))
 
-    def _unheard(self, key: str, as_of: np.datetime64 | None) -> bool:
+    def _is_unanswered(self, key: str, as_of: np.datetime64 | None) -> bool:
         answer = self.audited.get(key)
         if answer is not None and (as_of is None or np.datetime64(answer.known_from, "us") <= as_of):
             return False

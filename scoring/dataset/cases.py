@@ -1,4 +1,4 @@
-"""Pull requests as a model sees them: what was so at opening, and what became of them and when. Pure."""
+"""Pull requests as a model sees them: the facts at opening, and the outcomes with their times. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -8,8 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 Directions = Mapping[str, int]  # column -> 1: more is never worse, -1: more is never better, 0: not certain
-
-
 Times = NDArray[np.datetime64]  # datetime64[us], naive UTC; NaT where it did not happen or nobody knows
 LabelName = Literal["label_merge", "label_clean_fix", "label_clean"]
 LABELS: tuple[LabelName, ...] = ("label_merge", "label_clean_fix", "label_clean")
@@ -19,18 +17,16 @@ LABELS: tuple[LabelName, ...] = ("label_merge", "label_clean_fix", "label_clean"
 class Cases:
     """Pull requests in the order of opening, as columns of one length n.
 
-    `keys` are at-uris, or the names of imported ones. `authors` and `repositories` number people and repositories: the
-    store's own numbers, and negative ones for who is known by an imported history alone. `push_holder`: the author
-    might push to the target when this was opened; where nobody recorded that, 30 merges there before stand for it.
-    `observed_until` is how long what happens to it was watched.
+    `keys` are at-uris, or the names of imported pull requests. `authors` and `repositories` are the store's numbers;
+    negative ones are known only by an imported history. `push_holder`: the author could push to the target at the
+    opening; without a record of that, 30 earlier merges there stand for it. A case was watched until `observed_until`.
 
-    `merged_at` is known at once. `refused_at` is when a push-holder closed it, or the 180th quiet day. `reverted_at`,
-    `patched_at` and `patched_fix_at` are the first time that what was merged was taken back, that its lines were
-    changed within the window, and that a change of them read like a fix. `failed_at` is the second time that its checks
-    failed. `as_sent` is 1 where the first round is what was merged, 0 where another was, -1 where nobody knows.
+    `merged_at` is known at once. `refused_at` is when a push-holder closed the case, or the 180th quiet day.
+    `reverted_at`, `patched_at` and `patched_fix_at` are the first time that the merge was taken back, that its lines
+    were changed within the window, and that such a change read like a fix. `failed_at` is the second time that its
+    checks failed. `as_sent` is 1 where the first round was merged, 0 where another was, -1 where unknown.
 
-    `features` has a column of float64 for each name, NaN where it is unknown; only what was seen before the moment of
-    opening counts.
+    `features` has a column of float64 for each name, NaN where unknown; only events before the opening count.
     """
 
     keys: NDArray[np.object_]
@@ -49,7 +45,7 @@ class Cases:
     features: Mapping[str, NDArray[np.float64]]
 
     def __post_init__(self) -> None:
-        lengths = {len(getattr(self, one.name)) for one in fields(self) if one.name != "features"}
+        lengths = {len(getattr(self, field.name)) for field in fields(self) if field.name != "features"}
         if len(lengths | {len(column) for column in self.features.values()}) != 1:
             raise ValueError("the columns of cases must have one length")
         if np.any(np.diff(self.opened_at) < np.timedelta64(0)):
@@ -59,12 +55,12 @@ class Cases:
         return len(self.keys)
 
     def select(self, which: NDArray[Any]) -> Self:
-        """Those of a mask, or of ascending positions."""
-        columns = {one.name: getattr(self, one.name)[which] for one in fields(self) if one.name != "features"}
+        """Return the cases of a mask, or of ascending positions."""
+        columns = {field.name: getattr(self, field.name)[which] for field in fields(self) if field.name != "features"}
         return type(self)(**columns, features={name: column[which] for name, column in self.features.items()})
 
     def and_people(self, authors: NDArray[np.int64], repositories: NDArray[np.int64], now: np.datetime64) -> Self:
-        """These and, without features, one open case for each person, opened now; ValueError where one is later."""
+        """Append an open case without features, opened now, for each person; ValueError where a case is later."""
         count = len(authors)
         never, moment = np.full(count, np.datetime64("NaT", "us")), np.full(count, now)
         added = {
@@ -76,6 +72,6 @@ class Cases:
             "observed_until": moment,
             "as_sent": np.full(count, -1, dtype=np.int8),
         }
-        names = [one.name for one in fields(self) if one.name != "features"]
+        names = [field.name for field in fields(self) if field.name != "features"]
         columns = {name: np.concatenate([getattr(self, name), added.get(name, never)]) for name in names}
         return type(self)(**columns, features={})

@@ -1,11 +1,11 @@
 """Builds the data that models learn from: pull requests of a store, snapshot or history file, with features.
 
-The table is `cases`, with its columns. For a few people the rest of a store is hidden from one cursor while it asks
-about them. Features of one person rest on their own pull requests everywhere and on everybody's in their repository. Of
-a store of 100,000 pull requests that is a few thousand, so that one need not wait for the history of all.
+The cases are a temporary table `cases`. For questions about a few people the rest of a store is hidden from one cursor
+(`only_around`): features of a person depend on their own pull requests everywhere and on everybody's in their
+repository, a few thousand of a store of 100,000.
 
-A model is made of cases with their features, a list of which columns speak of whom, and a name for exactly this data.
-The material of a history file alone is read in a store of its own that goes away.
+`Material` holds cases with features, the columns by scope, and a name for exactly this data. The material of a history
+file alone is read in a temporary store.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from ingest.history_import.pulls import import_past
 from ingest.store.database import Store
 from ingest.store.transaction import Rows
 from scoring.config.policy import Policy
-from scoring.dataset.audit_weights import Audited, Waved
+from scoring.dataset.audit_weights import AuditAnswer, FastLaned
 from scoring.dataset.cases import Cases, Directions, Times
 from scoring.dataset.catalogue import FEATURES
 from scoring.dataset.features import add_features
@@ -33,7 +33,7 @@ from scoring.dataset.track_record import RECORD
 from scoring.derived import STATEMENTS
 from scoring.types import Pair
 
-QUIET_DAYS = 180  # without a new round: as good as refused
+QUIET_DAYS = 180  # without a new round a pull request counts as refused
 CASES = Path(__file__).with_name("cases.sql").read_text()
 TIMES = (
     "opened_at",
@@ -48,7 +48,7 @@ TIMES = (
 COLUMNS = f"select key, author_id, repository_id, push_holder, as_sent, {', '.join(TIMES)} from cases"
 READ = f"{COLUMNS} where not is_bot order by opened_at, key"
 
-# The first answer was given before lane and score were shown.
+# The first answer counts: it was given before lane and score were shown.
 AUDITED = """
 select pull_uri, arg_min(odds, known_from) as odds, arg_min(not would_merge, known_from) as bad,
   min(known_from) as known_from
@@ -58,13 +58,13 @@ WAVED = "select distinct pull_uri from waved_through where as_of <= ?"
 
 
 def build_cases(rows: Rows, now: datetime, window_days: int) -> None:
-    """Make the temporary table `cases` of this cursor, in the order of opening, as of `now`.
+    """Create the temporary table `cases` of this cursor, in the order of opening, as of `now`.
 
-    Its columns: `key`, `author_id` and `repository_id` (negative for who is only known by an imported history), the
-    times of `Cases`, `push_holder`, `checks_known`, `as_sent`, and of the change as opened `additions`, `deletions`,
+    Its columns are `key`, `author_id` and `repository_id` (negative for those known only by an imported history), the
+    times of `Cases`, `push_holder`, `checks_known`, `as_sent`; of the change as opened `additions`, `deletions`,
     `files_touched`, `binary_files`, `touches_tests`, `docs_only`, `touches_sensitive`, `title_length`, `title_says`;
-    `is_bot` and `state`. What follows the times is null where it is unknown. The tables `outcomes` and `counting` stay
-    beside it.
+    `is_bot` and `state`. Columns after the times are null where unknown. The temporary tables `outcomes` and `counting`
+    stay, too.
     """
     values = {"now": now, "window": window_days, "quiet": QUIET_DAYS}
     rows.rows(TITLE_SAYS)
@@ -73,37 +73,37 @@ def build_cases(rows: Rows, now: datetime, window_days: int) -> None:
 
 
 def read_cases(rows: Rows) -> Cases:
-    """Everybody's pull requests but bots', in the order of opening and without features; after `build_cases`."""
-    found = rows.columns(READ)
+    """Read all cases except bots', in the order of opening and without features; after `build_cases`."""
+    table = rows.columns(READ)
     return Cases(
-        keys=np.asarray(found["key"], dtype=np.object_),
-        authors=np.asarray(found["author_id"], dtype=np.int64),
-        repositories=np.asarray(found["repository_id"], dtype=np.int64),
-        push_holder=np.asarray(found["push_holder"], dtype=np.bool_),
-        as_sent=np.asarray(found["as_sent"], dtype=np.int8),
+        keys=np.asarray(table["key"], dtype=np.object_),
+        authors=np.asarray(table["author_id"], dtype=np.int64),
+        repositories=np.asarray(table["repository_id"], dtype=np.int64),
+        push_holder=np.asarray(table["push_holder"], dtype=np.bool_),
+        as_sent=np.asarray(table["as_sent"], dtype=np.int8),
         features={},
-        **{name: _times(found, name) for name in TIMES},
+        **{name: _times(table, name) for name in TIMES},
     )
 
 
-def _times(found: Mapping[str, Any], name: str) -> Times:
-    """A column of times with NaT where it is null."""
-    column = found[name]
+def _times(columns: Mapping[str, Any], name: str) -> Times:
+    """Return a column of times with NaT for null."""
+    column = columns[name]
     if np.ma.isMaskedArray(column):
         column = column.filled(np.datetime64("NaT"))
     return np.asarray(column, dtype="datetime64[us]")
 
 
-def read_lane(rows: Rows, now: datetime) -> Waved:
-    """Return what the lane let through until now."""
-    audited = {row.pop("pull_uri"): Audited(**row) for row in rows.rows(AUDITED, [now])}
-    return Waved(audited, {row["pull_uri"] for row in rows.rows(WAVED, [now])})
+def read_lane(rows: Rows, now: datetime) -> FastLaned:
+    """Read the pull requests that the lane let through until now, with the answers of the audit."""
+    audited = {row.pop("pull_uri"): AuditAnswer(**row) for row in rows.rows(AUDITED, [now])}
+    return FastLaned(audited, {row["pull_uri"] for row in rows.rows(WAVED, [now])})
 
 
-# Of what is kept for each pull request or person, in the order of hiding: the later ones read the first.
-KEPT = {
+# The rows of each table that stay visible, in the order of hiding: later conditions read earlier tables.
+VISIBLE_ROWS = {
     "pull_requests": "author_id in (select unnest($authors)) or repository_id in (select unnest($repositories))",
-    # Three columns tell which: the other thirty are read of those alone.
+    # Three columns select the rows: the other thirty are read of these alone.
     "imported_pulls": """rowid in (
       select rowid from imported_pulls
       where author_id in (select unnest($authors)) or repository_id in (select unnest($repositories))
@@ -113,7 +113,7 @@ KEPT = {
     "landings": "pull_uri in (select pull_uri from pull_requests)",
     "pull_rounds": "pull_uri in (select pull_uri from pull_requests)",
     "ci_runs": "pull_uri in (select pull_uri from pull_requests)",
-    # Which repositories count rests on the trust in their owners.
+    # Trust in owners decides which repositories count.
     "trust": """contributor_id in (select unnest($authors))
       or repository_id = 0 and contributor_id in (select owner_id from repositories)""",
     "signals": "subject in (select did from contributors where contributor_id in (select unnest($authors)))",
@@ -122,27 +122,27 @@ KEPT = {
 
 @contextmanager
 def only_around(rows: Rows, people: Collection[Pair]) -> Generator[None]:
-    """Within, this cursor sees only what features of these people (contributor_id, repository_id) can rest on.
+    """Hide from this cursor all rows that features of these people (contributor_id, repository_id) do not depend on.
 
-    `build_cases`, `take_standing` and `ask` give of them, and of their changes in those repositories, what they give of
-    a whole store: temporary tables of the same names hide those of the store.
+    For these people, and their changes in those repositories, `build_cases`, `load_current_trust` and `read_features`
+    give what they give on the whole store: temporary tables of the same names hide those of the store.
     """
     authors, repositories = ([*{pair[side] for pair in people}] for side in (0, 1))
-    told = {"authors": authors, "repositories": repositories}
-    made: list[str] = []
+    numbers_by_name = {"authors": authors, "repositories": repositories}
+    hiding: list[str] = []
     try:
-        for table, condition in KEPT.items():
-            given = {name: numbers for name, numbers in told.items() if f"${name}" in condition}
-            rows.rows(f"create temp table {table} as from {table} where {condition}", given)
-            made.append(table)
+        for table, condition in VISIBLE_ROWS.items():
+            parameters = {name: numbers for name, numbers in numbers_by_name.items() if f"${name}" in condition}
+            rows.rows(f"create temp table {table} as from {table} where {condition}", parameters)
+            hiding.append(table)
         yield
     finally:
-        for table in made:
+        for table in hiding:
             rows.rows(f"drop table temp.{table}")
 
 
 MATERIAL_COLUMNS = (*FEATURES, *RECORD)
-NOTHING = Waved()
+NOTHING = FastLaned()
 REPOSITORIES = """
 select distinct c.repository_id, coalesce(r.name, i.repository, 'repository ' || c.repository_id) as name
 from cases c left join repositories r on r.repository_id = c.repository_id
@@ -153,12 +153,11 @@ RISKS = "select pull_uri, arg_max(content_risk, begun_clock) as risk from conten
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """`person` are the columns of the person alone, `change` also the change's own; both name their directions.
+    """Cases with features: `person` maps the columns of the person to directions, `change` also those of the change.
 
-    Of the record `change` has only the counts: the rest lowered the AUC of trees for merges by .004.
-
-    `alone` are columns that a person moves alone. `repositories` names them by number. `lane` is what
-    the fast lane let through. `risk` is the content risk by key of case, where the content was read.
+    Of the record `change` has only the counts: the rest lowered the AUC of trees for merges by .004. `alone` are
+    columns that a person moves alone. `repositories` maps numbers to names. `lane` are pull requests that the fast lane
+    let through. `risk` is the content risk by key of case, where the content was read.
     """
 
     cases: Cases
@@ -166,15 +165,15 @@ class Material:
     change: Directions
     alone: tuple[str, ...]
     repositories: Mapping[int, str]
-    lane: Waved = NOTHING
+    lane: FastLaned = NOTHING
     risk: Mapping[str, float] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.cases)
 
 
-def material_of(cases: Cases, repositories: Mapping[int, str], lane: Waved = NOTHING) -> Material:
-    """The material of cases that carry the catalogued features."""
+def material_of(cases: Cases, repositories: Mapping[int, str], lane: FastLaned = NOTHING) -> Material:
+    """Return the material of cases that have the features of the catalogue."""
     return Material(
         cases,
         {feature.name: feature.direction for feature in MATERIAL_COLUMNS if feature.of == "person"},
@@ -186,7 +185,7 @@ def material_of(cases: Cases, repositories: Mapping[int, str], lane: Waved = NOT
 
 
 def read_material(rows: Rows, now: datetime, policy: Policy) -> Material:
-    """Everything that a store or snapshot knows as of now, own and imported."""
+    """Read all cases of a store or snapshot as of now, own and imported."""
     build_cases(rows, now, policy.window_days)
     build_slices(rows, now, policy)
     cases = add_features(rows, read_cases(rows))
@@ -196,27 +195,25 @@ def read_material(rows: Rows, now: datetime, policy: Policy) -> Material:
 
 
 def data_version(cases: Cases) -> str:
-    """16 hexadecimal digits: the same for the same cases with the same features, whatever the machine."""
-    seen = hashlib.sha256()
-    for one in fields(cases):
-        if one.name in ("keys", "features"):
+    """Hash cases and features to 16 hexadecimal digits, equal on every machine."""
+    digest = hashlib.sha256()
+    for attribute in fields(cases):
+        if attribute.name in ("keys", "features"):
             continue
-        seen.update(np.ascontiguousarray(getattr(cases, one.name)).tobytes())
+        digest.update(np.ascontiguousarray(getattr(cases, attribute.name)).tobytes())
     for key in cases.keys:
-        seen.update(str(key).encode() + b"\0")
+        digest.update(str(key).encode() + b"\0")
     for name in sorted(cases.features):
         # Twelve digits: sums in another order differ in the last ones.
         column = np.char.mod("%.12g", cases.features[name])
-        seen.update(name.encode() + b"\0" + "\0".join(column.tolist()).encode())
-    return seen.hexdigest()[:16]
+        digest.update(name.encode() + b"\0" + "\0".join(column.tolist()).encode())
+    return digest.hexdigest()[:16]
 
 
 def material_of_file(path: Path, folder: Path, now: datetime, policy: Policy) -> Material:
-    """Return what a file of past pull requests (docs/history.md) gives to learn from.
+    """Read a file of past pull requests (docs/history.md), in a temporary store below `folder`.
 
     Raises PastProblem in one sentence.
-
-    `folder` is where the store lies meanwhile.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="backtest-", dir=folder) as scratch:

@@ -1,11 +1,11 @@
 """The outcome of each pull request under three definitions, when it was known, and the cases to train on. Pure.
 
-A merge is known at once and a refusal only after months, so labels known so far are too good: on real history a budget
-of 10 % that was chosen on them really gave 18.5 %. Whoever trains as of a moment therefore takes `known_by`, and
-whoever judges takes `outcomes` of the `settled` ones.
+A merge is known at once and a refusal only after months, so the labels known so far are too good: on real history a
+budget of 10 % that was chosen on them really gave 18.5 %. Training as of a moment therefore uses `known_by`, and
+measuring uses `outcomes` of the `settled` cases.
 
-How merges arrive over time is estimated where many pull requests are still open, by survival curves in steps of an
-hour: Kaplan and Meier's estimator, and Aalen and Johansen's where a wait may end in two ways. Pure NumPy.
+Survival curves in steps of an hour estimate how many open cases will still be merged: Kaplan and Meier's estimator, and
+Aalen and Johansen's where a wait may end in two ways. Pure NumPy.
 """
 
 from dataclasses import dataclass, replace
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from scoring.dataset.cases import Cases, LabelName, Times
 
 Floats = NDArray[np.float64]
-HOURS = 24 * 730  # whatever ends later ends with the last step; of 8,653 real merges 13 took longer
-GROUP = 200  # cases below which a group takes the curve of everybody
+HOURS = 24 * 730  # later ends count in the last step; of 8,653 real merges 13 took longer
+GROUP = 200  # a group with fewer cases takes the curve of everybody
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +29,15 @@ class Arrivals:
     later: Floats  # (2, HOURS + 1)
 
     def chance(self, waited: Floats, group: NDArray[np.bool_]) -> Floats:
-        """For cases that have waited so many hours; 0 for NaN."""
+        """Return the chance of cases that have waited this many hours; 0 for NaN."""
         return np.where(np.isnan(waited), 0.0, self.later[group.astype(np.int64), _steps(waited)])
 
 
 def estimate_arrivals(ended: Floats, watched: Floats, worth: Floats, group: NDArray[np.bool_]) -> Arrivals:
-    """Return how waits end, in each of two groups.
+    """Estimate how waits end, in each of two groups.
 
-    `ended`: hours after which a case ended, NaN where it still waits; `watched`: hours for which it was watched;
-    `worth`: in [0, 1], how far that end was a good one (0 for a refusal). A group of fewer than GROUP cases is given
-    the curve of everybody.
+    `ended`: hours after which a case ended, NaN while it waits; `watched`: hours for which it was watched; `worth`: in
+    [0, 1], how good that end was (0 for a refusal). A group of fewer than GROUP cases takes the curve of everybody.
     """
     everybody = _later(ended, watched, worth)
     curves = []
@@ -49,10 +48,10 @@ def estimate_arrivals(ended: Floats, watched: Floats, worth: Floats, group: NDAr
 
 
 def chance_of_quiet(troubled: Floats, watched: Floats, window: int) -> Floats:
-    """The chance to reach the end of a window of so many hours without trouble, for n merges of which some had it.
+    """Return the chance of n merges to reach the end of a window of so many hours without trouble.
 
-    `troubled`: hours from the merge to trouble, NaN for none; `watched`: hours for which a merge was watched, NaN where
-    there was none. 1 for a window that is over, and for NaN.
+    `troubled`: hours from the merge to trouble, NaN for none; `watched`: hours for which a merge was watched, NaN
+    without a merge. The chance is 1 for a window that is over, and for NaN.
     """
     merged = ~np.isnan(watched)
     hurt = merged & (troubled <= window)
@@ -60,13 +59,13 @@ def chance_of_quiet(troubled: Floats, watched: Floats, window: int) -> Floats:
     failed = np.bincount(last[hurt[merged]], minlength=window + 1)
     at_risk = np.cumsum(np.bincount(last, minlength=window + 1)[::-1])[::-1]
     stays = 1 - failed / np.maximum(at_risk, 1)
-    # Of a merge watched through hour h, what the hours after h leave.
+    # For a merge watched through hour h: the product of the hours after h.
     after = np.append(np.cumprod(stays[::-1])[::-1][1:], 1.0)
     return np.where(merged, after[np.minimum(_steps(watched), window)], 1.0)
 
 
 def _later(ended: Floats, watched: Floats, worth: Floats) -> Floats:
-    """One curve: from the last hour back, what ends well in the next hour and what goes on waiting."""
+    """Compute one curve from the last hour back: good ends in the next hour, and cases that go on waiting."""
     has_ended = ~np.isnan(ended)
     last = _steps(np.where(has_ended, ended, watched))
     ends = np.bincount(last[has_ended], minlength=HOURS + 1)
@@ -80,15 +79,15 @@ def _later(ended: Floats, watched: Floats, worth: Floats) -> Floats:
 
 
 def _steps(hours: Floats) -> NDArray[np.int64]:
-    """The step of each number of hours, 0 for NaN and for what is negative."""
+    """Return the step of each number of hours, 0 for NaN and for negative hours."""
     return np.clip(np.nan_to_num(hours, nan=0.0), 0, HOURS).astype(np.int64)
 
 
 Moment = datetime | np.datetime64  # naive UTC
 WINDOW_DAYS = 14  # a merge whose lines stay quiet that long was clean
-SETTLED_DAYS = 194  # 180 quiet days count as refused, and a merge waits for its window
-# Customs change: over 21 quarters of real history what waited counted .009 too much by the arrivals of all years, and
-# .002 by those of the last three.
+SETTLED_DAYS = 194  # 180 quiet days count as a refusal, and a merge waits for its window
+# Practice changes: over 21 quarters of real history waiting cases counted .009 too much by the arrivals of all years,
+# and .002 by those of the last three.
 ARRIVAL_DAYS = 1_095
 NEVER = np.datetime64("NaT", "us")
 _EVENTS = ("merged_at", "refused_at", "reverted_at", "patched_at", "patched_fix_at", "failed_at")
@@ -96,17 +95,17 @@ _EVENTS = ("merged_at", "refused_at", "reverted_at", "patched_at", "patched_fix_
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """Of n cases: `clean` is 1, 0, or -1 where nobody knows; `known_from` is when that was known, NaT with -1."""
+    """Outcomes of n cases: `clean` is 1, 0, or -1 for unknown; `known_from` is when it became known, NaT with -1."""
 
     clean: NDArray[np.int8]
     known_from: Times
 
 
-class Known(NamedTuple):
+class WeightedLabels(NamedTuple):
     """Rows to train on: `positions` in the cases, ascending; `target` is 1 or 0; `weight` is above 0.
 
-    It is 1 of what is settled, more of an answer of the audit; a case that is not settled yet has two rows, whose
-    weights sum to 1.
+    The weight is 1 for a settled case and more for an answer of the audit; a case that is not settled yet has two rows
+    whose weights sum to 1.
     """
 
     positions: NDArray[np.int64]
@@ -115,11 +114,11 @@ class Known(NamedTuple):
 
 
 def outcomes(cases: Cases, label: LabelName, window_days: int = WINDOW_DAYS) -> Outcomes:
-    """Return what became of each case as far as it was watched.
+    """Return the outcome of each case as far as it was watched.
 
     `label_merge`: merged. `label_clean`: merged, not reverted, its checks did not fail twice, and its lines stayed as
     they were for `window_days`; `label_clean_fix`: likewise, but only a change of them that reads like a fix counts.
-    Checks that nobody saw are no failed ones. An open case, and a merge whose window was still open, are unknown.
+    Unseen checks do not count as failed. An open case, and a merge whose window is still open, are unknown.
     """
     bad_at = _bad_at(cases, label)
     window = np.timedelta64(0 if label == "label_merge" else window_days, "D")
@@ -131,18 +130,18 @@ def outcomes(cases: Cases, label: LabelName, window_days: int = WINDOW_DAYS) -> 
 
 
 def clean_as_sent(cases: Cases, label: LabelName, window_days: int = WINDOW_DAYS) -> Outcomes:
-    """As `outcomes`, where clean also asks that the first round is what was merged; unknown where nobody knows that."""
-    found = outcomes(cases, label, window_days)
+    """Return `outcomes` where clean also needs the first round to be the merged one; unknown where that is unknown."""
+    known = outcomes(cases, label, window_days)
     changed = ~np.isnat(cases.merged_at) & (cases.as_sent == 0) & (cases.merged_at <= cases.observed_until)
-    clean = np.where(changed, 0, np.where((found.clean == 1) & (cases.as_sent < 0), -1, found.clean)).astype(np.int8)
-    known_from = np.where(changed, np.fmin(cases.merged_at, _bad_at(cases, label)), found.known_from)
+    clean = np.where(changed, 0, np.where((known.clean == 1) & (cases.as_sent < 0), -1, known.clean)).astype(np.int8)
+    known_from = np.where(changed, np.fmin(cases.merged_at, _bad_at(cases, label)), known.known_from)
     return Outcomes(clean, np.where(clean < 0, NEVER, known_from))
 
 
 def settled(cases: Cases, days: int = SETTLED_DAYS) -> NDArray[np.bool_]:
-    """Return which cases were watched for so long that how they ended no longer decides whether they are known.
+    """Return a mask of the cases that were watched for so long that good and bad ends are known equally often.
 
-    Of younger ones nearly all that are known were merged. Some that are old enough are still unknown.
+    Nearly all known outcomes of younger cases are merges. Some cases that are old enough are still unknown.
     """
     return cases.opened_at + np.timedelta64(days, "D") <= cases.observed_until
 
@@ -153,27 +152,27 @@ def known_by(
     as_of: Moment,
     arrivals: Arrivals | None = None,
     window_days: int = WINDOW_DAYS,
-) -> Known:
-    """Survival-weighted labels of every case opened by `as_of`, from nothing but what was known then.
+) -> WeightedLabels:
+    """Return survival-weighted labels of every case opened by `as_of`, from facts known then.
 
-    A case that waits counts as 1 with the chance that it is merged later and clean, and else as 0; a merge whose window
-    is open, with the chance that it stays quiet. `arrivals` is estimated from the same cases unless given.
+    A waiting case counts as clean with the chance that it is merged later and clean; a merge whose window is open with
+    the chance that it stays quiet. `arrivals` is estimated from the same cases unless given.
     """
     then = as_known(cases, as_of)
     chance = _chances(then, label, arrivals or arrivals_by(cases, label, as_of, window_days), window_days)
     positions, target = np.repeat(np.arange(len(then)), 2), np.tile(np.array([1, 0], np.int8), len(then))
     weight = np.column_stack([chance, 1 - chance]).ravel()
     counts = weight > 0
-    return Known(positions[counts], target[counts], weight[counts])
+    return WeightedLabels(positions[counts], target[counts], weight[counts])
 
 
 def arrivals_by(cases: Cases, label: LabelName, as_of: Moment, window_days: int = WINDOW_DAYS) -> Arrivals:
-    """Return how often and how late clean merges came, from what was known at `as_of` of the last three years."""
+    """Estimate how often and how late clean merges come, from facts of the last three years known at `as_of`."""
     then = as_known(cases, as_of)
     then = then.select(then.opened_at > _instant(as_of) - np.timedelta64(ARRIVAL_DAYS, "D"))
     good = outcomes(then, label, window_days)
     worth = np.where(good.clean < 0, _quiet_chances(then, label, window_days), good.clean == 1)
-    # What was known to be bad before it was merged waits for nothing any more.
+    # A case that was known to be bad before its merge does not wait for it.
     bad_at = _bad_at(then, label)
     merged_at = np.where(bad_at < then.merged_at, NEVER, then.merged_at)
     return estimate_arrivals(
@@ -185,7 +184,7 @@ def arrivals_by(cases: Cases, label: LabelName, as_of: Moment, window_days: int 
 
 
 def as_known(cases: Cases, as_of: Moment) -> Cases:
-    """The cases opened by a moment, as they looked then: the first rows, without what happened later."""
+    """Return the cases opened by a moment as they looked then, without later events."""
     moment = _instant(as_of)
     then = cases.select(cases.opened_at <= moment)
     until = np.minimum(then.observed_until, moment)
@@ -194,7 +193,7 @@ def as_known(cases: Cases, as_of: Moment) -> Cases:
 
 
 def _bad_at(cases: Cases, label: LabelName) -> Times:
-    """Return when it was known that a case is not clean; NaT where it is not known to be bad."""
+    """Return the time from which a case is known to be not clean; NaT where it is not."""
     refused_at = np.where(np.isnat(cases.merged_at), cases.refused_at, NEVER)
     if label == "label_merge":
         return refused_at
@@ -204,16 +203,16 @@ def _bad_at(cases: Cases, label: LabelName) -> Times:
 
 
 def _chances(then: Cases, label: LabelName, arrivals: Arrivals, window_days: int) -> NDArray[np.float64]:
-    """The chance of each case to be clean in the end, 1 or 0 where that is known."""
-    found = outcomes(then, label, window_days)
+    """Return the chance of each case to be clean in the end; 1 or 0 where known."""
+    known = outcomes(then, label, window_days)
     waiting = np.isnat(then.merged_at)
     later = arrivals.chance(_hours(then.observed_until, then.opened_at), then.push_holder)
     quiet = _quiet_chances(then, label, window_days)
-    return np.where(found.clean >= 0, found.clean == 1, np.where(waiting, later, quiet)).astype(np.float64)
+    return np.where(known.clean >= 0, known.clean == 1, np.where(waiting, later, quiet)).astype(np.float64)
 
 
 def _quiet_chances(then: Cases, label: LabelName, window_days: int) -> NDArray[np.float64]:
-    """The chance of each merge without trouble so far to be without any at the end of its window."""
+    """Return the chance of each merge without trouble so far to stay without trouble until its window ends."""
     if label == "label_merge":
         return np.ones(len(then))
     return chance_of_quiet(
@@ -228,5 +227,5 @@ def _instant(moment: Moment) -> np.datetime64:
 
 
 def _hours(until: Times, since: Times) -> NDArray[np.float64]:
-    """Hours between two moments, NaN where one of them never was."""
+    """Return the hours between two moments, NaN where one is NaT."""
     return (until - since) / np.timedelta64(1, "h")

@@ -1,4 +1,4 @@
-"""Trust as it was: slices of the vouch graph at chosen moments, as temporary tables that features.sql joins by time."""
+"""Builds slices of past trust at chosen moments, as temporary tables that features.sql joins by time."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -26,7 +26,7 @@ insert into trust_slices
 select $repository, unnest($contributors), $as_of::timestamp, unnest($trust), unnest($share), unnest($distance),
   unnest($denouncers)
 """
-STANDING = (
+COPY_TRUST = (
     "insert into slice_dates select distinct repository_id, $as_of::timestamp from seeds",
     """insert into trust_slices by name
     select repository_id, contributor_id, $as_of::timestamp as as_of, structural_trust, eigentrust, distance,
@@ -36,50 +36,50 @@ STANDING = (
 
 
 def prepare_slices(rows: Rows) -> None:
-    """Make sure that the temporary tables `slice_dates` and `trust_slices` of this cursor exist."""
+    """Create the temporary tables `slice_dates` and `trust_slices` of this cursor unless they exist."""
     for statement in TABLES:
         rows.rows(statement)
 
 
-def months(first: datetime, until: datetime) -> list[datetime]:
-    """The first moment of every month after `first` and not after `until`, and `until`."""
-    found, month = [], first.year * 12 + first.month
+def month_starts(first: datetime, until: datetime) -> list[datetime]:
+    """Return the first moment of every month after `first` and not after `until`, and `until`."""
+    starts, month = [], first.year * 12 + first.month
     while (moment := datetime(month // 12, month % 12 + 1, 1)) <= until:
-        found.append(moment)
+        starts.append(moment)
         month += 1
-    return [*found, until] if first <= until and until not in found else found
+    return [*starts, until] if first <= until and until not in starts else starts
 
 
 def build_slices(rows: Rows, now: datetime, policy: Policy) -> int:
-    """Fill both tables with trust at the beginning of every month since the first vouch, and now; how many slices.
+    """Fill both tables with trust at the start of every month since the first vouch, and now; return their number.
 
-    A slice holds what was seen before its moment. Only the seed sets are those of today: who maintained a repository
-    earlier is not recorded.
+    A slice is computed from events before its moment, but from the seed sets of today: earlier maintainers are not
+    recorded.
     """
     prepare_slices(rows)
     for statement in EMPTY:
         rows.rows(statement)
     first, seeds = rows.value(FIRST_VOUCH), {row["repository_id"]: row["seeds"] for row in rows.rows(SEEDS)}
-    moments = months(first, now) if first is not None and seeds else []
+    moments = month_starts(first, now) if first is not None and seeds else []
     for moment in moments:
         _add_slice(rows, moment, seeds, policy)
     return len(moments)
 
 
-def take_standing(rows: Rows) -> None:
-    """Fill both tables with one slice for all times: trust as the last pass left it, for what is judged now."""
+def load_current_trust(rows: Rows) -> None:
+    """Fill both tables with one slice for all times, the table `trust` of the last pass, to judge by now."""
     prepare_slices(rows)
     for statement in EMPTY:
         rows.rows(statement)
-    for statement in STANDING:
+    for statement in COPY_TRUST:
         rows.rows(statement, {"as_of": datetime(1, 1, 1)})
 
 
 def _add_slice(rows: Rows, moment: datetime, seeds: Mapping[int, Sequence[int]], policy: Policy) -> None:
     graph = read_graph(rows, moment, policy)
     rows.rows(ADD_DATE, {"repositories": list(seeds), "as_of": moment})
-    for repository, its in seeds.items():
-        table = _trust(graph, repository, its, policy)
+    for repository, people in seeds.items():
+        table = _trust_table(graph, repository, people, policy)
         columns = {
             "contributors": table["contributor_id"],
             "trust": table["structural_trust"],
@@ -91,7 +91,7 @@ def _add_slice(rows: Rows, moment: datetime, seeds: Mapping[int, Sequence[int]],
         rows.rows(ADD, {"repository": repository, "as_of": moment, **values})
 
 
-def _trust(graph: Graph, repository: int, seeds: Sequence[int], policy: Policy) -> pa.Table:
-    """Rows of `trust` for one seed set, as the scoring pass writes them."""
+def _trust_table(graph: Graph, repository: int, seeds: Sequence[int], policy: Policy) -> pa.Table:
+    """Return rows of `trust` for one seed set, as the scoring pass writes them."""
     share = eigentrust(graph.edges, graph.places(seeds), len(graph.contributor_ids))
     return trust_columns(graph, repository, seeds, passage_columns(graph, seeds, policy), np.asarray(share), policy)

@@ -1,6 +1,6 @@
-"""An author's record as it stood when each case was opened, under the label that is learned. Pure NumPy.
+"""The author's record at the opening of each case, under the label that is learned. Pure NumPy.
 
-These columns need the label, and so stand beside those of features.sql, which are the same for every label.
+These columns depend on the label; those of features.sql do not.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,12 +14,10 @@ from scoring.dataset.catalogue import Feature
 from scoring.dataset.labels import outcomes
 
 CLEAN, NOT_CLEAN = "clean_before", "not_clean_before"  # the author's settled record under the label that is learned
-
-
 Floats = NDArray[np.float64]
 DAY = np.timedelta64(1, "D")
-FADE_DAYS = 180.0  # half of what was settled so long ago still counts
-WAIT_DAYS = 30.0  # what waits so long is half refused: of real merges nine in ten came sooner
+FADE_DAYS = 180.0  # a case that was settled so long ago counts half
+WAIT_DAYS = 30.0  # a case that waits so long counts as half refused: nine of ten real merges came sooner
 PRIOR, STRENGTH = 0.7, 3.0  # of the faded rate
 
 RECORD = (
@@ -45,49 +43,53 @@ RECORD = (
 
 
 def settled_record(cases: Cases, label: LabelName) -> dict[str, Floats]:
-    """A column of length n for each of RECORD. Only what was known before the moment of opening counts.
+    """Return a column of length n for each of RECORD, from facts known before the opening.
 
-    What waits counts as 1 - 2^(-days / WAIT_DAYS), what is settled as 2^(-days / FADE_DAYS).
+    A waiting case counts as 1 - 2^(-days / WAIT_DAYS), a settled one as 2^(-days / FADE_DAYS).
     """
-    found = outcomes(cases, label)
-    good, bad = found.clean == 1, found.clean == 0
+    known = outcomes(cases, label)
+    good, bad = known.clean == 1, known.clean == 0
     columns = {
-        CLEAN: _sums(cases, cases.authors, good, found.known_from, np.inf),
-        NOT_CLEAN: _sums(cases, cases.authors, bad, found.known_from, np.inf),
+        CLEAN: _sums(cases, cases.authors, good, known.known_from, np.inf),
+        NOT_CLEAN: _sums(cases, cases.authors, bad, known.known_from, np.inf),
     }
     _, pairs = np.unique(np.stack([cases.authors, cases.repositories]), axis=1, return_inverse=True)
     for where, groups in (("", cases.authors), ("_here", np.ravel(pairs))):
-        clean = _sums(cases, groups, good, found.known_from, FADE_DAYS)
-        other = _sums(cases, groups, bad, found.known_from, FADE_DAYS)
-        waits = _waiting(cases, groups)
-        columns |= {f"waiting_long{where}": waits, f"lately_clean{where}": clean, f"lately_not_clean{where}": other}
-        columns[f"lately_rate{where}"] = lately_rate(clean, other, waits)
+        clean = _sums(cases, groups, good, known.known_from, FADE_DAYS)
+        not_clean = _sums(cases, groups, bad, known.known_from, FADE_DAYS)
+        waiting = _waiting(cases, groups)
+        columns |= {
+            f"waiting_long{where}": waiting,
+            f"lately_clean{where}": clean,
+            f"lately_not_clean{where}": not_clean,
+        }
+        columns[f"lately_rate{where}"] = lately_rate(clean, not_clean, waiting)
     return columns
 
 
 def with_record(record: Mapping[str, Floats]) -> NDArray[np.bool_]:
-    """Of which cases something that the author had sent before was settled by then, from `settled_record`."""
+    """Return a mask of the cases whose author had a settled case before, from `settled_record`."""
     return record[CLEAN] + record[NOT_CLEAN] > 0
 
 
-def lately_rate(clean: Floats, other: Floats, waits: Floats) -> Floats:
-    """The faded clean rate of what counts as `clean`, `other` and waiting, each (n), shrunk towards PRIOR."""
-    return (clean + PRIOR * STRENGTH) / (clean + other + waits + STRENGTH)
+def lately_rate(clean: Floats, not_clean: Floats, waiting: Floats) -> Floats:
+    """Return the faded clean rate of `clean`, `not_clean` and `waiting` counts, each (n), shrunk towards PRIOR."""
+    return (clean + PRIOR * STRENGTH) / (clean + not_clean + waiting + STRENGTH)
 
 
 def record_of_people(
     cases: Cases, label: LabelName, people: Sequence[tuple[int, int]], now: datetime
 ) -> dict[str, Floats]:
-    """A column for each of RECORD of all cases, and behind them of people (author, repository) as of now.
+    """Return a column for each of RECORD of all cases, and after them of people (author, repository) as of now.
 
-    Nobody's case may have been opened later than now.
+    No case may be opened later than now.
     """
-    authors, repositories = (np.array([one[side] for one in people], dtype=np.int64) for side in (0, 1))
+    authors, repositories = (np.array([pair[side] for pair in people], dtype=np.int64) for side in (0, 1))
     return settled_record(cases.and_people(authors, repositories, np.datetime64(now, "us")), label)
 
 
 def _waiting(cases: Cases, groups: NDArray[np.int64]) -> Floats:
-    """Return how much of a group's earlier cases waits: their number, less what is new about them."""
+    """Return how many of a group's earlier cases wait: their number, less the share that is still fresh."""
     ended = np.fmin(cases.merged_at, cases.refused_at)
     out = ~np.isnat(ended)
     everything = np.ones(len(cases), dtype=bool)
@@ -101,26 +103,28 @@ def _waiting(cases: Cases, groups: NDArray[np.int64]) -> Floats:
 def _sums(
     cases: Cases,
     groups: NDArray[np.int64],
-    which: NDArray[np.bool_],
+    counted: NDArray[np.bool_],
     known_from: Times,
     half_life: float,
     values: Floats | None = None,
 ) -> Floats:
-    """For each case the sum of `values` (1 each) of `which` of its group known before its opening, halved every
-    `half_life` days since."""
+    """Return for each case the sum of `values` (1 each) of the `counted` cases of its group known before its opening.
+
+    A value is halved every `half_life` days.
+    """
     added = np.ones(len(cases)) if values is None else values
-    group = np.concatenate([groups, groups[which]])
-    times = np.concatenate([cases.opened_at, known_from[which]])
-    worth = np.concatenate([np.zeros(len(cases)), added[which]])
-    # At one moment the opening comes first: what is known only then does not count.
+    group = np.concatenate([groups, groups[counted]])
+    times = np.concatenate([cases.opened_at, known_from[counted]])
+    worth = np.concatenate([np.zeros(len(cases)), added[counted]])
+    # At the same moment the opening comes first: a fact known only then does not count.
     order = np.lexsort((np.arange(len(times)) >= len(cases), times, group))
     sums = np.empty(len(times))
-    sums[order] = _scan(group[order], times[order], worth[order], half_life)
+    sums[order] = _fading_sums(group[order], times[order], worth[order], half_life)
     return sums[: len(cases)]
 
 
-def _scan(group: NDArray[np.int64], times: Times, worth: Floats, half_life: float) -> Floats:
-    """The fading sum before each event, groups together and in the order of time; one step for all groups at once."""
+def _fading_sums(group: NDArray[np.int64], times: Times, worth: Floats, half_life: float) -> Floats:
+    """Return the fading sum before each event, in the order of groups and time; all groups advance one step at once."""
     if not len(group):
         return np.zeros(0)
     days = (times - times.min()) / DAY
@@ -131,7 +135,7 @@ def _scan(group: NDArray[np.int64], times: Times, worth: Floats, half_life: floa
     before, state = np.zeros(len(group)), np.zeros(len(starts))
     left = len(starts)
     for step in range(int(sizes[0])):
-        left = _still(sizes, step, left)
+        left = _count_active(sizes, step, left)
         now = starts[:left] + step
         if step:
             state[:left] *= 0.5 ** ((days[now] - days[now - 1]) / half_life)
@@ -140,8 +144,8 @@ def _scan(group: NDArray[np.int64], times: Times, worth: Floats, half_life: floa
     return before
 
 
-def _still(sizes: NDArray[np.int64], step: int, left: int) -> int:
-    """Return how many of the groups, which descend in size, have more than `step` events."""
+def _count_active(sizes: NDArray[np.int64], step: int, left: int) -> int:
+    """Count the groups with more than `step` events; they are sorted by size, the largest first."""
     while sizes[left - 1] <= step:
         left -= 1
     return left

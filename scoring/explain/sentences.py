@@ -41,8 +41,7 @@ from scoring.formatting import (
     trust_figure,
     visible_name,
 )
-from scoring.gate.decide import estimated_reason, shut_reason
-from scoring.gate.inputs import Inputs
+from scoring.gate.decide import Inputs, estimated_reason, shut_reason
 from scoring.thresholds import Thresholds, items_needed
 from scoring.types import Evidence, Lane, Param, Reason, Verdict
 

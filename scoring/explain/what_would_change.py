@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from scoring.formatting import things, trust_figure
-from scoring.gate.inputs import Inputs
+from scoring.gate.decide import Inputs
 from scoring.models.registry import clean_needed
 from scoring.types import Needed
 

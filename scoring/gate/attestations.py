@@ -1,11 +1,11 @@
 """Judges whether a contributor's attestation of jurisdiction holds in one repository. Pure.
 
-Nothing is inferred: only what the contributor chose to show and an issuer confirmed counts, and neither an address nor
-a place nor a profile is looked at. Three things count: an attestation by an issuer whom the maintainers accept; being
-such an organisation by one's own DID; a did:web on one of its domains, which the organisation itself gave out.
+Nothing is inferred from addresses, places or profiles: only what the contributor chose to show and an issuer confirmed
+counts. There are three ways: an attestation by an issuer whom the maintainers accept; a contributor who is such an
+issuer; a did:web on a domain of an accepted organisation, which the organisation itself gave out.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
@@ -15,13 +15,13 @@ from ingest.atproto.syntax import is_did
 
 State = Literal["valid", "missing", "expired", "revoked", "unverifiable"]
 
-STALE = timedelta(days=7)  # a proof that nobody could renew for so long proves nothing any more
-# What is told where none of several is valid: the first of these that one of them is.
-TOLD: tuple[State, ...] = ("valid", "revoked", "expired", "unverifiable", "missing")
+STALE = timedelta(days=7)  # a proof that could not be renewed for so long counts no longer
+# Of several attestations the state that comes first here counts.
+PRECEDENCE: tuple[State, ...] = ("valid", "revoked", "expired", "unverifiable", "missing")
 
 
 @dataclass(frozen=True, slots=True)
-class Attested:
+class CheckedAttestation:
     """One attestation record of a contributor as it was last checked.
 
     `proof` is 'proven', 'revoked' or 'unverifiable'; `issuer` None where the record could not be proven. `withdrawn`:
@@ -37,28 +37,32 @@ class Attested:
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
-    """Issuers whom a repository's maintainers accept: DIDs, and organisations' domains with all names below them."""
+class AcceptedIssuers:
+    """Issuers that a repository's maintainers accept: DIDs, and organisations' domains with all names below them."""
 
     issuers: frozenset[str]
     domains: frozenset[str]
 
-    def takes(self, did: str) -> bool:
-        """Return whether this DID's word counts."""
+    def include(self, did: str) -> bool:
+        """Return whether this DID is an accepted issuer."""
         return did in self.issuers or self.lies_on_a_domain(did)
 
     def lies_on_a_domain(self, did: str) -> bool:
         """Return whether a did:web is at one of the domains, or at a name below one."""
-        if not did.startswith("did:web:") or not is_did(did):  # an escaped / or @ would make another host of it
+        if not did.startswith("did:web:") or not is_did(did):  # an escaped / or @ would name another host
             return False
         host = unquote(did.removeprefix("did:web:")).partition(":")[0].lower()
         return any(host == domain or host.endswith(f".{domain}") for domain in self.domains)
 
 
 def attestation_state(
-    did: str, attestations: Sequence[Attested], accepted: Accepted, document_stands: bool, now: datetime
+    did: str,
+    attestations: Sequence[CheckedAttestation],
+    accepted: AcceptedIssuers,
+    document_stands: bool,
+    now: datetime,
 ) -> State:
-    """Return whether the contributor with this DID is attested at `now`, in the eyes of these maintainers.
+    """Return the state of the contributor with this DID at `now`, by the issuers that these maintainers accept.
 
     `document_stands`: the contributor's DID document was found at its own host when it was last looked up, which a
     did:web needs. An attestation holds from its first moment up to, and without, its last.
@@ -67,26 +71,19 @@ def attestation_state(
         return "valid"
     if accepted.lies_on_a_domain(did):
         return "valid" if document_stands else "unverifiable"
-    return _strongest(_state_of(one, did, now) for one in attestations if _concerns(one, accepted))
+    # An attestation whose issuer is unknown may be by an accepted one.
+    relevant = (item for item in attestations if item.issuer is None or accepted.include(item.issuer))
+    states = {_state_of(attestation, did, now) for attestation in relevant}
+    return next((state for state in PRECEDENCE if state in states), "missing")
 
 
-def _concerns(one: Attested, accepted: Accepted) -> bool:
-    """Return whether an accepted issuer is named, or nobody could tell who is."""
-    return one.issuer is None or accepted.takes(one.issuer)
-
-
-def _state_of(one: Attested, did: str, now: datetime) -> State:
-    if one.withdrawn or one.proof == "revoked":
+def _state_of(attestation: CheckedAttestation, did: str, now: datetime) -> State:
+    if attestation.withdrawn or attestation.proof == "revoked":
         return "revoked"
-    if one.proof != "proven" or one.issuer in (None, did) or now - one.checked_at > STALE:
+    if attestation.proof != "proven" or attestation.issuer in (None, did) or now - attestation.checked_at > STALE:
         return "unverifiable"
-    if one.valid_from is None or one.valid_until is None:
+    if attestation.valid_from is None or attestation.valid_until is None:
         return "unverifiable"
-    if now >= one.valid_until:
+    if now >= attestation.valid_until:
         return "expired"
-    return "valid" if now >= one.valid_from else "missing"
-
-
-def _strongest(states: Iterable[State]) -> State:
-    found = set(states)
-    return next((state for state in TOLD if state in found), "missing")
+    return "valid" if now >= attestation.valid_from else "missing"

@@ -1,6 +1,6 @@
 """Conditions of the fast lane besides P(clean) and content risk. Pure; a condition only ever lowers a lane.
 
-Whatever is not known counts against the lane: it says so in a reason of its own and never as a doubt about a person.
+An unknown fact counts against the lane: it has a reason of its own, which never reads as a doubt about a person.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +11,8 @@ from scoring.types import Circumstances, Content, Draw, Evidence, Lane, LaneClos
 
 LaneAndReasons = tuple[Lane, tuple[Reason, ...]]
 
-# A change about which nothing is to be said: what the conditions are asked with where a contributor is judged alone.
+# The circumstances of a change without any fault: by these the conditions are checked where a contributor is judged
+# alone.
 ORDINARY = Circumstances(
     judged_round=0,
     newest_round=0,
@@ -26,7 +27,7 @@ ORDINARY = Circumstances(
 )
 NO_CHANGE = Content(risk=0.0, recommended=False)
 
-# Codes that send a change to a person, and all others that hold one back: strongest first.
+# Codes that send a change to a person, and all that keep one out of the fast lane: strongest first.
 TO_A_PERSON: tuple[str, ...] = (
     "objection_open",
     *("denounced_by_seed", "low_probability", "high_flag", "content_risk_high"),
@@ -49,8 +50,8 @@ STRENGTH: tuple[str, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """All that a condition may look at."""
+class Facts:
+    """The facts that a condition may look at."""
 
     evidence: Evidence
     content: Content | None
@@ -61,38 +62,38 @@ class Asked:
 def lane_conditions(
     lane: Lane, evidence: Evidence, content: Content | None, circumstances: Circumstances, thresholds: Thresholds
 ) -> LaneAndReasons:
-    """The lane that is left of `lane`, which `gate.decide` gave, and each condition that is not met, strongest first.
+    """Lower `lane`, which `gate.decide` gave, by the conditions that are not met; return these too, strongest first.
 
-    Never a better lane than `lane`. needs_human where the tier asks for an attestation that is not valid, and for what
-    the audit drew; normal_queue at best where anything else is not met. Only what is otherwise fast-laned is drawn,
-    where the lane rests on an estimate also without the condition.
+    needs_human where the tier asks for an attestation that is not valid, and for a change that the audit drew;
+    normal_queue at best where anything else is not met. Only a change that meets all other conditions is drawn; in an
+    estimated lane also where the condition `audit` is switched off.
     """
-    asked = Asked(evidence, content, circumstances, thresholds)
-    held = [*_trust(asked), *_closures(asked), *_people(asked)]
+    facts = Facts(evidence, content, circumstances, thresholds)
+    unmet = [*_trust(facts), *_closures(facts), *_people(facts)]
     for name, check in CHECKS.items():
         if name in thresholds.conditions:
-            held += check(asked)
+            unmet += check(facts)
     is_audited = "audit" in thresholds.conditions or thresholds.estimated is not None
-    if lane is Lane.FAST_LANE and not held and is_audited:
-        held += _audit(asked)
-    return lowered(lane, held), strongest_first(held)
+    if lane is Lane.FAST_LANE and not unmet and is_audited:
+        unmet += _audit(facts)
+    return lower_lane(lane, unmet), sort_by_strength(unmet)
 
 
-def lowered(lane: Lane, held: list[Reason]) -> Lane:
-    """Return what these reasons leave of a lane."""
-    if lane is Lane.NEEDS_HUMAN or any(reason.code in TO_A_PERSON for reason in held):
+def lower_lane(lane: Lane, reasons: list[Reason]) -> Lane:
+    """Lower a lane by these reasons against it."""
+    if lane is Lane.NEEDS_HUMAN or any(reason.code in TO_A_PERSON for reason in reasons):
         return Lane.NEEDS_HUMAN
-    return Lane.NORMAL_QUEUE if held else lane
+    return Lane.NORMAL_QUEUE if reasons else lane
 
 
-def strongest_first(reasons: list[Reason]) -> tuple[Reason, ...]:
-    """The reasons in the order of STRENGTH, those of one code as they come."""
+def sort_by_strength(reasons: list[Reason]) -> tuple[Reason, ...]:
+    """Sort the reasons by STRENGTH; those of one code stay in their order."""
     return tuple(sorted(reasons, key=lambda reason: STRENGTH.index(reason.code)))
 
 
-def _trust(asked: Asked) -> Iterator[Reason]:
-    """Yield what the trust lacks; a seed's denounce says all of it."""
-    evidence, thresholds = asked.evidence, asked.thresholds
+def _trust(facts: Facts) -> Iterator[Reason]:
+    """Yield nothing where a seed denounces: `decide` already gave that reason."""
+    evidence, thresholds = facts.evidence, facts.thresholds
     if evidence.denounced_by_seed:
         return
     if evidence.structural_trust <= 0:
@@ -106,103 +107,101 @@ def _trust(asked: Asked) -> Iterator[Reason]:
 
 
 def closed_reason(closed: LaneClosed) -> Reason:
-    """Return why a change is not fast-laned where a person closed the lane."""
+    """Return the reason of a change for which a person closed the fast lane."""
     return Reason("lane_closed", {"scope": closed.scope, "by": closed.by, "name": closed.name})
 
 
-def _closures(asked: Asked) -> Iterator[Reason]:
-    """Yield what a person closed stays closed whatever conditions the operator chose."""
-    closures = asked.circumstances.closures
+def _closures(facts: Facts) -> Iterator[Reason]:
+    """A lane that a person closed stays closed, whatever conditions the operator chose."""
+    closures = facts.circumstances.closures
     if closures is None:
         yield Reason("closures_unknown", {})
     yield from map(closed_reason, closures or ())
 
 
-def _people(asked: Asked) -> Iterator[Reason]:
-    """Yield what its author says of the judgement, and what somebody approved, whatever conditions the operator
-    chose.
-    """
-    if asked.circumstances.objected:
-        yield Reason("objection_open", {"by": "maintainer"} if asked.circumstances.objected == "maintainer" else {})
-    if asked.circumstances.outdated:
+def _people(facts: Facts) -> Iterator[Reason]:
+    """An objection and an approval of another round count, whatever conditions the operator chose."""
+    if facts.circumstances.objected:
+        yield Reason("objection_open", {"by": "maintainer"} if facts.circumstances.objected == "maintainer" else {})
+    if facts.circumstances.outdated:
         yield Reason("approved_before", {})
-    if None in (asked.circumstances.objected, asked.circumstances.outdated):
+    if None in (facts.circumstances.objected, facts.circumstances.outdated):
         yield Reason("people_unknown", {})
 
 
-def _certificate(asked: Asked) -> Iterator[Reason]:
-    if asked.thresholds.t_high is not None and not asked.thresholds.certified:
-        told = {} if asked.thresholds.estimated is None else {"estimated": True}
-        yield Reason("certificate_required", {"t_high": asked.thresholds.t_high, **told})
+def _certificate(facts: Facts) -> Iterator[Reason]:
+    if facts.thresholds.t_high is not None and not facts.thresholds.certified:
+        estimated = {} if facts.thresholds.estimated is None else {"estimated": True}
+        yield Reason("certificate_required", {"t_high": facts.thresholds.t_high, **estimated})
 
 
-def _verdict(asked: Asked) -> Iterator[Reason]:
-    if asked.content is not None and not asked.content.has_verdict:
-        yield Reason("no_content_verdict", {"missing": asked.content.missing})
+def _verdict(facts: Facts) -> Iterator[Reason]:
+    if facts.content is not None and not facts.content.has_verdict:
+        yield Reason("no_content_verdict", {"missing": facts.content.missing})
 
 
-def _coverage(asked: Asked) -> Iterator[Reason]:
-    if asked.content is not None and asked.content.coverage < 1:
-        yield Reason("content_partly_read", {"coverage": asked.content.coverage})
+def _coverage(facts: Facts) -> Iterator[Reason]:
+    if facts.content is not None and facts.content.coverage < 1:
+        yield Reason("content_partly_read", {"coverage": facts.content.coverage})
 
 
-def _newest_round(asked: Asked) -> Iterator[Reason]:
-    judged, newest = asked.circumstances.judged_round, asked.circumstances.newest_round
+def _newest_round(facts: Facts) -> Iterator[Reason]:
+    judged, newest = facts.circumstances.judged_round, facts.circumstances.newest_round
     if judged is None or newest is None:
         yield Reason("round_unknown", {})
     elif newest > judged:
         yield Reason("newer_round", {"judged": judged, "newest": newest})
 
 
-def _account_changes(asked: Asked) -> Iterator[Reason]:
-    changes, most = asked.circumstances.account_changes, asked.thresholds.account_change_days
+def _account_changes(facts: Facts) -> Iterator[Reason]:
+    changes, most = facts.circumstances.account_changes, facts.thresholds.account_change_days
     if changes is None:
         yield Reason("account_unknown", {})
     for change in changes or ():
         if change.days < most:
-            told = {"who": change.who, "kind": change.kind, "name": change.name, "days": change.days, "needed": most}
-            yield Reason("account_changed", told)
+            params = {"who": change.who, "kind": change.kind, "name": change.name, "days": change.days, "needed": most}
+            yield Reason("account_changed", params)
 
 
-def _silence(asked: Asked) -> Iterator[Reason]:
-    silent, most = asked.circumstances.silent_days, asked.thresholds.silent_days
+def _silence(facts: Facts) -> Iterator[Reason]:
+    silent, most = facts.circumstances.silent_days, facts.thresholds.silent_days
     if silent is None:
         yield Reason("never_seen_before", {})
     elif silent >= most:
-        params = {"days": silent, "most": most, "needed": asked.thresholds.account_change_days}
+        params = {"days": silent, "most": most, "needed": facts.thresholds.account_change_days}
         yield Reason("back_from_silence", params)
 
 
-def _never_fast_paths(asked: Asked) -> Iterator[Reason]:
-    touched = asked.circumstances.touched
+def _never_fast_paths(facts: Facts) -> Iterator[Reason]:
+    touched = facts.circumstances.touched
     if touched is None:
         yield Reason("paths_unknown", {})
     elif touched:
         yield Reason("never_fast_path", {"kind": touched[0], "count": len(touched)})
 
 
-def _enrichment(asked: Asked) -> Iterator[Reason]:
-    if asked.circumstances.pending is None:
+def _enrichment(facts: Facts) -> Iterator[Reason]:
+    if facts.circumstances.pending is None:
         yield Reason("enrichment_unknown", {})
-    for what in asked.circumstances.pending or ():
-        yield Reason("enrichment_pending", {"what": what})
+    for lookup in facts.circumstances.pending or ():
+        yield Reason("enrichment_pending", {"what": lookup})
 
 
-def _tier(asked: Asked) -> Iterator[Reason]:
-    state = asked.circumstances.attestation
-    if asked.circumstances.tier == "sensitive" and state != "valid":
+def _tier(facts: Facts) -> Iterator[Reason]:
+    state = facts.circumstances.attestation
+    if facts.circumstances.tier == "sensitive" and state != "valid":
         yield Reason(f"attestation_{'missing' if state == 'not_asked' else state}", {})
 
 
-def _audit(asked: Asked) -> Iterator[Reason]:
-    draw = asked.circumstances.draw
+def _audit(facts: Facts) -> Iterator[Reason]:
+    draw = facts.circumstances.draw
     if draw is None:
         yield Reason("audit_not_drawn", {})
     elif draw.drawn:
         yield Reason("audit_drawn", {"odds": draw.odds})
 
 
-CHECKS: Mapping[Condition, Callable[[Asked], Iterator[Reason]]] = {
+CHECKS: Mapping[Condition, Callable[[Facts], Iterator[Reason]]] = {
     "certificate": _certificate,
     "verdict": _verdict,
     "coverage": _coverage,

@@ -1,19 +1,91 @@
 """The gate: which lane, and why. Pure functions of the evidence and the thresholds; they inform and route, never block.
 
-`decide` weighs P(clean) and the content; `scoring.gate.conditions.lane_conditions` can only lower what it says.
-Comparisons are exact on the unrounded probability: P >= T_HIGH is at the threshold, P < T_LOW is below it.
+`Inputs` holds everything that a decision on a pull request is made from: it is stored beside the decision and can be
+judged again. `decide` weighs P(clean) and the content; `scoring.gate.conditions.lane_conditions` can only lower the
+result. Comparisons are exact on the unrounded probability: P >= T_HIGH is at the threshold, P < T_LOW is below it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from scoring.gate.conditions import NO_CHANGE, ORDINARY, TO_A_PERSON, lane_conditions, strongest_first
+import msgspec
+
+from ingest.json_decoding import decode_json
+from scoring.gate.conditions import NO_CHANGE, ORDINARY, lane_conditions, lower_lane, sort_by_strength
 from scoring.models.registry import SHRUNK_RATE, factors, shrunk_rate
 from scoring.thresholds import Thresholds, check_unit, items_needed
-from scoring.types import Circumstances, Content, Estimate, Evidence, Lane, Param, Prediction, Reason, Verdict
+from scoring.types import Circumstances, Content, Estimate, Evidence, Lane, Measure, Param, Prediction, Reason, Verdict
 
 # Raise it with every change of what the gate, its conditions, the shrunk rate or the thresholds make of their inputs:
 # all open pull requests are then decided anew. A test holds a table of inputs and outputs against it.
 GATE_VERSION = "1"
+NOTABLE = 0.005  # a smaller change of a figure alone, as vouches age, is not worth a row
+# Versions of the rules were once hashes of their sources: version 1 had these. Stored decisions keep what they were
+# written with, since the id of a decision is a hash of its inputs.
+HASHES_OF_VERSIONS = {"27687f2edd8ccd78": "1", "1beeb51dfe147950": "1"}
+# Fields that are shown, but cause no new decision by themselves: the number of settled pull requests, which would touch
+# all open ones, and a model's factors and what would raise P(clean), which move with every day that passes.
+SHOWN_ONLY = frozenset({"settled", "factors", "ways"})
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The inputs of a decision on one change: its facts, the thresholds and rules, and where those came from.
+
+    `content` is None while nobody has reviewed the change; `prior` and `strength` are those of the shrunk rate, and
+    `prediction` is a trained model's, which takes its place. A field that later rules add has a default, so that every
+    stored row can be read.
+    """
+
+    evidence: Evidence
+    content: Content | None
+    thresholds: Thresholds
+    prior: float
+    strength: float
+    measure: Measure = "first_passage"
+    model_version: str = ""
+    gate_version: str = ""  # of the rules that chose the lane
+    review_version: str | None = None  # of the rules by which the change was read
+    circumstances: Circumstances = field(default_factory=Circumstances)
+    prediction: Prediction | None = None
+
+
+def judge_inputs(inputs: Inputs) -> Verdict:
+    """Judge one change; the same inputs by the same rules give the same verdict."""
+    around, thresholds = inputs.circumstances, inputs.thresholds
+    rate = (inputs.prior, inputs.strength)
+    return judge_change(inputs.evidence, inputs.content, around, thresholds, *rate, inputs.prediction)
+
+
+def write_inputs(inputs: Inputs) -> str:
+    """Return the inputs as they are stored: JSON in one line, every number to its last digit."""
+    return msgspec.json.encode(inputs).decode()
+
+
+def read_inputs(stored: str) -> Inputs:
+    """Read the inputs of a stored row, also of an older version; raises msgspec.ValidationError for other JSON."""
+    inputs = decode_json(stored, Inputs)
+    return replace(
+        inputs,
+        gate_version=HASHES_OF_VERSIONS.get(inputs.gate_version, inputs.gate_version),
+        review_version=HASHES_OF_VERSIONS.get(inputs.review_version or "", inputs.review_version),
+    )
+
+
+def differ_notably(before: object, after: object) -> bool:
+    """Return whether two stored inputs, decoded to plain values, differ by more than figures that drift by
+    themselves.
+    """
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        names = (before.keys() | after.keys()) - SHOWN_ONLY
+        return any(differ_notably(before.get(name), after.get(name)) for name in names)
+    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        return any(map(differ_notably, before, after))
+    if isinstance(before, str) and isinstance(after, str):
+        return HASHES_OF_VERSIONS.get(before, before) != after
+    if isinstance(before, float) and isinstance(after, float):
+        return abs(before - after) >= NOTABLE
+    return before != after
 
 
 def judge(
@@ -23,13 +95,13 @@ def judge(
     strength: float,
     prediction: Prediction | None = None,
 ) -> Verdict:
-    """The whole judgement of one contributor, whatever they send next: estimate, factors, lane and reasons.
+    """Judge one contributor, whatever they send next: estimate, factors, lane and reasons.
 
     `prediction` is that of the model that serves; without one the shrunk rate is the estimate.
     """
-    said = prediction or shrunk(evidence, prior, strength)
-    lane, reasons = decide_person(evidence, said.estimate, thresholds)
-    return Verdict(lane, said.estimate, reasons, said.factors)
+    prediction = prediction or predict_shrunk_rate(evidence, prior, strength)
+    lane, reasons = decide_person(evidence, prediction.estimate, thresholds)
+    return Verdict(lane, prediction.estimate, reasons, prediction.factors)
 
 
 def judge_change(
@@ -41,14 +113,14 @@ def judge_change(
     strength: float,
     prediction: Prediction | None = None,
 ) -> Verdict:
-    """The whole judgement of one change of theirs; `content` is None while nobody has reviewed it."""
-    said = prediction or shrunk(evidence, prior, strength)
-    lane, reasons = decide_change(evidence, said.estimate, content, circumstances, thresholds)
-    return Verdict(lane, said.estimate, reasons, said.factors)
+    """Judge one change by a contributor; `content` is None while nobody has reviewed it."""
+    prediction = prediction or predict_shrunk_rate(evidence, prior, strength)
+    lane, reasons = decide_change(evidence, prediction.estimate, content, circumstances, thresholds)
+    return Verdict(lane, prediction.estimate, reasons, prediction.factors)
 
 
-def shrunk(evidence: Evidence, prior: float, strength: float) -> Prediction:
-    """The shrunk rate as a prediction: what serves where no model does."""
+def predict_shrunk_rate(evidence: Evidence, prior: float, strength: float) -> Prediction:
+    """Return the shrunk rate as a prediction; it serves where no model does."""
     estimate = shrunk_rate(evidence.clean, evidence.not_clean, prior, strength)
     return Prediction(estimate, factors(evidence, prior, strength), SHRUNK_RATE)
 
@@ -56,17 +128,15 @@ def shrunk(evidence: Evidence, prior: float, strength: float) -> Prediction:
 def decide(
     evidence: Evidence, estimate: Estimate, content: Content | None, thresholds: Thresholds
 ) -> tuple[Lane, tuple[Reason, ...]]:
-    """The lane by P(clean) and content alone, and why it is no better one; strongest first.
+    """Return the lane by P(clean) and content alone, and the reasons against a better one, the strongest first.
 
     needs_human: a seed denounced this contributor, P < T_LOW, a risk >= R_HIGH or any high flag. fast_lane: P >= T_HIGH
-    and a review with a risk <= R_LOW that recommends no other. Everything else, not enough evidence included, is
-    normal_queue. Raises ValueError for NaN or values outside [0, 1].
+    and a review with a risk <= R_LOW that recommends no further review. Everything else, not enough evidence included,
+    is normal_queue. Raises ValueError for NaN or values outside [0, 1].
     """
     _check(evidence, estimate, content)
-    held = [*_of_person(evidence, estimate, thresholds), *_of_content(content, thresholds)]
-    if any(reason.code in TO_A_PERSON for reason in held):
-        return Lane.NEEDS_HUMAN, strongest_first(held)
-    return (Lane.NORMAL_QUEUE if held else Lane.FAST_LANE), strongest_first(held)
+    reasons = [*_person_reasons(evidence, estimate, thresholds), *_content_reasons(content, thresholds)]
+    return lower_lane(Lane.FAST_LANE, reasons), sort_by_strength(reasons)
 
 
 def decide_change(
@@ -76,20 +146,22 @@ def decide_change(
     circumstances: Circumstances,
     thresholds: Thresholds,
 ) -> tuple[Lane, tuple[Reason, ...]]:
-    """The lane of one change with its reasons: all that held it back, strongest first, then what is known.
+    """Return the lane of one change: `decide`, lowered by `lane_conditions`; and its reasons.
 
-    `decide`, lowered by `lane_conditions`. Raises ValueError as `decide` does.
+    The reasons against a better lane come first, the strongest first, then what is known. Raises ValueError as `decide`
+    does.
     """
-    lane, held = decide(evidence, estimate, content, thresholds)
-    lane, more = lane_conditions(lane, evidence, content, circumstances, thresholds)
-    reasons = strongest_first([*held, *more])
-    return lane, (*reasons, *_known(evidence), *_uncertified(lane, reasons, thresholds))
+    lane, reasons = decide(evidence, estimate, content, thresholds)
+    lane, unmet = lane_conditions(lane, evidence, content, circumstances, thresholds)
+    against = sort_by_strength([*reasons, *unmet])
+    known = (*_trust_reasons(evidence), *_denounce_reasons(evidence), _track_record(evidence))
+    return lane, (*against, *known, *_certificate_reasons(lane, against, thresholds))
 
 
 def decide_person(evidence: Evidence, estimate: Estimate, thresholds: Thresholds) -> tuple[Lane, tuple[Reason, ...]]:
-    """The best lane that a change by this contributor could have: `decide_change` of one that nothing speaks against.
+    """Return the best lane that a change by this contributor could have: that of a change without any fault.
 
-    The last reason says that there is no change whose content was reviewed.
+    The last reason says that no content was reviewed.
     """
     lane, reasons = decide_change(evidence, estimate, NO_CHANGE, ORDINARY, thresholds)
     return lane, (*reasons, Reason("content_not_reviewed", {}))
@@ -104,8 +176,8 @@ def _check(evidence: Evidence, estimate: Estimate, content: Content | None) -> N
         check_unit("coverage", content.coverage)
 
 
-def _of_person(evidence: Evidence, estimate: Estimate, thresholds: Thresholds) -> list[Reason]:
-    """Return what the contributor's side says against a better lane; empty where nothing does."""
+def _person_reasons(evidence: Evidence, estimate: Estimate, thresholds: Thresholds) -> list[Reason]:
+    """Return what speaks against a better lane on the contributor's side."""
     probability, reasons = estimate.probability, []
     if evidence.denounced_by_seed:
         reasons.append(Reason("denounced_by_seed", {}))
@@ -123,21 +195,21 @@ def _of_person(evidence: Evidence, estimate: Estimate, thresholds: Thresholds) -
 
 
 def shut_reason(thresholds: Thresholds) -> Reason:
-    """Return why the fast lane is shut: what shut it, or that no threshold was certified yet."""
+    """Return why the fast lane is shut: the reason that shut it, or that no threshold was certified yet."""
     if thresholds.shut is not None:
         return thresholds.shut
     needed = items_needed(thresholds.budget, thresholds.delta)
     return Reason("fast_lane_shut", {"needed": needed, "have": thresholds.settled})
 
 
-def _of_content(content: Content | None, thresholds: Thresholds) -> list[Reason]:
-    """Return what the change's review says against a better lane; empty where nothing does."""
+def _content_reasons(content: Content | None, thresholds: Thresholds) -> list[Reason]:
+    """Return what the review of the change says against a better lane."""
     if content is None:
         return [Reason("content_not_reviewed", {})]
     reasons = []
     if content.high_flags:
-        told = {"count": content.high_flags, "type": content.worst, "place": content.place}
-        reasons.append(Reason("high_flag", told))
+        params = {"count": content.high_flags, "type": content.worst, "place": content.place}
+        reasons.append(Reason("high_flag", params))
     if content.risk >= thresholds.r_high:
         reasons.append(Reason("content_risk_high", {"risk": content.risk, "r_high": thresholds.r_high}))
     elif content.risk > thresholds.r_low:
@@ -147,13 +219,8 @@ def _of_content(content: Content | None, thresholds: Thresholds) -> list[Reason]
     return reasons
 
 
-def _known(evidence: Evidence) -> tuple[Reason, ...]:
-    """Return what is known: who vouches, who denounces, and what became of earlier contributions."""
-    return (*_trust(evidence), *_denounces(evidence), _track_record(evidence))
-
-
-def _trust(evidence: Evidence) -> tuple[Reason, ...]:
-    """The trust path as a reason; empty where there is none, or where a seed's denounce outweighs it."""
+def _trust_reasons(evidence: Evidence) -> tuple[Reason, ...]:
+    """Return the trust path as a reason; empty where there is none, or where a seed's denounce outweighs it."""
     if evidence.denounced_by_seed:
         return ()
     if evidence.is_seed:
@@ -166,21 +233,21 @@ def _trust(evidence: Evidence) -> tuple[Reason, ...]:
 
 
 def path_params(evidence: Evidence) -> dict[str, Param]:
-    """A path of at least one vouch in short; `merges` and `seed_merges` where the last or first vouch is merges."""
+    """Return the ends of a path of at least one vouch; `merges` and `seed_merges` where a vouch on it is merges."""
     params: dict[str, Param] = {"seed": evidence.path[0], "voucher": evidence.path[-2], "hops": len(evidence.path) - 1}
     if any(evidence.path_merges):
         params |= {"merges": evidence.path_merges[-1], "seed_merges": evidence.path_merges[0]}
     return params
 
 
-def _denounces(evidence: Evidence) -> tuple[Reason, ...]:
-    """Return how many trusted people denounce: they take trust, and open and shut no lane by themselves."""
+def _denounce_reasons(evidence: Evidence) -> tuple[Reason, ...]:
+    """Return how many trusted people denounce: they take trust, but neither open nor shut a lane by themselves."""
     count = evidence.trusted_denouncers
     return (Reason("trusted_denouncers", {"count": count}),) if count else ()
 
 
 def _track_record(evidence: Evidence) -> Reason:
-    """The counts behind P(clean), here and everywhere that counts."""
+    """Return the counts behind P(clean), here and in every repository that counts."""
     counts = {
         "merged_here": evidence.merged_here,
         "settled_here": evidence.settled_here,
@@ -191,12 +258,12 @@ def _track_record(evidence: Evidence) -> Reason:
     return Reason("track_record", counts)
 
 
-def _uncertified(lane: Lane, held: Sequence[Reason], thresholds: Thresholds) -> tuple[Reason, ...]:
+def _certificate_reasons(lane: Lane, against: Sequence[Reason], thresholds: Thresholds) -> tuple[Reason, ...]:
     """Return the reason that no certificate backs the chosen fast lane; empty for another lane.
 
-    What the audit drew from an estimated lane has it too.
+    A change that the audit drew from an estimated lane has it too.
     """
-    is_drawn = any(reason.code == "audit_drawn" for reason in held)
+    is_drawn = any(reason.code == "audit_drawn" for reason in against)
     if thresholds.estimated is not None and (lane is Lane.FAST_LANE or is_drawn):
         return (estimated_reason(thresholds),)
     if lane is Lane.FAST_LANE and not thresholds.certified:

@@ -1,4 +1,4 @@
-"""Takes maintainers' decisions from the pages into the store: each once, and an approval only of what stands."""
+"""Writes maintainers' actions from the pages into the store: each once, and an approval only of the newest round."""
 
 import logging
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ KINDS = (
 )
 OUTCOMES = ("clean", "needed_fix", "reverted")
 NOTE_LENGTH = 2_000
-# Messages may arrive in another order than they were made: a release ends what was approved before it, and that alone.
+# Messages may arrive in another order than they were made: a release ends only the approvals that were made before it.
 RELEASE = """
 update approvals set state = ?, state_at = ? where pull_uri = ? and state = ? and action_key in (
   select action_key from maintainer_actions where made_at <= ?)
@@ -39,8 +39,8 @@ OWN_WORK = {"state": VOIDED, "reason": OWN}
 
 
 @dataclass(frozen=True, slots=True)
-class ToldAction:
-    """One action as the outbox carries it; `made_at` is naive UTC. Raises ValueError or KeyError for what is none."""
+class ActionMessage:
+    """One action as the outbox carries it; `made_at` is naive UTC."""
 
     kind: str
     outcome: str | None
@@ -55,8 +55,8 @@ class ToldAction:
     decision: str | None = None  # score_id of the decision that was seen; None in messages of older versions
 
     @classmethod
-    def read(cls, payload: Mapping[str, Any]) -> "ToldAction":
-        """The action of a payload that `triage.services.actions` wrote."""
+    def read(cls, payload: Mapping[str, Any]) -> "ActionMessage":
+        """Read a payload of `triage.services.actions`. Raises ValueError or KeyError for anything else."""
         kind, outcome = payload["kind"], payload["outcome"] or None
         if kind not in KINDS or (outcome is not None) != (kind == "outcome") or outcome not in (None, *OUTCOMES):
             raise ValueError(f"no action is called {kind!r} with the outcome {outcome!r}")
@@ -76,36 +76,38 @@ class ToldAction:
 
 
 def take_action(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
-    """A delivery for `triage.services.deliveries`: take one action into the running worker's store.
+    """Deliver one action to the running worker's store.
 
-    Raises ValueError where the pull request is not here yet, as in a store that is made anew from the log.
+    Raises ValueError where the pull request is not here yet, as in a store that is rebuilt from the log.
     """
-    told = ToldAction.read(payload)
-    if not take(runtime.store, key, told, runtime.clock.now()) and _is_to_come(runtime.store, told.pull_uri):
+    action = ActionMessage.read(payload)
+    if not apply_action(runtime.store, key, action, runtime.clock.now()) and _is_to_come(
+        runtime.store, action.pull_uri
+    ):
         raise ValueError("the pull request that it is about is not here yet")
 
 
-def take(store: Store, key: str, told: ToldAction, now: datetime) -> bool:
-    """Write an action with what follows from it, in one transaction; False where its key was taken before.
+def apply_action(store: Store, key: str, action: ActionMessage, now: datetime) -> bool:
+    """Write an action with its effects, in one transaction; False where its key was written before.
 
-    An approval that names another round than the newest, or a pull request that is not open, is kept and voided at
-    once. An action on a pull request that was erased meanwhile leaves nothing.
+    An approval of another round than the newest, or of a pull request that is not open, is written as void. An action
+    on a pull request that was erased meanwhile writes nothing.
     """
     with store.write() as txn:
         if txn.value("select count(*) from maintainer_actions where action_key = ?", [key]):
             return False
-        newest = txn.row(NEWEST + "where p.pull_uri = ?", [told.pull_uri])
+        newest = txn.row(NEWEST + "where p.pull_uri = ?", [action.pull_uri])
         if newest is None:
             log.warning("the action %s is about a pull request that is not here any more, so it leaves nothing", key)
             return False
-        txn.append("maintainer_actions", [_row(txn, key, told, newest["repository_id"], now)])
-        if told.kind == "approve":
-            released = txn.value(RELEASED_SINCE, [told.pull_uri, told.made_at])
-            row = _approval(key, told, newest, now)
-            is_own = txn.person_ids([told.person])[told.person] == newest["author_id"]
+        txn.append("maintainer_actions", [_row(txn, key, action, newest["repository_id"], now)])
+        if action.kind == "approve":
+            released = txn.value(RELEASED_SINCE, [action.pull_uri, action.made_at])
+            row = _approval(key, action, newest, now)
+            is_own = txn.person_ids([action.person])[action.person] == newest["author_id"]
             txn.append("approvals", [row | (OWN_WORK if is_own else TAKEN_BACK if released else {})])
-        if told.kind == "release":
-            txn.execute(RELEASE, [RELEASED, now, told.pull_uri, IN_FORCE, told.made_at])
+        if action.kind == "release":
+            txn.execute(RELEASE, [RELEASED, now, action.pull_uri, IN_FORCE, action.made_at])
         txn.inputs_changed()
     return True
 
@@ -118,38 +120,38 @@ def _is_to_come(store: Store, uri: str) -> bool:
     return not here and store.tombstones.erased_at(author) is None
 
 
-def _row(txn: Transaction, key: str, told: ToldAction, repository: int, now: datetime) -> dict[str, object]:
+def _row(txn: Transaction, key: str, action: ActionMessage, repository: int, now: datetime) -> dict[str, object]:
     return {
         "action_key": key,
-        "kind": told.kind,
-        "outcome": told.outcome,
-        "note": told.note,
-        "pull_uri": told.pull_uri,
+        "kind": action.kind,
+        "outcome": action.outcome,
+        "note": action.note,
+        "pull_uri": action.pull_uri,
         "repository_id": repository,
-        "actor_id": txn.person_ids([told.person])[told.person],
-        "record_cid": told.record_cid,
-        "round": told.round,
-        "patch_id": told.patch_id,
-        "batch": told.batch,
-        "made_at": told.made_at,
+        "actor_id": txn.person_ids([action.person])[action.person],
+        "record_cid": action.record_cid,
+        "round": action.round,
+        "patch_id": action.patch_id,
+        "batch": action.batch,
+        "made_at": action.made_at,
         "known_from": now,
     }
 
 
-def _approval(key: str, told: ToldAction, newest: Mapping[str, Any], now: datetime) -> dict[str, object]:
-    if told.patch_id is None:
+def _approval(key: str, action: ActionMessage, newest: Mapping[str, Any], now: datetime) -> dict[str, object]:
+    if action.patch_id is None:
         raise ValueError("an approval names the patch that was seen")
-    seen = (told.record_cid, told.round, told.patch_id)
+    seen = (action.record_cid, action.round, action.patch_id)
     stands = seen == (newest["record_cid"], newest["round"], newest["patch_id"])
     reason = None if stands and newest["state"] == "open" else "closed" if stands else "changed_before"
     return {
         "action_key": key,
-        "pull_uri": told.pull_uri,
+        "pull_uri": action.pull_uri,
         "repository_id": newest["repository_id"],
-        "record_cid": told.record_cid,
-        "round": told.round,
-        "patch_id": told.patch_id,
-        "decision": told.decision,
+        "record_cid": action.record_cid,
+        "round": action.round,
+        "patch_id": action.patch_id,
+        "decision": action.decision,
         "state": VOIDED if reason else IN_FORCE,
         "reason": reason,
         "evidence": None,

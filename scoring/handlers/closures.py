@@ -1,6 +1,6 @@
-"""Takes what people decided about the fast lane, on the pages or the command line, into the store, each once.
+"""Writes people's decisions about the fast lane, made on pages or the command line, into the store, each once.
 
-The decisions are closures and the end of a closure, and estimated lanes that maintainers open and end.
+The decisions are to close the lane and to open it again, and to open and end an estimated lane.
 """
 
 from collections.abc import Mapping
@@ -13,36 +13,36 @@ from ingest.store.database import Store
 from ingest.store.transaction import Transaction
 from ingest.worker.runtime import Runtime
 from scoring.certificates.lane_offer import check_offer
-from scoring.pipeline.estimated_lanes import FIGURES, offer_of_row
+from scoring.pipeline.lane_thresholds import FIGURES, offer_of_row
 from scoring.types import REASON_LENGTH
 
 STRUCK = "(these words named an erased account)"
 
 
 def take_closure(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
-    """A delivery for `triage.services.deliveries`: close the lane in the running worker's store."""
+    """Deliver a closure of the lane to the running worker's store."""
     close(runtime.store, key, payload, runtime.clock.now())
 
 
 def take_opening(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
-    """A delivery for `triage.services.deliveries`: open again what `payload["closure"]` closed."""
+    """Deliver the end of `payload["closure"]`."""
     reopen(runtime.store, payload, runtime.clock.now())
 
 
 def take_estimate(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
-    """A delivery for `triage.services.deliveries`: open the lane of one repository on an estimate."""
+    """Deliver the opening of one repository's lane on an estimate."""
     open_on_estimate(runtime.store, key, payload, runtime.clock.now())
 
 
 def take_estimate_end(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
-    """A delivery for `triage.services.deliveries`: end the estimated lane that `payload["opening"]` opened."""
+    """Deliver the end of the estimated lane `payload["opening"]`."""
     end_estimate(runtime.store, payload, runtime.clock.now())
 
 
 def close(store: Store, key: str, payload: Mapping[str, Any], now: datetime) -> bool:
-    """Close the fast lane from now on and have everything judged anew; False where this key was taken before.
+    """Close the fast lane from now on and have everything judged anew; False where this key was written before.
 
-    `payload` has repo_key, author, voucher ("" for whatever it is), because, person ("": erased since) and made_at.
+    `payload` has repo_key, author, voucher (each "" for any), because, person ("": erased since) and made_at.
     Raises ValueError for a repository that is not known here.
     """
     with store.write() as txn:
@@ -66,12 +66,12 @@ def close(store: Store, key: str, payload: Mapping[str, Any], now: datetime) -> 
 
 
 def reopen(store: Store, payload: Mapping[str, Any], now: datetime) -> bool:
-    """Open the lane again; False where that was taken before. `payload` has closure, because, person and made_at."""
+    """Open the lane again; False where that was written before. `payload` has closure, because, person and made_at."""
     return _end(store, "lane_openings", {"closure_key": payload["closure"]}, "opened_at", payload, now)
 
 
 def open_on_estimate(store: Store, key: str, payload: Mapping[str, Any], now: datetime) -> bool:
-    """Open a repository's lane on an estimate from now on; False where this key was taken before.
+    """Open a repository's lane on an estimate from now on; False where this key was written before.
 
     `payload` has repo_key, the figures of the offer, person ("": erased since) and made_at. Raises ValueError for a
     repository that is not known here and for figures that no lane can be opened on.
@@ -96,9 +96,9 @@ def open_on_estimate(store: Store, key: str, payload: Mapping[str, Any], now: da
 
 
 def end_estimate(store: Store, payload: Mapping[str, Any], now: datetime) -> bool:
-    """End an estimated lane; False where that was taken before. `payload` has opening, because, person and made_at.
+    """End an estimated lane; False where that was written before. `payload` has opening, because, person and made_at.
 
-    It may come before the opening itself, which then never stands.
+    The message may come before that of the opening, which then never stands.
     """
     return _end(store, "estimated_ends", {"opening_key": payload["opening"]}, "ended_at", payload, now)
 
@@ -106,9 +106,9 @@ def end_estimate(store: Store, payload: Mapping[str, Any], now: datetime) -> boo
 def _end(
     store: Store, table: str, ended: Mapping[str, str], moment: str, payload: Mapping[str, Any], now: datetime
 ) -> bool:
-    """Append the end of a closure or of an opening, `ended` by its key column; False where that was taken before.
+    """Append the end of a closure or opening, with its key in `ended`; False where that was written before.
 
-    `moment` is the column of the web's time.
+    `moment` names the column of the web's time.
     """
     ((column, key),) = ended.items()
     with store.write() as txn:
@@ -127,13 +127,13 @@ def _end(
 
 
 def _append(txn: Transaction, table: str, row: Mapping[str, object]) -> None:
-    """Append a row; where its words name somebody erased, it is kept without them: a closure must not be lost."""
+    """Append a row, without its words where they name an erased person: a closure must not be lost."""
     if not txn.append_new(table, [row]):
         txn.append(table, [{**row, "because": STRUCK}])
 
 
 def _person(txn: Transaction, payload: Mapping[str, Any]) -> int | None:
-    """Return the number of the person who decided; None where they were erased since."""
+    """Return the number of the person who decided; None for a person who was erased since."""
     return txn.person_ids([payload["person"]]).get(payload["person"]) if payload["person"] else None
 
 

@@ -8,18 +8,18 @@ import numpy as np
 from scoring.dataset.cases import Directions
 from scoring.models.base import Design, FitProblem, Floats, Labels, checked_labels, probabilities
 
-LATEST = 0.2  # the share of rows, the latest, on which the number of trees is chosen
-PATIENCE = 20  # trees without a gain on them
-# The latest labels are mostly shares of what is not settled: stopping by them alone cost .01 of AUC on real history.
+LATEST = 0.2  # the share of the latest rows on which the number of trees is chosen
+PATIENCE = 20  # trees without a gain on these rows
+# The latest labels are mostly estimates of unsettled cases: stopping by them alone cost .01 of AUC on real history.
 FEWEST, MOST = 400, 600
-FEWEST_ROWS = 200  # with fewer nothing is left to stop on
+FEWEST_ROWS = 200  # with fewer no rows are left to stop on
 
 
 class Boosted:
     """log odds of clean as a sum of trees. Learned values: `names_`, `rounds_`, `booster_`.
 
-    `rounds` fixes the number of trees; without it the latest 20 % of the rows choose it, and all of them are then
-    fitted with that many. `seed` draws rows and columns; the same seed gives the same trees on any number of cores.
+    `rounds` fixes the number of trees; without it the latest 20 % of the rows choose it, and all rows are then fitted
+    with that many. `seed` draws rows and columns; the same seed gives the same trees on any number of cores.
     """
 
     name = "lightgbm"
@@ -48,20 +48,20 @@ class Boosted:
         self.names_ = tuple(self.directions)
         values = Design(self.names_).matrix(features, len(labels))
         self.rounds_ = self.rounds or self._rounds(values, labels, weights)
-        self.booster_ = lightgbm.train(self._parameters(len(labels)), _data(values, labels, weights), self.rounds_)
+        self.booster_ = lightgbm.train(self._parameters(len(labels)), _dataset(values, labels, weights), self.rounds_)
         return self
 
     def decision_function(self, features: Mapping[str, Floats]) -> Floats:
-        """log odds of each row. Raises FitProblem where a column is missing."""
+        """Return the log odds of each row. Raises FitProblem for a missing column."""
         values = Design(self.names_).matrix(features)
         return np.asarray(self.booster_.predict(values, raw_score=True, num_threads=1), dtype=np.float64)
 
     def predict_proba(self, features: Mapping[str, Floats]) -> Floats:
-        """(n, 2): not clean and clean, before calibration."""
+        """Return (n, 2), the chances of not clean and clean, before calibration."""
         return probabilities(self.decision_function(features))
 
     def as_dict(self) -> dict[str, Any]:
-        """The model as JSON holds it; the trees in LightGBM's own text."""
+        """Return the model as JSON values; the trees in LightGBM's own text."""
         return {
             "name": self.name,
             "directions": list(self.directions.items()),  # a list: sorted keys would change the order of columns
@@ -71,23 +71,23 @@ class Boosted:
         }
 
     @classmethod
-    def from_dict(cls, kept: Mapping[str, Any]) -> Self:
-        """A model as `as_dict` gave it. Raises FitProblem for text that LightGBM does not read."""
+    def from_dict(cls, stored: Mapping[str, Any]) -> Self:
+        """Read what `as_dict` returned. Raises FitProblem for text that LightGBM cannot read."""
         import lightgbm
 
-        found = cls(
-            {str(name): int(value) for name, value in kept["directions"]},
-            rounds=int(kept["rounds"]),
-            seed=int(kept["seed"]),
+        model = cls(
+            {str(name): int(value) for name, value in stored["directions"]},
+            rounds=int(stored["rounds"]),
+            seed=int(stored["seed"]),
         )
-        found.names_, found.rounds_ = tuple(found.directions), int(kept["rounds"])
+        model.names_, model.rounds_ = tuple(model.directions), int(stored["rounds"])
         try:
-            found.booster_ = lightgbm.Booster(model_str=_whole(str(kept["trees"])))
+            model.booster_ = lightgbm.Booster(model_str=_check_trees(str(stored["trees"])))
         except lightgbm.basic.LightGBMError as problem:
             raise FitProblem("the kept trees cannot be read") from problem
-        if found.booster_.feature_name() != _columns(found.names_):
+        if model.booster_.feature_name() != _columns(model.names_):
             raise FitProblem("the kept trees have other features than the model")
-        return found
+        return model
 
     def _rounds(self, values: Floats, labels: Labels, weights: Floats) -> int:
         import lightgbm
@@ -95,11 +95,11 @@ class Boosted:
         cut = int(len(labels) * (1 - LATEST))
         if len(labels) < FEWEST_ROWS or len(np.unique(labels[:cut])) < 2:
             return PATIENCE  # a few, on so few rows
-        earlier = _data(values[:cut], labels[:cut], weights[:cut])
-        latest = _data(values[cut:], labels[cut:], weights[cut:], earlier)
+        earlier = _dataset(values[:cut], labels[:cut], weights[:cut])
+        latest = _dataset(values[cut:], labels[cut:], weights[cut:], earlier)
         stop = lightgbm.early_stopping(PATIENCE, verbose=False)
-        found = lightgbm.train(self._parameters(cut), earlier, MOST, valid_sets=[latest], callbacks=[stop])
-        return max(found.best_iteration, FEWEST)
+        booster = lightgbm.train(self._parameters(cut), earlier, MOST, valid_sets=[latest], callbacks=[stop])
+        return max(booster.best_iteration, FEWEST)
 
     def _parameters(self, rows: int) -> dict[str, Any]:
         return {
@@ -123,7 +123,7 @@ class Boosted:
         }
 
 
-def _data(values: Floats, labels: Labels, weights: Floats, reference: Any = None) -> Any:
+def _dataset(values: Floats, labels: Labels, weights: Floats, reference: Any = None) -> Any:
     import lightgbm
 
     names = _columns(tuple(map(str, range(values.shape[1]))))
@@ -133,12 +133,12 @@ def _data(values: Floats, labels: Labels, weights: Floats, reference: Any = None
 
 
 def _columns(names: Sequence[str]) -> list[str]:
-    """LightGBM's text keeps no JSON characters in names, so columns go by their place."""
+    """Name columns by their place, since LightGBM's text allows no JSON characters in names."""
     return [f"c{place}" for place in range(len(names))]
 
 
-def _whole(trees: str) -> str:
-    """LightGBM ends the process over some cut texts, so what is not whole never reaches it."""
+def _check_trees(trees: str) -> str:
+    """Refuse a cut text, since some of these make LightGBM end the process."""
     if not trees.startswith("tree\n") or "\nend of trees\n" not in trees:
         raise FitProblem("the kept trees are cut")
     return trees

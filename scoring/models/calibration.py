@@ -1,4 +1,4 @@
-"""Maps a model's score to a P(clean) that means what it says, and gives its 95 % interval. Pure.
+"""Calibrates a model's score to P(clean), and computes its 95 % interval. Pure.
 
 The maps are Platt, beta and isotonic, and Venn-Abers. Scores are log odds. Every map is monotone, so that it never
 changes the order of two people. Measured on synthetic data with a known truth (excess log-loss at 200 / 1,000 / 5,000
@@ -7,10 +7,10 @@ only in its mean with Platt's. On real history plain Platt won in most quarters 
 where the true map is no sigmoid the mean halves the error.
 
 The interval comes from Venn-Abers pairs of groups of people, each calibrated by itself. One pair of all cases is two
-calibrations and no interval: it held the true probability in 10 to 34 of 100 draws, and together with Platt's P in 42
-to 55. Of GROUPS groups that share no author all err to one side once in eight times where each errs to both sides
-alike, and each gives a pair: from the lowest p0 to the highest p1 held it in 94 to 100 (100 to 3,000 cases, authors as
-clusters of very unequal size, true maps that are no Platt map).
+calibrations and not an interval: it held the true probability in 10 to 34 of 100 draws, and together with Platt's P in
+42 to 55. GROUPS groups without a common author all err to the same side once in eight times, if each errs to both sides
+alike. Each group gives a pair, and the range from the lowest p0 to the highest p1 held the true probability in 94 to
+100 draws (100 to 3,000 cases, authors as clusters of very unequal size, true maps that are not of Platt's form).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,19 +22,19 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Name = Literal["platt", "beta", "isotonic", "mixed"]
-NAMES: tuple[Name, ...] = ("platt", "beta", "mixed")  # those that are chosen among, the simplest first
+NAMES: tuple[Name, ...] = ("platt", "beta", "mixed")  # the maps to choose from, the simplest first
 FEWEST: Mapping[Name, int] = {"platt": 1, "beta": 200, "mixed": 500}
 FOLDS = 5
-EDGE = 1e-4  # no map says 0 or 1: a score outside what was seen is not certain
-LARGEST = 30.0  # log odds beyond it are told apart by no double that is shown
+EDGE = 1e-4  # no map returns 0 or 1: no score is certain
+LARGEST = 30.0  # log odds beyond it give the same shown probability
 
 
 class CalibrationProblem(ValueError):
-    """Scores or outcomes that no map can be fitted to, in one sentence."""
+    """The reason, in one sentence, why no map can be fitted to scores and outcomes."""
 
 
 class Calibrator(Protocol):
-    """A fitted map. `name` is how it is kept; `probability` is monotone in the score and lies in [EDGE, 1 - EDGE]."""
+    """A fitted map. `name` is stored with it; `probability` is monotone in the score and lies in [EDGE, 1 - EDGE]."""
 
     @property
     def name(self) -> Name: ...
@@ -53,11 +53,11 @@ class Platt:
     name: Literal["platt"] = "platt"
 
     def probability(self, scores: Floats) -> Floats:
-        """P(clean) of each log odds; ValueError for NaN."""
-        return _inside(_sigmoid(self.slope * _clipped(scores) + self.offset))
+        """Return P(clean) of each log odds; ValueError for NaN."""
+        return _within_edges(_sigmoid(self.slope * _clipped(scores) + self.offset))
 
     def as_dict(self) -> dict[str, Any]:
-        """The map as JSON holds it."""
+        """Return the map as JSON values."""
         return {"name": self.name, "slope": self.slope, "offset": self.offset}
 
 
@@ -71,12 +71,12 @@ class BetaMap:
     name: Literal["beta"] = "beta"
 
     def probability(self, scores: Floats) -> Floats:
-        """P(clean) of each log odds; ValueError for NaN."""
+        """Return P(clean) of each log odds; ValueError for NaN."""
         up, down = _beta_columns(scores)
-        return _inside(_sigmoid(self.rise * up + self.fall * down + self.offset))
+        return _within_edges(_sigmoid(self.rise * up + self.fall * down + self.offset))
 
     def as_dict(self) -> dict[str, Any]:
-        """The map as JSON holds it."""
+        """Return the map as JSON values."""
         return {"name": self.name, "rise": self.rise, "fall": self.fall, "offset": self.offset}
 
 
@@ -89,36 +89,36 @@ class Isotonic:
     name: Literal["isotonic"] = "isotonic"
 
     def probability(self, scores: Floats) -> Floats:
-        """P(clean) of each log odds, that of the nearest knot outside them; ValueError for NaN."""
-        return _inside(np.interp(_clipped(scores), self.scores, self.values))
+        """Return P(clean) of each log odds, beyond the knots that of the nearest one; ValueError for NaN."""
+        return _within_edges(np.interp(_clipped(scores), self.scores, self.values))
 
     def as_dict(self) -> dict[str, Any]:
-        """The map as JSON holds it."""
+        """Return the map as JSON values."""
         return {"name": self.name, "scores": list(self.scores), "values": list(self.values)}
 
 
 @dataclass(frozen=True, slots=True)
 class Mixed:
-    """The mean of Platt's map and the isotonic one: it bends where the cases do, and rises where the steps are flat."""
+    """The mean of Platt's map and the isotonic one: it follows the cases, and still rises where the steps are flat."""
 
     platt: Platt
     isotonic: Isotonic
     name: Literal["mixed"] = "mixed"
 
     def probability(self, scores: Floats) -> Floats:
-        """P(clean) of each log odds; ValueError for NaN."""
+        """Return P(clean) of each log odds; ValueError for NaN."""
         return (self.platt.probability(scores) + self.isotonic.probability(scores)) / 2
 
     def as_dict(self) -> dict[str, Any]:
-        """The map as JSON holds it."""
+        """Return the map as JSON values."""
         return {"name": self.name, "platt": self.platt.as_dict(), "isotonic": self.isotonic.as_dict()}
 
 
 def fit_platt(scores: Floats, outcomes: Floats, weights: Floats | None = None) -> Platt:
-    """The map of greatest likelihood, with Platt's targets, which keep few cases from certainty.
+    """Fit the map of greatest likelihood with Platt's targets, which keep a few cases from giving certainty.
 
     `scores` are log odds of n cases, `outcomes` 1 clean and 0 not, `weights` above 0 (1 each). One class only gives a
-    flat map at its smoothed rate. Raises CalibrationProblem for no cases and for values that are no numbers.
+    flat map at its smoothed rate. Raises CalibrationProblem for no cases and for values that are not numbers.
     """
     scores, outcomes, weights = _checked(scores, outcomes, weights)
     good, bad = _mass(outcomes, weights)
@@ -128,7 +128,7 @@ def fit_platt(scores: Floats, outcomes: Floats, weights: Floats | None = None) -
 
 
 def fit_beta(scores: Floats, outcomes: Floats, weights: Floats | None = None) -> BetaMap:
-    """The beta map of greatest likelihood, with Platt's targets; arguments and errors as in `fit_platt`."""
+    """Fit the beta map of greatest likelihood with Platt's targets; arguments and errors as in `fit_platt`."""
     scores, outcomes, weights = _checked(scores, outcomes, weights)
     good, bad = _mass(outcomes, weights)
     targets = np.where(outcomes == 1, (good + 1) / (good + 2), 1 / (bad + 2))
@@ -137,9 +137,9 @@ def fit_beta(scores: Floats, outcomes: Floats, weights: Floats | None = None) ->
 
 
 def fit_isotonic(scores: Floats, outcomes: Floats, weights: Floats | None = None) -> Isotonic:
-    """The monotone step function of least squares (pool adjacent violators); arguments and errors as in `fit_platt`."""
+    """Fit the monotone steps of least squares (pool adjacent violators); arguments and errors as in `fit_platt`."""
     scores, outcomes, weights = _checked(scores, outcomes, weights)
-    knots, good, total = _by_score(scores, outcomes, weights)
+    knots, good, total = _group_by_score(scores, outcomes, weights)
     levels = pooled(good / total, total)
     # A knot at each end of a step: between two steps the map rises in a straight line.
     ends = np.append(np.diff(levels) != 0, True) | np.insert(np.diff(levels) != 0, 0, True)
@@ -147,7 +147,7 @@ def fit_isotonic(scores: Floats, outcomes: Floats, weights: Floats | None = None
 
 
 def fit_mixed(scores: Floats, outcomes: Floats, weights: Floats | None = None) -> Mixed:
-    """Platt's map and the isotonic one, fitted to the same cases; arguments and errors as in `fit_platt`."""
+    """Fit Platt's map and the isotonic one to the same cases; arguments and errors as in `fit_platt`."""
     return Mixed(fit_platt(scores, outcomes, weights), fit_isotonic(scores, outcomes, weights))
 
 
@@ -157,49 +157,53 @@ FITS: Mapping[Name, Callable[..., Calibrator]] = {"platt": fit_platt, "beta": fi
 def compare(
     scores: Floats, outcomes: Floats, authors: NDArray[np.int64], weights: Floats | None = None
 ) -> dict[Name, float]:
-    """Log-loss of each map that so many cases allow, on authors whom it was not fitted to (FOLDS folds of authors)."""
+    """Return the log-loss of each map that so many cases allow, on held-out authors (FOLDS folds)."""
     scores, outcomes, weights = _checked(scores, outcomes, weights)
     _, people = np.unique(authors, return_inverse=True)
     fold = people % FOLDS
     losses: dict[Name, float] = {}
     for name in (name for name in NAMES if weights.sum() >= FEWEST[name]):
-        told = np.full(len(scores), np.nan)
-        for each in range(FOLDS):
-            held = fold == each
-            if held.any() and not held.all():
-                told[held] = FITS[name](scores[~held], outcomes[~held], weights[~held]).probability(scores[held])
-        judged = ~np.isnan(told)
+        predicted = np.full(len(scores), np.nan)
+        for number in range(FOLDS):
+            held_out = fold == number
+            if held_out.any() and not held_out.all():
+                predicted[held_out] = FITS[name](
+                    scores[~held_out], outcomes[~held_out], weights[~held_out]
+                ).probability(scores[held_out])
+        judged = ~np.isnan(predicted)
         if judged.any():
-            losses[name] = float(np.average(_losses(told[judged], outcomes[judged]), weights=weights[judged]))
+            losses[name] = float(np.average(_losses(predicted[judged], outcomes[judged]), weights=weights[judged]))
     return losses
 
 
 def choose(
     scores: Floats, outcomes: Floats, authors: NDArray[np.int64], weights: Floats | None = None
 ) -> tuple[Calibrator, dict[Name, float]]:
-    """The simplest map that no other beats by .001 of log-loss on held-out authors, fitted to all; and those losses."""
+    """Fit the simplest map that no other beats by .001 of log-loss on held-out authors; return it and the losses."""
     losses = compare(scores, outcomes, authors, weights)
     least = min(losses.values(), default=0.0)
     name = next((name for name in NAMES if name in losses and losses[name] <= least + 1e-3), "platt")
     return FITS[name](scores, outcomes, weights), losses
 
 
-def from_dict(kept: Mapping[str, Any]) -> Calibrator:
-    """A map as `as_dict` gave it. Raises CalibrationProblem for anything else."""
+def from_dict(stored: Mapping[str, Any]) -> Calibrator:
+    """Read a map that `as_dict` returned. Raises CalibrationProblem for anything else."""
     try:
-        match kept["name"]:
+        match stored["name"]:
             case "platt":
-                return _sound(Platt(float(kept["slope"]), float(kept["offset"])), kept["slope"])
+                return _check_rising(Platt(float(stored["slope"]), float(stored["offset"])), stored["slope"])
             case "beta":
-                return _sound(
-                    BetaMap(float(kept["rise"]), float(kept["fall"]), float(kept["offset"])), kept["rise"], kept["fall"]
+                return _check_rising(
+                    BetaMap(float(stored["rise"]), float(stored["fall"]), float(stored["offset"])),
+                    stored["rise"],
+                    stored["fall"],
                 )
             case "isotonic":
-                knots, values = tuple(map(float, kept["scores"])), tuple(map(float, kept["values"]))
+                knots, values = tuple(map(float, stored["scores"])), tuple(map(float, stored["values"]))
                 rising = len(knots) == len(values) > 0 and np.all(np.diff(knots) > 0) and np.all(np.diff(values) >= 0)
-                return _sound(Isotonic(knots, values), *((0.0,) if rising else (-1.0,)))
+                return _check_rising(Isotonic(knots, values), *((0.0,) if rising else (-1.0,)))
             case "mixed":
-                platt, isotonic = from_dict(kept["platt"]), from_dict(kept["isotonic"])
+                platt, isotonic = from_dict(stored["platt"]), from_dict(stored["isotonic"])
                 if isinstance(platt, Platt) and isinstance(isotonic, Isotonic):
                     return Mixed(platt, isotonic)
     except (KeyError, TypeError, ValueError) as problem:
@@ -207,14 +211,14 @@ def from_dict(kept: Mapping[str, Any]) -> Calibrator:
     raise CalibrationProblem("the kept calibration is of an unknown kind")
 
 
-def _sound(found: Calibrator, *not_negative: float) -> Calibrator:
-    if not all(float(value) >= 0 for value in not_negative) or np.isnan(found.probability(np.zeros(1))).any():
+def _check_rising(calibrator: Calibrator, *not_negative: float) -> Calibrator:
+    if not all(float(value) >= 0 for value in not_negative) or np.isnan(calibrator.probability(np.zeros(1))).any():
         raise CalibrationProblem("the kept calibration does not rise with the score")
-    return found
+    return calibrator
 
 
 class Steps(NamedTuple):
-    """Cases by score: the distinct log odds ascending, and the weight of clean cases and of all at each."""
+    """Cases by score: the distinct log odds ascending, with the weight of clean cases and of all cases at each."""
 
     knots: Floats
     good: Floats
@@ -222,28 +226,30 @@ class Steps(NamedTuple):
 
     @classmethod
     def of(cls, scores: Floats, outcomes: Floats, weights: Floats | None = None) -> "Steps":
-        """Arguments and errors as in `fit_platt`."""
-        return cls(*_by_score(*_checked(scores, outcomes, weights)))
+        """Group cases by score; arguments and errors as in `fit_platt`."""
+        return cls(*_group_by_score(*_checked(scores, outcomes, weights)))
 
 
 def venn_abers(steps: Steps, at: Floats) -> tuple[Floats, Floats]:
-    """(p0, p1) for each score in `at`: inductive Venn-Abers intervals (Vovk, Petej, Fedorova 2015).
+    """Return (p0, p1) for each score in `at`: inductive Venn-Abers intervals (Vovk, Petej, Fedorova 2015).
 
     p0 is the isotonic value at the score after adding it to the n cases, of weight 1, as not clean, p1 as clean;
     p0 <= p1. Exact: one fit for each gap between cases that `at` falls into. CalibrationProblem for NaN.
     """
     knots, good, total = steps
-    wanted, back = np.unique(_clipped(at), return_inverse=True)
-    place = np.searchsorted(knots, wanted)
-    tied = knots[np.minimum(place, len(knots) - 1)] == wanted
+    scores, inverse = np.unique(_clipped(at), return_inverse=True)
+    place = np.searchsorted(knots, scores)
+    tied = knots[np.minimum(place, len(knots) - 1)] == scores
     gaps, first, of_gap = np.unique(place * 2 + tied, return_index=True, return_inverse=True)
-    pairs = np.array([_pair(good, total, int(place[one]), bool(tied[one])) for one in first]).reshape(len(gaps), 2)
+    pairs = np.array([_pair(good, total, int(place[index]), bool(tied[index])) for index in first]).reshape(
+        len(gaps), 2
+    )
     low, high = pairs[of_gap].T
-    return low[back], high[back]
+    return low[inverse], high[inverse]
 
 
 def _pair(good: Floats, total: Floats, place: int, tied: bool) -> tuple[float, float]:
-    """p0 and p1 of one more case: at the knot `place`, or between it and the one before."""
+    """Return p0 and p1 of one more case at the knot `place`, or between it and the knot before."""
     if not tied:
         good, total = np.insert(good, place, 0.0), np.insert(total, place, 0.0)
     more = total.copy()
@@ -254,8 +260,8 @@ def _pair(good: Floats, total: Floats, place: int, tied: bool) -> tuple[float, f
 
 
 def pooled(values: Floats, weights: Floats) -> Floats:
-    """The never falling sequence that is nearest to `values` in weighted squares."""
-    from scipy.optimize import isotonic_regression  # .3 s, of which web and review_diff are spared
+    """Return the non-decreasing sequence that is nearest to `values` in weighted squares."""
+    from scipy.optimize import isotonic_regression  # takes .3 s, which web and review_diff save
 
     return np.asarray(isotonic_regression(values, weights=weights).x, dtype=np.float64)
 
@@ -286,21 +292,21 @@ def _mass(outcomes: Floats, weights: Floats) -> tuple[float, float]:
     return good, float(weights.sum()) - good
 
 
-def _by_score(scores: Floats, outcomes: Floats, weights: Floats) -> tuple[Floats, Floats, Floats]:
-    """Distinct scores ascending, with the weight of clean cases and of all at each."""
-    knots, back = np.unique(scores, return_inverse=True)
-    good, total = np.bincount(back, weights * outcomes), np.bincount(back, weights)
+def _group_by_score(scores: Floats, outcomes: Floats, weights: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return distinct scores ascending, with the weight of clean cases and of all cases at each."""
+    knots, inverse = np.unique(scores, return_inverse=True)
+    good, total = np.bincount(inverse, weights * outcomes), np.bincount(inverse, weights)
     return knots, good.astype(np.float64), total.astype(np.float64)
 
 
 def _beta_columns(scores: Any) -> tuple[Floats, Floats]:
-    """ln p and -ln(1 - p) of log odds, without overflow."""
+    """Return ln p and -ln(1 - p) of log odds, without overflow."""
     scores = _clipped(scores)
     return -np.logaddexp(0.0, -scores), np.logaddexp(0.0, scores)
 
 
 def _logistic(columns: Floats, targets: Floats, weights: Floats) -> tuple[float, ...]:
-    """Slopes >= 0 and the offset that minimise the weighted log-loss."""
+    """Return slopes >= 0 and the offset that minimise the weighted log-loss."""
     from scipy.optimize import minimize  # .2 s, see `pooled`
 
     width, total = columns.shape[1], weights.sum()
@@ -313,28 +319,28 @@ def _logistic(columns: Floats, targets: Floats, weights: Floats) -> tuple[float,
 
     start = np.append(np.full(width, 1.0 / width), 0.0)
     bounds = [(0.0, None)] * width + [(None, None)]
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-12, "gtol": 1e-9})
-    return tuple(float(value) for value in found.x)
+    optimum = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-12, "gtol": 1e-9})
+    return tuple(float(value) for value in optimum.x)
 
 
 def _sigmoid(values: Floats) -> Floats:
     return np.exp(-np.logaddexp(0.0, -values))
 
 
-def _inside(probabilities: Floats) -> Floats:
+def _within_edges(probabilities: Floats) -> Floats:
     return np.clip(probabilities, EDGE, 1 - EDGE)
 
 
-def _losses(told: Floats, outcomes: Floats) -> Floats:
-    return -np.where(outcomes == 1, np.log(told), np.log1p(-told))
+def _losses(probability: Floats, outcomes: Floats) -> Floats:
+    return -np.where(outcomes == 1, np.log(probability), np.log1p(-probability))
 
 
 GROUPS = 4
 
 
-class Behind(NamedTuple):
-    """The cases behind a map, columns of one length: log odds as given at opening, 1 for clean and 0 for not, what each
-    weighs, and the group of its author in [0, GROUPS). A case that is not settled is two rows whose weights sum to 1.
+class CalibrationCases(NamedTuple):
+    """The cases behind a map, as columns of one length: log odds at opening, `came` (1 clean, 0 not), weight, and the
+    group of the author in [0, GROUPS). An unsettled case has two rows whose weights sum to 1.
     """
 
     odds: Floats
@@ -343,8 +349,8 @@ class Behind(NamedTuple):
     groups: NDArray[np.int64]
 
     @classmethod
-    def of(cls, odds: Floats, came: NDArray[Any], weights: Floats, authors: NDArray[np.int64]) -> "Behind":
-        """Authors dealt to the groups from the most rows to the fewest, so that no group has all who send much."""
+    def of(cls, odds: Floats, came: NDArray[Any], weights: Floats, authors: NDArray[np.int64]) -> "CalibrationCases":
+        """Deal authors to the groups in the order of their rows, so that no group has all who send much."""
         _, of_author, counts = np.unique(authors, return_inverse=True, return_counts=True)
         dealt = np.empty(len(counts), dtype=np.int64)
         dealt[np.argsort(-counts, kind="stable")] = np.arange(len(counts)) % GROUPS
@@ -352,23 +358,25 @@ class Behind(NamedTuple):
 
     @property
     def is_settled(self) -> NDArray[np.bool_]:
-        """Return which rows are cases whose outcome is certain."""
+        """Return a mask of the rows whose outcome is certain."""
         return self.weights >= 1
 
     def grounds(self) -> list[Steps]:
-        """The cases of each group by score, which every interval around their map rests on; none without all groups."""
+        """Return the cases of each group by score, for intervals; [] where a group has no case."""
         own = [self.groups == group for group in range(GROUPS)]
-        if not all(one.any() for one in own):
+        if not all(members.any() for members in own):
             return []
-        return [Steps.of(self.odds[one], self.came[one], self.weights[one]) for one in own]
+        return [Steps.of(self.odds[members], self.came[members], self.weights[members]) for members in own]
 
 
-def interval_of(grounds: Sequence[Steps], odds: Floats, told: Floats) -> tuple[Floats, Floats]:
-    """(low, high) around each probability `told` of a score `odds`; everything, 0 to 1, where a group has no case.
+def interval_of(grounds: Sequence[Steps], odds: Floats, probability: Floats) -> tuple[Floats, Floats]:
+    """Return (low, high) around each `probability` of a score `odds`; 0 to 1 without grounds.
 
-    `grounds` as `Behind.grounds` gives them.
+    `grounds` as `CalibrationCases.grounds` gives them.
     """
     if not grounds:
-        return np.zeros(len(told)), np.ones(len(told))
+        return np.zeros(len(probability)), np.ones(len(probability))
     pairs = [venn_abers(steps, odds) for steps in grounds]
-    return np.min([told, *(low for low, _ in pairs)], axis=0), np.max([told, *(high for _, high in pairs)], axis=0)
+    return np.min([probability, *(low for low, _ in pairs)], axis=0), np.max(
+        [probability, *(high for _, high in pairs)], axis=0
+    )

@@ -1,8 +1,8 @@
 """Splits a model's score into shares that add up to it exactly. Pure.
 
-A linear model's share of a column is its coefficient times the standardised value, with what its being unknown counts;
-of trees they are the exact Shapley values that LightGBM computes itself (TreeSHAP, Lundberg and others 2020); of their
-blend the mean of both; of the shrunk rate the Shapley values of its two counts. All in log odds.
+The share of a column in a linear model is its coefficient times the standardised value, plus the share of its flag for
+unknown values; in trees the exact Shapley value that LightGBM computes (TreeSHAP, Lundberg and others 2020); in a blend
+the mean of both; in the shrunk rate the Shapley values of its two counts. All are in log odds.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ SAME = 1e-9  # log odds closer than this are one score
 
 @dataclass(frozen=True, slots=True)
 class Contributions:
-    """Shares of n scores: `base` (n), in log odds where nothing is known, `shares` (n, columns) beside `names`."""
+    """Shares of n scores in log odds: `base` (n) without any knowledge, and `shares` (n, columns) by `names`."""
 
     names: tuple[str, ...]
     base: Floats
@@ -30,17 +30,17 @@ class Contributions:
 
     @property
     def scores(self) -> Floats:
-        """The n scores themselves, which shares and base add up to: the model's own within 1e-9."""
+        """Return the n scores, base plus shares; equal to the model's within 1e-9."""
         return self.base + self.shares.sum(axis=1)
 
     def share_of(self, name: str) -> Floats:
-        """The shares of one column (n), 0 for one that is not among them."""
+        """Return the shares of one column (n), 0 for an unknown column."""
         return self.shares[:, self.names.index(name)] if name in self.names else np.zeros(len(self.base))
 
     def in_probability(self, calibrator: Calibrator) -> tuple[Floats, Floats]:
-        """P(clean) of the base (n), and the shares (n, columns) of what lies between it and P(clean) of the score.
+        """Return P(clean) of the base (n), and shares (n, columns) that add up to P(clean) of the score.
 
-        Each keeps its part of the sum in log odds, so that they add up in probability too.
+        Each share keeps its part of the sum in log odds.
         """
         total = self.shares.sum(axis=1)
         start = calibrator.probability(self.base)
@@ -51,14 +51,14 @@ class Contributions:
 
 
 def contributions(estimator: object, features: Columns) -> Contributions:
-    """The shares of each row's score. Raises FitProblem where a column is missing."""
+    """Compute the shares of each row's score. Raises FitProblem for a missing column."""
     for kind, shares_of in SHARES.items():
         if isinstance(estimator, kind):
             return shares_of(estimator, features)
     raise TypeError(f"{type(estimator).__name__} says nothing of its shares")
 
 
-def _linear(estimator: Logistic, features: Columns) -> Contributions:
+def _of_logistic(estimator: Logistic, features: Columns) -> Contributions:
     values = Design(estimator.names_).matrix(features)
     parts = estimator.scales_.apply(values) * estimator.coefficients_
     shares = parts[:, : len(estimator.names_)].copy()
@@ -66,14 +66,14 @@ def _linear(estimator: Logistic, features: Columns) -> Contributions:
     return Contributions(estimator.names_, np.full(len(values), estimator.intercept_), shares)
 
 
-def _trees(estimator: Boosted, features: Columns) -> Contributions:
+def _of_boosted(estimator: Boosted, features: Columns) -> Contributions:
     values = Design(estimator.names_).matrix(features)
-    found = np.asarray(estimator.booster_.predict(values, pred_contrib=True, num_threads=1), dtype=np.float64)
-    return Contributions(estimator.names_, found[:, -1], found[:, :-1])
+    values_and_base = np.asarray(estimator.booster_.predict(values, pred_contrib=True, num_threads=1), dtype=np.float64)
+    return Contributions(estimator.names_, values_and_base[:, -1], values_and_base[:, :-1])
 
 
-def _rate(estimator: ShrunkRate, features: Columns) -> Contributions:
-    """Of two counts each weighs the mean of what it moves alone and what it moves beside the other."""
+def _of_shrunk_rate(estimator: ShrunkRate, features: Columns) -> Contributions:
+    """Give each of two counts the mean of its effect alone and its effect beside the other."""
     nothing = np.zeros(len(features[estimator.clean]))
 
     def odds(*known: str) -> Floats:
@@ -86,34 +86,34 @@ def _rate(estimator: ShrunkRate, features: Columns) -> Contributions:
     return Contributions((estimator.clean, estimator.not_clean), base, shares)
 
 
-def _lower(estimator: Lowered, features: Columns) -> Contributions:
-    """Those of whichever of the two models says less."""
+def _of_lowered(estimator: Lowered, features: Columns) -> Contributions:
+    """Return the shares of the model with the lower score, row by row."""
     without, whole = contributions(estimator.without, features), contributions(estimator.whole, features)
     names = tuple(dict.fromkeys((*whole.names, *without.names)))
-    shares = [np.column_stack([one.share_of(name) for name in names]) for one in (without, whole)]
+    shares = [np.column_stack([part.share_of(name) for name in names]) for part in (without, whole)]
     is_without = without.scores <= whole.scores
     base = np.where(is_without, without.base, whole.base)
     return Contributions(names, base, np.where(is_without[:, None], *shares))
 
 
-def _mean(estimator: Blended, features: Columns) -> Contributions:
-    """Half of what each of the two says."""
+def _of_blended(estimator: Blended, features: Columns) -> Contributions:
+    """Return the mean of the shares of both models."""
     line, trees = contributions(estimator.line, features), contributions(estimator.trees, features)
     names = tuple(dict.fromkeys((*line.names, *trees.names)))
-    shares = [np.column_stack([one.share_of(name) for name in names]) for one in (line, trees)]
+    shares = [np.column_stack([part.share_of(name) for name in names]) for part in (line, trees)]
     return Contributions(names, mean_odds(line.base, trees.base), mean_odds(*shares))
 
 
 SHARES: Mapping[type, Callable[..., Contributions]] = {
-    Logistic: _linear,
-    Boosted: _trees,
-    ShrunkRate: _rate,
-    Lowered: _lower,
-    Blended: _mean,
+    Logistic: _of_logistic,
+    Boosted: _of_boosted,
+    ShrunkRate: _of_shrunk_rate,
+    Lowered: _of_lowered,
+    Blended: _of_blended,
 }
 
 
 def largest(names: Sequence[str], effects: Floats, most: int) -> list[tuple[str, float]]:
-    """The columns of the largest effects (columns,), whatever their sign; none that moves nothing."""
+    """Return the columns with the largest effects (columns,) of either sign, without those of no effect."""
     order = sorted(range(len(names)), key=lambda place: (-abs(effects[place]), names[place]))
     return [(names[place], float(effects[place])) for place in order[:most] if abs(effects[place]) > SAME]

@@ -20,8 +20,8 @@ RIDGE = 1e-9  # keeps the curvature regular where all rows of the intercept are 
 class ShrunkRate:
     """P = (prior * strength + clean) / (strength + clean + not clean) of the author's own record.
 
-    Learned: `prior_`, the clean rate of the rows. Where nothing can be learned it still serves, from whatever rows
-    there are, and from 1/2 without any.
+    Learned: `prior_`, the clean rate of the rows. It serves even where no other model can be learned, without any rows
+    from a prior of 1/2.
     """
 
     name = "beta"
@@ -39,24 +39,24 @@ class ShrunkRate:
         as_of: object = None,
         weights: Floats | None = None,
     ) -> Self:
-        """Learn the prior from labels 0 and 1; never raises for one class only, nor for no rows."""
+        """Learn the prior from labels 0 and 1; one class only, or no rows, raises nothing."""
         shares = np.ones(len(labels)) if weights is None else np.asarray(weights, dtype=np.float64)
         self.prior_ = float((shares @ np.asarray(labels, dtype=np.float64) + 1) / (shares.sum() + 2))
         return self
 
     def predict_proba(self, features: Mapping[str, Floats]) -> Floats:
-        """(n, 2): not clean and clean; a count that is unknown is 0."""
+        """Return (n, 2), the chances of not clean and clean; an unknown count is 0."""
         counts = np.nan_to_num(Design((self.clean, self.not_clean)).matrix(features)).clip(0.0)
         clean = (self.prior_ * self.strength + counts[:, 0]) / (self.strength + counts.sum(axis=1))
         return np.column_stack([1 - clean, clean])
 
     def decision_function(self, features: Mapping[str, Floats]) -> Floats:
-        """log odds of each row."""
-        found = self.predict_proba(features)
-        return np.log(found[:, 1] / found[:, 0])
+        """Return the log odds of each row."""
+        probability = self.predict_proba(features)
+        return np.log(probability[:, 1] / probability[:, 0])
 
     def as_dict(self) -> dict[str, Any]:
-        """The model as JSON holds it."""
+        """Return the model as JSON values."""
         return {
             "name": self.name,
             "clean": self.clean,
@@ -66,19 +66,19 @@ class ShrunkRate:
         }
 
     @classmethod
-    def from_dict(cls, kept: Mapping[str, Any]) -> Self:
-        """A model as `as_dict` gave it."""
-        found = cls(str(kept["clean"]), str(kept["not_clean"]), float(kept["strength"]))
-        found.prior_ = float(kept["prior"])
-        if not (0 < found.prior_ < 1 and found.strength > 0):
+    def from_dict(cls, stored: Mapping[str, Any]) -> Self:
+        """Read what `as_dict` returned."""
+        model = cls(str(stored["clean"]), str(stored["not_clean"]), float(stored["strength"]))
+        model.prior_ = float(stored["prior"])
+        if not (0 < model.prior_ < 1 and model.strength > 0):
             raise FitProblem("the kept prior is not a rate")
-        return found
+        return model
 
 
 class Logistic:
     """log odds = columns @ coefficients + intercept, on columns made comparable, with a quadratic penalty.
 
-    A column whose direction is certain never gets a coefficient of the other sign. Learned: `names_`, `scales_`,
+    A column with a certain direction never gets a coefficient of the other sign. Learned: `names_`, `scales_`,
     `coefficients_`, `intercept_`. `penalty` is the weight of the squared coefficients against the summed log-loss.
     """
 
@@ -99,27 +99,27 @@ class Logistic:
         """Learn from columns of length n (NaN: unknown), labels 0 and 1, weights above 0; the optimum is unique.
 
         `graph` and `as_of` are for estimators that read the vouch graph. Raises FitProblem, in one sentence, for no
-        rows, one class only, a missing column and values that are no labels.
+        rows, one class only, a missing column and wrong labels.
         """
         labels, weights = checked_labels(labels, weights)
         self.names_ = tuple(self.directions)
         values = Design(self.names_).matrix(features, len(labels))
         self.scales_ = Scales.of(values, weights)
-        found = _minimise(self.scales_.apply(values), labels, weights, self.penalty, self._signs())
-        self.coefficients_, self.intercept_ = found[:-1], float(found[-1])
+        optimum = _minimise(self.scales_.apply(values), labels, weights, self.penalty, self._signs())
+        self.coefficients_, self.intercept_ = optimum[:-1], float(optimum[-1])
         return self
 
     def decision_function(self, features: Mapping[str, Floats]) -> Floats:
-        """log odds of each row. Raises FitProblem where a column is missing."""
+        """Return the log odds of each row. Raises FitProblem for a missing column."""
         values = Design(self.names_).matrix(features)
         return self.scales_.apply(values) @ self.coefficients_ + self.intercept_
 
     def predict_proba(self, features: Mapping[str, Floats]) -> Floats:
-        """(n, 2): not clean and clean, before calibration."""
+        """Return (n, 2), the chances of not clean and clean, before calibration."""
         return probabilities(self.decision_function(features))
 
     def as_dict(self) -> dict[str, Any]:
-        """The model as JSON holds it."""
+        """Return the model as JSON values."""
         return {
             "name": self.name,
             "directions": list(self.directions.items()),  # a list: sorted keys would change the order of columns
@@ -130,53 +130,53 @@ class Logistic:
         }
 
     @classmethod
-    def from_dict(cls, kept: Mapping[str, Any]) -> Self:
-        """A model as `as_dict` gave it. Raises FitProblem where the coefficients do not fit the columns."""
-        found = cls({str(name): int(value) for name, value in kept["directions"]}, float(kept["penalty"]))
-        found.names_, found.scales_ = tuple(found.directions), Scales.from_dict(kept["scales"])
-        found.coefficients_ = np.asarray(kept["coefficients"], dtype=np.float64)
-        found.intercept_ = float(kept["intercept"])
-        wanted = len(found.names_) + int(found.scales_.flagged.sum())
-        if len(found.scales_.mean) != len(found.names_) or len(found.coefficients_) != wanted:
+    def from_dict(cls, stored: Mapping[str, Any]) -> Self:
+        """Read what `as_dict` returned. Raises FitProblem where the coefficients do not fit the columns."""
+        model = cls({str(name): int(value) for name, value in stored["directions"]}, float(stored["penalty"]))
+        model.names_, model.scales_ = tuple(model.directions), Scales.from_dict(stored["scales"])
+        model.coefficients_ = np.asarray(stored["coefficients"], dtype=np.float64)
+        model.intercept_ = float(stored["intercept"])
+        expected = len(model.names_) + int(model.scales_.flagged.sum())
+        if len(model.scales_.mean) != len(model.names_) or len(model.coefficients_) != expected:
             raise FitProblem("the kept coefficients do not fit the columns")
-        if not (np.isfinite(found.coefficients_).all() and np.isfinite(found.intercept_)):
+        if not (np.isfinite(model.coefficients_).all() and np.isfinite(model.intercept_)):
             raise FitProblem("a kept coefficient is not a number")
-        return found
+        return model
 
     def _signs(self) -> Floats:
-        """Of each coefficient and the intercept: the sign that it must have, 0 where it may have any."""
+        """Return the sign that each coefficient and the intercept must have, 0 for either."""
         free = np.zeros(int(self.scales_.flagged.sum()) + 1)
         return np.append(np.array([self.directions[name] for name in self.names_], dtype=np.float64), free)
 
 
 @dataclass(frozen=True, slots=True)
 class _Loss:
-    """Weighted log-loss with a quadratic penalty, of `columns` and an intercept behind them, summed block by block.
+    """Weighted log-loss with a quadratic penalty, of `columns` and an intercept after them, summed block by block.
 
-    Whole matrices took a quarter more CPU for 200,000 rows, and two more copies of them in memory.
+    Whole matrices took a quarter more CPU for 200,000 rows, and two more copies in memory.
     """
 
     columns: Floats
     labels: Labels
     weights: Floats
-    dues: Floats  # twice the penalty of each coefficient; of the intercept 0
+    penalties: Floats  # twice the penalty of each coefficient; 0 for the intercept
 
     def at(self, point: Floats) -> float:
-        """The loss of one point."""
+        """Return the loss at one point."""
         total = 0.0
         for rows, labels, weights in self._blocks():
             raised = rows @ point
             total += float(weights @ (np.logaddexp(0.0, raised) - labels * raised))
-        return total + float(self.dues @ point**2) / 2
+        return total + float(self.penalties @ point**2) / 2
 
-    def bends(self, point: Floats) -> tuple[Floats, Floats]:
-        """Its slope and its curvature at one point."""
-        slope, curvature = self.dues * point, np.diag(self.dues + RIDGE)
+    def derivatives(self, point: Floats) -> tuple[Floats, Floats]:
+        """Return the gradient and the Hessian at one point."""
+        slope, curvature = self.penalties * point, np.diag(self.penalties + RIDGE)
         for rows, labels, weights in self._blocks():
-            told = np.exp(-np.logaddexp(0.0, -(rows @ point)))
-            slope += rows.T @ (weights * (told - labels))
-            bent = rows * np.sqrt(weights * told * (1 - told))[:, None]
-            curvature += bent.T @ bent
+            probability = np.exp(-np.logaddexp(0.0, -(rows @ point)))
+            slope += rows.T @ (weights * (probability - labels))
+            scaled = rows * np.sqrt(weights * probability * (1 - probability))[:, None]
+            curvature += scaled.T @ scaled
         return slope, curvature
 
     def _blocks(self) -> Iterator[tuple[Floats, Labels, Floats]]:
@@ -187,15 +187,15 @@ class _Loss:
 
 
 def _minimise(columns: Floats, labels: Labels, weights: Floats, penalty: float, signs: Floats) -> Floats:
-    """Coefficients, then the intercept (which pays no penalty), by Newton's method on those that no bound holds.
+    """Return coefficients, then the intercept (without a penalty), by Newton's method on the free ones.
 
-    10,000 rows of 80 columns take .16 s of CPU, half of what L-BFGS-B takes to the same optimum.
+    10,000 rows of 80 columns take .16 s of CPU, half as much as L-BFGS-B to the same optimum.
     """
     loss = _Loss(columns, labels, weights, np.append(np.full(columns.shape[1], 2 * penalty), 0.0))
     point = np.zeros(columns.shape[1] + 1)
     value = loss.at(point)
     for _ in range(STEPS):
-        slope, curvature = loss.bends(point)
+        slope, curvature = loss.derivatives(point)
         free = (signs == 0) | (point != 0) | (signs * slope < 0)
         step = np.zeros(len(point))
         step[free] = np.linalg.solve(curvature[np.ix_(free, free)], slope[free])
@@ -209,7 +209,7 @@ def _minimise(columns: Floats, labels: Labels, weights: Floats, penalty: float, 
 def _search(
     point: Floats, step: Floats, signs: Floats, loss: Callable[[Floats], float], value: float
 ) -> tuple[Floats, float]:
-    """The first point on the way, halved each time and kept within the signs, that lowers the loss; else the start."""
+    """Halve the step, within the signs, until the loss falls; return that point, else the start."""
     for halvings in range(HALVINGS):
         ahead = point - step / 2**halvings
         ahead[signs * ahead < 0] = 0.0

@@ -1,7 +1,6 @@
-"""P(clean) from settled pull requests, by a clean rate shrunk towards the prior, and the models that replace it.
+"""Computes P(clean) as a clean rate shrunk towards the prior, and makes the models that replace it. Pure.
 
-The shrunk rate tells what it rests on. Pure. Libraries that learn are imported where they are used: the gate needs only
-the rate.
+Libraries that learn are imported where they are used: the gate needs only the rate.
 """
 
 import math
@@ -24,13 +23,13 @@ SHRUNK_RATE = "shrunk-rate-1"  # the model that needs no training
 
 @lru_cache(maxsize=65_536)  # the same few counts occur for thousands of people
 def shrunk_rate(clean: int, not_clean: int, prior: float, strength: float) -> Estimate:
-    """Mean and central 95 % interval of Beta(prior * strength + clean, (1 - prior) * strength + not_clean).
+    """Return mean and central 95 % interval of Beta(prior * strength + clean, (1 - prior) * strength + not_clean).
 
-    The mean of a very lopsided one lies outside of its central interval, which then is widened to hold it.
+    The mean of a very skewed distribution lies outside its central interval, which is then widened to hold it.
     Without a settled pull request the probability is None ("not enough evidence"); the interval then describes the
     prior. Raises ValueError for a negative count, a prior outside (0, 1) or a strength that is not above 0.
     """
-    from scipy.special import betaincinv  # .15 s, of which commands that judge nobody are spared
+    from scipy.special import betaincinv  # takes .15 s, which commands that judge nobody save
 
     mean = _mean(clean, not_clean, prior, strength)
     a, b = prior * strength + clean, (1 - prior) * strength + not_clean
@@ -40,11 +39,10 @@ def shrunk_rate(clean: int, not_clean: int, prior: float, strength: float) -> Es
 
 
 def factors(evidence: Evidence, prior: float, strength: float) -> tuple[Factor, ...]:
-    """Return what P(clean) rests on: first the two counts with their signed effects, then what is shown and does
-    not move it.
+    """Return the factors of P(clean): first the two counts with their effects, then facts that are only shown.
 
-    The effects sum to P - prior; they are the Shapley values of the clean and the not clean count, so neither depends
-    on which is looked at first. The larger effect comes first.
+    The effects sum to P - prior; they are the Shapley values of the clean and the not clean count, which do not depend
+    on the order of the two. The larger effect comes first.
     """
     clean, not_clean = evidence.clean, evidence.not_clean
     total = _mean(clean, not_clean, prior, strength) - prior
@@ -63,10 +61,9 @@ def factors(evidence: Evidence, prior: float, strength: float) -> tuple[Factor, 
 
 
 def clean_needed(evidence: Evidence, prior: float, strength: float, target: float) -> int | None:
-    """Return how many more clean contributions, and none that is not, bring the shrunk rate to `target`, 0 where it
-    is there.
+    """Return how many more clean contributions alone bring the shrunk rate to `target`, 0 where it is reached.
 
-    None for a target that no number of them reaches, which is 1 or more.
+    None for a target of 1 or more, which no number reaches.
     """
     if target >= 1:
         return None
@@ -81,7 +78,7 @@ def clean_needed(evidence: Evidence, prior: float, strength: float, target: floa
 
 
 def _mean(clean: int, not_clean: int, prior: float, strength: float) -> float:
-    """The shrunk clean rate; ValueError for numbers that make no Beta distribution."""
+    """Return the shrunk clean rate; ValueError for numbers that give no Beta distribution."""
     if clean < 0 or not_clean < 0:
         raise ValueError(f"counts must be 0 or more, not {clean} and {not_clean}")
     if not 0 < prior < 1:
@@ -92,18 +89,18 @@ def _mean(clean: int, not_clean: int, prior: float, strength: float) -> float:
     return prior + (clean - prior * cases) / (strength + cases)  # exactly the prior where there are no cases
 
 
-NAMES = ("beta", "logistic", "lightgbm", "blend")  # the simplest first: promotion asks in this order
+NAMES = ("beta", "logistic", "lightgbm", "blend")  # the simplest first: promotion tries them in this order
 
 
 def make_estimator(
     name: str, directions: "Directions", seed: int = 0, alone: tuple[str, ...] = (), rounds: int | None = None
 ) -> "Estimator":
-    """An estimator to be fitted, by one of NAMES. `directions` name its columns (the shrunk rate has its own two).
+    """Make an estimator to be fitted, by one of NAMES. `directions` name its columns (the shrunk rate has its own two).
 
-    What a person moves `alone` only lowers. `rounds` fixes the number of trees.
+    Columns that a person moves `alone` can only lower P(clean). `rounds` fixes the number of trees.
     """
     if name == "blend":
-        return Blended(*(make_estimator(one, directions, seed, alone, rounds) for one in ("logistic", "lightgbm")))
+        return Blended(*(make_estimator(part, directions, seed, alone, rounds) for part in ("logistic", "lightgbm")))
     if name != "beta" and any(column in directions for column in alone):
         less = make_estimator(name, without_alone(directions, alone), seed, rounds=rounds)
         return Lowered(less, make_estimator(name, directions, seed, rounds=rounds))
@@ -116,8 +113,8 @@ def make_estimator(
     return makers[name]()
 
 
-def estimator_from_dict(kept: Mapping[str, Any]) -> "Estimator":
-    """A fitted estimator as `as_dict` gave it. Raises FitProblem for anything else."""
+def estimator_from_dict(stored: Mapping[str, Any]) -> "Estimator":
+    """Read a fitted estimator that `as_dict` returned. Raises FitProblem for anything else."""
     kinds: dict[object, Callable[[Mapping[str, Any]], Estimator]] = {
         "beta": ShrunkRate.from_dict,
         "logistic": Logistic.from_dict,
@@ -126,7 +123,7 @@ def estimator_from_dict(kept: Mapping[str, Any]) -> "Estimator":
         "lowered": lambda both: Lowered(estimator_from_dict(both["without"]), estimator_from_dict(both["whole"])),
     }
     try:
-        return kinds[kept["name"]](kept)
+        return kinds[stored["name"]](stored)
     except FitProblem:
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as problem:

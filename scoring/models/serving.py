@@ -1,8 +1,8 @@
 """Applies the serving model to people and to open changes, for a scoring pass.
 
-Where no model serves, the shrunk rate does (`scoring.models.registry`). Features are as of now, trust as the pass left
-it. Of a change the lower of two probabilities counts: with what it is, and of its author alone, since whoever chooses
-what to send moves the first by themselves.
+Where no model serves, the shrunk rate does (`scoring.models.registry`). Features are as of now, trust is that of the
+table `trust`. For a change the lower of two probabilities counts: that of the change, and that of its author alone,
+since authors can move the first by the choice of what to send.
 """
 
 import logging
@@ -16,54 +16,54 @@ import numpy as np
 
 from ingest.store.transaction import Rows
 from scoring.dataset.dataset import build_cases, only_around, read_cases
-from scoring.dataset.features import NAMES, ask
-from scoring.dataset.past_trust import take_standing
+from scoring.dataset.features import NAMES, read_features
+from scoring.dataset.past_trust import load_current_trust
 from scoring.dataset.track_record import record_of_people
 from scoring.models.calibration import interval_of
 from scoring.models.contributions import contributions, largest
-from scoring.models.counterfactual import what_would_do
+from scoring.models.counterfactual import find_ways
 from scoring.models.registry import SHRUNK_RATE
 from scoring.models.storage import ModelProblem, Shelf
 from scoring.thresholds import Thresholds
 from scoring.types import Estimate, Factor, Needed, Pair, Prediction
 
-LABEL = "label_clean_fix"  # what the P(clean) that is served means
+LABEL = "label_clean_fix"  # the label that the served P(clean) predicts
 SHRUNK = "beta"  # the name of the shrunk rate among the models
 MOST_FACTORS = 8
-SIMILAR = 0.05  # P(clean) of a similar case differs by no more
+SIMILAR = 0.05  # P(clean) of similar cases differs by at most this
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """Predictions of one model in one pass. `model` is its version; whoever is in neither has the shrunk rate."""
+    """Predictions of one model in one pass. `model` is its version; the shrunk rate serves for all others."""
 
     model: str = SHRUNK_RATE
     people: Mapping[Pair, Prediction] = field(default_factory=dict)
     changes: Mapping[str, Prediction] = field(default_factory=dict)
 
 
-class Serving:
-    """The model of one folder that serves, read again when another one does; one that cannot be used is told once."""
+class ServingModel:
+    """The serving model of a folder, read again when the pointer changes; an unusable model is logged once."""
 
     def __init__(self, folder: Path) -> None:
         self._shelf = Shelf(folder)
-        self._told = ""
+        self._logged = ""
 
     def model(self) -> Any:
-        """The model (`model_files.Served`), None where the shrunk rate serves."""
+        """Return the model (`storage.ServedModel`), None where the shrunk rate serves."""
         try:
-            found, problem = self._shelf.model(LABEL), ""
+            served, problem = self._shelf.model(LABEL), ""
         except ModelProblem as refused:
-            found, problem = None, str(refused)
-        if problem and problem != self._told:
+            served, problem = None, str(refused)
+        if problem and problem != self._logged:
             logger.warning("The shrunk rate serves: %s.", problem)
-        self._told = problem
-        return found
+        self._logged = problem
+        return served
 
 
 def version_of(served: Any) -> str:
-    """Return what a judgement names as its model."""
+    """Return the version of the model that a judgement names."""
     return SHRUNK_RATE if served is None else f"{LABEL}-{served.name[:12]}"
 
 
@@ -76,35 +76,48 @@ def predict(
     now: datetime,
     window_days: int,
 ) -> Predictions:
-    """Return what the model says of these people and of these open changes, each with its author and repository.
+    """Predict P(clean) of these people, and of these open changes with their authors and repositories.
 
-    `thresholds` by repository say which lane is the next that a change could come into.
+    `thresholds` by repository tell the next lane that a change could come into.
     """
     if served is None or served.person.model.name == SHRUNK:
-        return Predictions()  # the gate reckons the shrunk rate from the record
+        return Predictions()  # the gate computes the shrunk rate from the record
     if not people and not changes:
         return Predictions(version_of(served))  # LightGBM divides by the number of rows
     columns, places = _read_columns(rows, sorted({*people, *changes.values()}), list(changes), now, window_days)
-    version, alone = version_of(served), _told(served.person, columns)
-    change = None if served.change.model.name == SHRUNK else _told(served.change, columns)
+    version, by_person = version_of(served), _predict_scope(served.person, columns)
+    change = None if served.change.model.name == SHRUNK else _predict_scope(served.change, columns)
 
     def of_change(uri: str, author: Pair) -> Prediction:
-        given = [alone.at(places[author])] if change is None else [change.at(places[uri]), alone.at(places[author])]
-        return Prediction(*min(given, key=_probability), version)
+        estimates = (
+            [by_person.at(places[author])] if change is None else [change.at(places[uri]), by_person.at(places[author])]
+        )
+        return Prediction(*min(estimates, key=_probability), version)
 
-    said = {uri: of_change(uri, author) for uri, author in changes.items() if uri in places}
-    targets = np.array([_next(thresholds.get(changes[uri][1]), one.estimate.probability) for uri, one in said.items()])
-    asked = {"change": [places[uri] for uri in said], "person": [places[changes[uri]] for uri in said]}
-    ways = _ways(served, columns, asked, targets)
+    predictions = {uri: of_change(uri, author) for uri, author in changes.items() if uri in places}
+    targets = np.array(
+        [
+            _next_threshold(thresholds.get(changes[uri][1]), prediction.estimate.probability)
+            for uri, prediction in predictions.items()
+        ]
+    )
+    scope_places = {
+        "change": [places[uri] for uri in predictions],
+        "person": [places[changes[uri]] for uri in predictions],
+    }
+    ways = _ways(served, columns, scope_places, targets)
     return Predictions(
         version,
-        {pair: Prediction(*alone.at(places[pair]), version) for pair in people},
-        {uri: replace(one, ways=found) for (uri, one), found in zip(said.items(), ways, strict=True)},
+        {pair: Prediction(*by_person.at(places[pair]), version) for pair in people},
+        {
+            uri: replace(prediction, ways=needed)
+            for (uri, prediction), needed in zip(predictions.items(), ways, strict=True)
+        },
     )
 
 
-def _next(thresholds: Thresholds | None, probability: float | None) -> float:
-    """From which P(clean) on a change comes into the next lane; NaN where no P does."""
+def _next_threshold(thresholds: Thresholds | None, probability: float | None) -> float:
+    """Return the P(clean) at which a change comes into the next lane; NaN where there is none."""
     if thresholds is None or probability is None:
         return np.nan
     high = thresholds.t_high
@@ -112,15 +125,15 @@ def _next(thresholds: Thresholds | None, probability: float | None) -> float:
 
 
 def _ways(
-    served: Any, columns: Mapping[str, Any], asked: Mapping[str, Sequence[int]], targets: Any
+    served: Any, columns: Mapping[str, Any], scope_places: Mapping[str, Sequence[int]], targets: Any
 ) -> list[tuple[Needed, ...]]:
-    """Return what would bring each change to its target.
+    """Return the changes of features that would bring each change to its target.
 
-    `asked`: at which place of the columns each scope looks at it.
+    `scope_places` are the places of the changes in the columns, by scope.
     """
-    parts = [(served.change, asked["change"]), (served.person, asked["person"])]
+    parts = [(served.change, scope_places["change"]), (served.person, scope_places["person"])]
     used = parts[1:] if served.change.model.name == SHRUNK else parts
-    return what_would_do(
+    return find_ways(
         [(part.probability, {name: column[places] for name, column in columns.items()}) for part, places in used],
         targets,
     )
@@ -129,27 +142,27 @@ def _ways(
 def _read_columns(
     rows: Rows, people: Sequence[Pair], changes: Sequence[str], now: datetime, window_days: int
 ) -> tuple[dict[str, Any], dict[Pair | str, int]]:
-    """Every column that a model may weigh, and at which place each person and change stands in them."""
+    """Read every column that a model may weigh, and the place of each person and change in them."""
     with only_around(rows, people):
         build_cases(rows, now, window_days)
-        take_standing(rows)
-        columns, places = ask(rows, people, changes, now)
+        load_current_trust(rows)
+        columns, places = read_features(rows, people, changes, now)
         cases = read_cases(rows)
-    at_site = [place for one, place in places.items() if not isinstance(one, str) and one[1] == 0]
+    at_site = [place for subject, place in places.items() if not isinstance(subject, str) and subject[1] == 0]
     for name in NAMES:
-        if name.startswith("repository_"):  # the site is no repository: nothing is usual there
+        if name.startswith("repository_"):  # the site is not a repository, so nothing is usual there
             columns[name][at_site] = np.nan
     theirs = cases.select(np.isin(cases.authors, [author for author, _ in people]))
     record = record_of_people(theirs, LABEL, people, now)
-    stands: dict[Pair | str, int] = {str(key): place for place, key in enumerate(theirs.keys)}
-    stands |= {pair: len(theirs) + place for place, pair in enumerate(people)}
-    order = np.array([stands[one] for one in places], dtype=np.int64)
+    row_of: dict[Pair | str, int] = {str(key): place for place, key in enumerate(theirs.keys)}
+    row_of |= {pair: len(theirs) + place for place, pair in enumerate(people)}
+    order = np.array([row_of[subject] for subject in places], dtype=np.int64)
     return {**columns, **{name: column[order] for name, column in record.items()}}, places
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """One scope's answer to all questions: columns of one length."""
+class _ScopePredictions:
+    """Predictions of one scope for all rows, as columns of one length."""
 
     columns: Mapping[str, Any]
     names: tuple[str, ...]
@@ -160,10 +173,12 @@ class _Told:
     effects: Any
 
     def at(self, place: int) -> tuple[Estimate, tuple[Factor, ...]]:
-        """The estimate and the largest factors of the question at this place."""
-        estimate = Estimate(*(float(one[place]) for one in (self.probability, self.low, self.high)), self._cases(place))
-        found = largest(self.names, self.effects[place], MOST_FACTORS)
-        return estimate, tuple(Factor(name, self._value(name, place), effect) for name, effect in found)
+        """Return the estimate and the largest factors of the row at this place."""
+        estimate = Estimate(
+            *(float(column[place]) for column in (self.probability, self.low, self.high)), self._cases(place)
+        )
+        largest_effects = largest(self.names, self.effects[place], MOST_FACTORS)
+        return estimate, tuple(Factor(name, self._value(name, place), effect) for name, effect in largest_effects)
 
     def _cases(self, place: int) -> int:
         return int(self.similar[place])
@@ -175,21 +190,23 @@ class _Told:
         return int(value) if value.is_integer() else value
 
 
-def _told(part: Any, columns: Mapping[str, Any]) -> _Told:
-    """The answer of one scope."""
+def _predict_scope(part: Any, columns: Mapping[str, Any]) -> _ScopePredictions:
     shares = contributions(part.model, columns)
     odds = shares.scores  # the trees are walked once
-    told = part.calibration.probability(odds)
-    similar = _similar(part.settled, told)
+    probability = part.calibration.probability(odds)
+    similar = _count_similar(part.settled, probability)
     effects = shares.in_probability(part.calibration)[1]
-    return _Told(columns, shares.names, told, *interval_of(part.grounds, odds, told), similar, effects)
+    interval = interval_of(part.grounds, odds, probability)
+    return _ScopePredictions(columns, shares.names, probability, *interval, similar, effects)
 
 
-def _similar(ordered: Any, told: Any) -> Any:
-    """Return how many settled cases, whose P(clean) ascend, had one within SIMILAR of each of these."""
-    return np.searchsorted(ordered, told + SIMILAR, "right") - np.searchsorted(ordered, told - SIMILAR, "left")
+def _count_similar(settled: Any, probability: Any) -> Any:
+    """Count the settled cases, ascending by P(clean), within SIMILAR of each probability."""
+    return np.searchsorted(settled, probability + SIMILAR, "right") - np.searchsorted(
+        settled, probability - SIMILAR, "left"
+    )
 
 
-def _probability(given: tuple[Estimate, tuple[Factor, ...]]) -> float:
-    found = given[0].probability
-    return 1.0 if found is None else found
+def _probability(estimate: tuple[Estimate, tuple[Factor, ...]]) -> float:
+    chance = estimate[0].probability
+    return 1.0 if chance is None else chance

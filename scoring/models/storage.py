@@ -1,8 +1,7 @@
-"""Stores models as text: one JSON file each, named by its content, with a pointer per label to the one that serves.
+"""Stores models as text: one JSON file each, named by a hash of its content, and a pointer for each label.
 
-The pointer of a label is one line in a file beside the models, which a page can read without loading any.
-
-A model's card says what it is for, what it was made of, how good it is and where it is not.
+The pointer of a label is one line in a file beside the models, which a page can read without loading a model. The card
+of a model names its purpose, its data, its quality and its limits.
 """
 
 import hashlib
@@ -20,17 +19,17 @@ from ingest.files import write_whole
 from scoring.dataset.cases import LabelName
 from scoring.dataset.dataset import MATERIAL_COLUMNS, Material, data_version
 from scoring.models.base import Estimator, FitProblem, Floats
-from scoring.models.calibration import GROUPS, Behind, CalibrationProblem, Calibrator, Steps, from_dict
+from scoring.models.calibration import GROUPS, CalibrationCases, CalibrationProblem, Calibrator, Steps, from_dict
 from scoring.models.registry import estimator_from_dict
 from scoring.training.train import Trained
 
 
 class ModelProblem(Exception):
-    """A kept model cannot serve, in one sentence."""
+    """The reason, in one sentence, why a stored model cannot serve."""
 
 
 def serving_name(folder: Path, label: LabelName) -> str | None:
-    """The model that a label points at; None for none, ModelProblem for a pointer that names none."""
+    """Return the name of the model that a label points at; None without a pointer, ModelProblem for a wrong one."""
     try:
         name = (folder / f"{label}.serving").read_text(errors="replace").strip()
     except FileNotFoundError:
@@ -46,42 +45,42 @@ SCOPES = ("person", "change")
 
 
 @dataclass(frozen=True)
-class Part:
-    """One scope of a model that was read back; what every answer of it rests on is put in order once."""
+class ScopeModel:
+    """One scope of a model that was read back, with the cases behind it sorted once."""
 
     model: Estimator
     calibration: Calibrator
-    behind: Behind
+    behind: CalibrationCases
 
     @cached_property
     def grounds(self) -> list[Steps]:
-        """Return what its intervals rest on."""
+        """Return the sorted cases that its intervals rest on."""
         return self.behind.grounds()
 
     @cached_property
     def settled(self) -> Floats:
-        """P(clean) of the cases behind it whose outcome is certain, ascending."""
+        """Return P(clean) of the cases behind it with a certain outcome, ascending."""
         return np.sort(self.calibration.probability(self.behind.odds[self.behind.is_settled]))
 
     def probability(self, features: Mapping[str, Floats]) -> Floats:
-        """P(clean) of each row. Raises FitProblem where a column is missing."""
+        """Return P(clean) of each row. Raises FitProblem for a missing column."""
         return self.calibration.probability(self.model.decision_function(features))
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
-    """A model for one label. `record` is the file as plain values, with figures and the decision."""
+class ServedModel:
+    """A model for one label. `record` is the file as plain values, with figures and the decision to serve it."""
 
     name: str
     record: Mapping[str, Any]
-    person: Part
-    change: Part
+    person: ScopeModel
+    change: ScopeModel
 
 
 def record_of(
     trained: Mapping[str, Trained], material: Material, label: LabelName, now: datetime, seed: int
 ) -> dict[str, Any]:
-    """The model as its file holds it."""
+    """Return the model as its file holds it."""
     return {
         "format": FORMAT,
         "label": label,
@@ -92,20 +91,20 @@ def record_of(
         "features": _features(),
         "scopes": {
             scope: {
-                "model": one.model.as_dict(),
-                "calibration": one.calibration.as_dict(),
-                "behind": {name: column.tolist() for name, column in one.behind._asdict().items()},
-                "decision": one.decision.as_dict(),
-                "metrics": one.figures,
-                "said": list(one.said),
+                "model": part.model.as_dict(),
+                "calibration": part.calibration.as_dict(),
+                "behind": {name: column.tolist() for name, column in part.behind._asdict().items()},
+                "decision": part.decision.as_dict(),
+                "metrics": part.figures,
+                "said": list(part.said),
             }
-            for scope, one in trained.items()
+            for scope, part in trained.items()
         },
     }
 
 
 def save_model(folder: Path, record: Mapping[str, Any], card: str) -> str:
-    """Write the model and its card below `folder`; the name is the hash of the content. It does not serve by that."""
+    """Write the model and its card below `folder`; return its name, the hash of the content. `serve` makes it serve."""
     data = json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
     name = hashlib.sha256(data).hexdigest()
     folder.mkdir(parents=True, exist_ok=True)
@@ -115,12 +114,12 @@ def save_model(folder: Path, record: Mapping[str, Any], card: str) -> str:
 
 
 def serve(folder: Path, label: LabelName, name: str) -> None:
-    """Point a label at a model, at once or not at all."""
+    """Point a label at a model, atomically."""
     write_whole(folder / f"{label}.serving", f"{name}\n".encode())
 
 
-def load_model(folder: Path, name: str) -> Served:
-    """A model as it was saved. Raises ModelProblem for a file that is absent, cut, changed or of other features."""
+def load_model(folder: Path, name: str) -> ServedModel:
+    """Load a saved model. Raises ModelProblem for a file that is absent, cut, changed or of other features."""
     path = folder / f"{name}.json"
     try:
         with path.open("rb") as file:
@@ -133,58 +132,60 @@ def load_model(folder: Path, name: str) -> Served:
     if not isinstance(record, dict) or record.get("format") != FORMAT or record.get("features") != _features():
         raise ModelProblem(f"model {name[:12]} was made with other features than this version computes: train again")
     try:
-        parts = {scope: _part(record["scopes"][scope]) for scope in SCOPES}
+        parts = {scope: _parse_part(record["scopes"][scope]) for scope in SCOPES}
     except (CalibrationProblem, FitProblem, KeyError, TypeError, ValueError) as problem:
         raise ModelProblem(f"model {name[:12]} cannot be used: {problem}") from problem
-    return Served(name, record, parts["person"], parts["change"])
+    return ServedModel(name, record, parts["person"], parts["change"])
 
 
 class Shelf:
-    """The model that serves each label, read again when the pointer changes: a worker needs no restart."""
+    """The serving model of each label, read again when the pointer changes: a worker needs no restart."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._held: dict[str, Served] = {}
+        self._models: dict[str, ServedModel] = {}
 
-    def model(self, label: LabelName) -> Served | None:
-        """Return what serves, None where nothing does. Raises ModelProblem; what served before is then let go of."""
+    def model(self, label: LabelName) -> ServedModel | None:
+        """Return the serving model, None without one. Raises ModelProblem, and then drops the model before."""
         name = serving_name(self._folder, label)
         if name is None:
-            self._held.pop(label, None)
+            self._models.pop(label, None)
             return None
-        held = self._held.get(label)
-        if held is None or held.name != name:
-            self._held.pop(label, None)
-            self._held[label] = load_model(self._folder, name)
-        return self._held[label]
+        cached = self._models.get(label)
+        if cached is None or cached.name != name:
+            self._models.pop(label, None)
+            self._models[label] = load_model(self._folder, name)
+        return self._models[label]
 
 
 def objection(new: Mapping[str, Any], old: Mapping[str, Any] | None) -> str:
-    """Return why a new model should not take the place of the one that serves; "" where it may.
+    """Return the reason why a new model should not replace the serving one; "" where it may.
 
-    Their slices differ, so each is compared by its gain over the shrunk rate there: the new one's must not lie below
-    what the old one's was at least.
+    They were measured on different cases, so their gains over the shrunk rate are compared: the gain of the new model
+    must reach the lower end of the interval of the old one's.
     """
     if old is None:
         return ""
     for scope in SCOPES:
-        gain, kept = (record["scopes"][scope]["metrics"]["gain"] for record in (new, old))
-        least = kept["log_loss_ci"][0]
-        if least is not None and (gain["log_loss"] is None or gain["log_loss"] < least):
+        new_gain, old_gain = (record["scopes"][scope]["metrics"]["gain"] for record in (new, old))
+        least = old_gain["log_loss_ci"][0]
+        if least is not None and (new_gain["log_loss"] is None or new_gain["log_loss"] < least):
             return (
-                f"Its gain over the shrunk rate ({scope}, log-loss {gain['log_loss'] or 0:.3f}) is below what the "
+                f"Its gain over the shrunk rate ({scope}, log-loss {new_gain['log_loss'] or 0:.3f}) is below what the "
                 f"serving model's is at least ({least:.3f})."
             )
     return ""
 
 
-def _part(kept: Mapping[str, Any]) -> Part:
-    return Part(estimator_from_dict(kept["model"]), from_dict(kept["calibration"]), _behind(kept["behind"]))
+def _parse_part(stored: Mapping[str, Any]) -> ScopeModel:
+    return ScopeModel(
+        estimator_from_dict(stored["model"]), from_dict(stored["calibration"]), _parse_behind(stored["behind"])
+    )
 
 
-def _behind(kept: Mapping[str, Any]) -> Behind:
-    odds, came, weights = (np.asarray(kept[name], dtype=np.float64) for name in ("odds", "came", "weights"))
-    groups = np.asarray(kept["groups"], dtype=np.int64)
+def _parse_behind(stored: Mapping[str, Any]) -> CalibrationCases:
+    odds, came, weights = (np.asarray(stored[name], dtype=np.float64) for name in ("odds", "came", "weights"))
+    groups = np.asarray(stored["groups"], dtype=np.int64)
     sound = (
         odds.ndim == 1
         and odds.shape == came.shape == weights.shape == groups.shape
@@ -196,36 +197,36 @@ def _behind(kept: Mapping[str, Any]) -> Behind:
     )
     if not sound:
         raise FitProblem("the cases behind its map are not scores, outcomes, weights and groups")
-    return Behind(odds, came, weights, groups)
+    return CalibrationCases(odds, came, weights, groups)
 
 
 def _features() -> list[list[Any]]:
-    """Return what the code computes: a model of other names, directions or movers would read the wrong numbers."""
-    return [[one.name, one.direction, one.moved_by, one.of] for one in MATERIAL_COLUMNS]
+    """Return the features of this code: a model with other names, directions or movers would read wrong numbers."""
+    return [[column.name, column.direction, column.moved_by, column.of] for column in MATERIAL_COLUMNS]
 
 
 SCOPE_NAMES = {"person": "the next change of a contributor", "change": "one pull request"}
 
 
 def card_of(record: Mapping[str, Any]) -> str:
-    """Markdown of the record that scoring.models.storage makes."""
-    return "\n".join(_lines(record)) + "\n"
+    """Return the card of a model record in Markdown."""
+    return "\n".join(_card_lines(record)) + "\n"
 
 
-def _lines(record: Mapping[str, Any]) -> Iterator[str]:
+def _card_lines(record: Mapping[str, Any]) -> Iterator[str]:
     yield f"# {record['label']}"
     yield ""
-    made = f"Made {record['made_at']} (UTC) of {record['cases']:,} pull requests"
-    yield f"{made}, data {record['data']}, seed {record['seed']}."
+    origin = f"Made {record['made_at']} (UTC) of {record['cases']:,} pull requests"
+    yield f"{origin}, data {record['data']}, seed {record['seed']}."
     yield "It orders the inbox and informs maintainers. It does not judge a person and blocks nobody."
     for scope, words in SCOPE_NAMES.items():
-        yield from _scope(record["scopes"][scope], words)
+        yield from _scope_lines(record["scopes"][scope], words)
     yield ""
     yield "What a contributor moves alone never raises their probability. Handles, locale and texts are not used."
     yield "Measured on pull requests that people also reviewed: the true rate without review may be higher."
 
 
-def _scope(part: Mapping[str, Any], words: str) -> Iterator[str]:
+def _scope_lines(part: Mapping[str, Any], words: str) -> Iterator[str]:
     figures, decision = part["metrics"], part["decision"]
     yield ""
     yield f"## Stays clean: {words}"
@@ -239,13 +240,13 @@ def _scope(part: Mapping[str, Any], words: str) -> Iterator[str]:
         return
     yield f"On the {figures['n']:,} settled ones of the newest five years, scored as they would have been then:"
     yield ""
-    yield from (f"- {name}: {_shown(figures[key])}" for key, name in NAMED.items())
+    yield from (f"- {name}: {_format(figures[key])}" for key, name in NAMED.items())
     low, high = figures["ece_band"]
-    yield f"- ECE of perfect calibration at this number: {_shown(low)} to {_shown(high)}"
+    yield f"- ECE of perfect calibration at this number: {_format(low)} to {_format(high)}"
 
 
 NAMED = {"auc": "AUC", "brier": "Brier score", "log_loss": "log-loss", "ece": "ECE"}
 
 
-def _shown(value: float | None) -> str:
+def _format(value: float | None) -> str:
     return "not defined" if value is None else f"{value:.3f}"

@@ -1,9 +1,9 @@
-"""Follows approvals: a later round voids one, and a merge fulfils it or turns out to be of something else.
+"""Follows approvals: a later round voids one; a merge fulfils it, or turns out to be a merge of another change.
 
-The target branch has the last word: where the approved change is found on it later, it was merged as approved.
-Nobody approves what they sent: such an approval, which older versions took, counts nowhere whatever became of it.
+The target branch has the last word: where the approved change is found on it later, it was merged as approved. Nobody
+can approve their own pull request: such an approval, which older versions accepted, never counts.
 
-Readers compare for themselves as well (`current`): a snapshot may show a round that this hop has not met yet.
+Readers also compare rounds themselves (`current_approvals`): a snapshot may show a round that this hop has not met yet.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from ingest.store.transaction import Rows
 IN_FORCE, VOIDED, RELEASED = "in force", "voided", "released"
 MERGED, MERGED_ELSE = "merged as approved", "merged something else"
 OWN = "own"  # why one is void: its author sent the pull request
-NOT_READ = "not_read"  # why it is something else: git reads more from the patch than was read here
+NOT_READ = "not_read"  # why it counts as another change: git reads more from the patch than was read here
 
 # The newest round of pull requests, as an approval names it.
 NEWEST = """
@@ -24,21 +24,21 @@ select p.pull_uri, p.repository_id, p.author_id, p.title, p.state, p.state_at, p
   p.merge_proof, p.record_cid, p.round, p.patch_ref, t.patch_id, t.sha256, t.files, t.added, t.removed
 from pull_requests p left join patches t on (t.pull_uri, t.patch_ref) = (p.pull_uri, p.patch_ref)
 """
-SEEN = ("record_cid", "round", "patch_id")
-SAME = (
+ROUND_KEY = ("record_cid", "round", "patch_id")
+IS_NEWEST = (
     "n.record_cid is not distinct from a.record_cid and n.round = a.round "
     "and n.patch_id is not distinct from a.patch_id"
 )
-# Approvals that may say something of a pull request that is not settled. They meet the newest rounds in Python: one
+# Approvals that may bear on a pull request that is not settled. They are joined with the newest rounds in Python: one
 # statement of both takes DuckDB 5 ms to plan, two take 3.
-MADE = f"""
+UNSETTLED = f"""
 select a.*, m.actor_id, m.made_at from approvals a join maintainer_actions m using (action_key)
 where a.state = '{IN_FORCE}' or a.reason in ('changed_before', 'changed_after') order by a.approved_at, a.action_key
 """
-# What the mirror shows of approved changes: which were carried to the target branch, and what else of the same pull
-# request was. Of a series every mail must have landed, since two rounds may share some. Of a squash only the round is
-# known, so it counts where that round had one patch alone. A text from which git reads anything else than was read here
-# may have brought more than the approved change, whichever commit carries that.
+# Landings of pull requests with an approval, of the approved change or of another one. Every mail of a series must have
+# landed, since two rounds may share some. Of a squash only the round is known, so it counts where that round had a
+# single patch. A text from which git reads anything else than was read here may have brought more than the approved
+# change, whichever commit carries it.
 LANDED = f"""
 select a.action_key, l.commit_id, a.state = '{IN_FORCE}' and l.landed_at >= a.approved_at as after,
   case l.proof when 'patch_id' then c.patch_id is not distinct from a.patch_id
@@ -56,33 +56,33 @@ left join patches t on t.pull_uri = a.pull_uri and t.patch_id = a.patch_id
 where l.proof in ('patch_id', 'series', 'squash')
   and (a.state in ('{IN_FORCE}', '{MERGED_ELSE}') or a.reason = 'closed')
 """
-# Said to be merged, and the mirror was read since: whatever landed does not carry the approved change.
-ELSEWHERE = f"""
+# Marked as merged, and the mirror was read since: the approved change is not on the target branch.
+NOT_ON_BRANCH = f"""
 select a.action_key from approvals a join pull_requests p using (pull_uri)
 join mirrors m on m.repository_id = a.repository_id
 where a.state = '{IN_FORCE}' and p.state = 'merged' and m.read_at > p.state_at
 """
-# Of one's own pull request, whatever was said of it before.
+# Approvals of one's own pull request, in any state.
 OWN_WORK = f"""
 select a.action_key from approvals a join maintainer_actions m using (action_key)
 join pull_requests p on p.pull_uri = a.pull_uri and p.author_id = m.actor_id
 where a.state <> '{RELEASED}' and a.reason is distinct from '{OWN}'
 """
-# In force, though what it names does not stand any more.
-FALLEN = f"""
+# Approvals in force of a round that is not the newest any more, or of a pull request that is gone or closed.
+OVERTAKEN = f"""
 select a.action_key, case when n.pull_uri is null or m.action_key is null then 'gone'
-  when not ({SAME}) then 'changed_after' else 'closed' end as reason
+  when not ({IS_NEWEST}) then 'changed_after' else 'closed' end as reason
 from approvals a left join ({NEWEST}) n on n.pull_uri = a.pull_uri
 left join maintainer_actions m on m.action_key = a.action_key
 where a.state = '{IN_FORCE}'
-  and (n.pull_uri is null or m.action_key is null or not ({SAME}) or n.state not in ('open', 'merged'))
+  and (n.pull_uri is null or m.action_key is null or not ({IS_NEWEST}) or n.state not in ('open', 'merged'))
 """
 
 
 def settle_approvals(store: Store, now: datetime) -> int:
-    """Move every approval on whose time has come; returns how many. A merge comes before a later round.
+    """Void or fulfil approvals; return how many changed. A merge comes before a later round.
 
-    Work is read outside the writer's transaction, since mostly there is none.
+    Work is first looked for outside the writer's transaction, since mostly there is none.
     """
     with store.read() as rows:
         moves = _moves(rows)
@@ -105,7 +105,7 @@ Row = dict[str, Any]
 
 
 def _moves(rows: Rows) -> Mapping[str, Move]:
-    """Return what to do, by action key; the first rule that applies to an approval."""
+    """Return the new state of approvals by action key; the first rule that applies to one counts."""
     if not rows.value("select count(*) from approvals"):
         return {}
     moves: dict[str, Move] = {row["action_key"]: (VOIDED, OWN, None) for row in rows.rows(OWN_WORK)}
@@ -115,44 +115,41 @@ def _moves(rows: Rows) -> Mapping[str, Move]:
             moves.setdefault(row["action_key"], (MERGED, None, row["commit_id"]))
         elif row["in_force"]:
             moves.setdefault(row["action_key"], (MERGED_ELSE, NOT_READ if row["same"] else None, row["commit_id"]))
-    for row in rows.rows(ELSEWHERE):
+    for row in rows.rows(NOT_ON_BRANCH):
         moves.setdefault(row["action_key"], (MERGED_ELSE, None, None))
-    for row in rows.rows(FALLEN):
+    for row in rows.rows(OVERTAKEN):
         moves.setdefault(row["action_key"], (VOIDED, row["reason"], None))
     return moves
 
 
-def current(rows: Rows) -> tuple[list[Row], list[Row]]:
-    """(approvals in force of what is still newest, approvals that a later round voided), one for each pull request.
+def current_approvals(rows: Rows) -> tuple[list[Row], list[Row]]:
+    """Return (approvals in force of the newest round, approvals that a later round voided), one for each pull request.
 
     A row holds the columns of `approvals`, `actor_id` and `made_at`, and as "newest" the row of NEWEST. Of the first
-    kind the earliest counts and stands until the merge is seen, of the second the latest, while the request is open.
+    kind the earliest counts, until the merge is seen; of the second the latest, while the pull request is open.
     """
-    made = rows.rows(MADE)
-    uris = sorted({row["pull_uri"] for row in made})
-    newest = (
-        {row["pull_uri"]: row for row in rows.rows(f"{NEWEST} where list_contains(?, p.pull_uri)", [uris])}
-        if made
-        else {}
-    )
-    standing: dict[str, Row] = {}
-    changed: dict[str, Row] = {}
-    for row in made:
-        found = newest.get(row["pull_uri"])
-        if found is None or row["actor_id"] == found["author_id"]:
+    approvals = rows.rows(UNSETTLED)
+    if not approvals:
+        return [], []
+    uris = sorted({row["pull_uri"] for row in approvals})
+    rounds = {row["pull_uri"]: row for row in rows.rows(f"{NEWEST} where list_contains(?, p.pull_uri)", [uris])}
+    in_force: dict[str, Row] = {}
+    outdated: dict[str, Row] = {}
+    for row in approvals:
+        newest = rounds.get(row["pull_uri"])
+        if newest is None or row["actor_id"] == newest["author_id"]:
             continue
-        whole = row | {"newest": found}
-        if all(row[name] == found[name] for name in SEEN):
-            if row["state"] == IN_FORCE and found["state"] in ("open", "merged"):
-                standing.setdefault(row["pull_uri"], whole)
-        elif found["state"] == "open":
-            changed[row["pull_uri"]] = whole
-    return list(standing.values()), [row for uri, row in changed.items() if uri not in standing]
+        if all(row[name] == newest[name] for name in ROUND_KEY):
+            if row["state"] == IN_FORCE and newest["state"] in ("open", "merged"):
+                in_force.setdefault(row["pull_uri"], row | {"newest": newest})
+        elif newest["state"] == "open":
+            outdated[row["pull_uri"]] = row | {"newest": newest}
+    return list(in_force.values()), [row for uri, row in outdated.items() if uri not in in_force]
 
 
-def voided(rows: Rows) -> set[str]:
-    """Open pull requests that changed after somebody approved them: these are never fast lane.
+def read_outdated_pulls(rows: Rows) -> set[str]:
+    """Return open pull requests that changed after an approval: these are never fast lane.
 
-    A later approval of what stands now ends it.
+    An approval of the newest round ends that.
     """
-    return {row["pull_uri"] for row in current(rows)[1]}
+    return {row["pull_uri"] for row in current_approvals(rows)[1]}

@@ -1,9 +1,8 @@
 """Reads the circumstances of each open pull request from the store, for the conditions of the fast lane.
 
-Everything is read as of a moment: what the stream or a public log told later does not count. Statements read all open
-pull requests at once; nothing here reads a diff.
-
-It also reads the attestation of every author of an open pull request in a repository of the tier 'sensitive'.
+Everything is read as of a moment: later events and later entries of a public log do not count. Each statement reads all
+open pull requests at once; nothing here reads a diff. The attestations of authors are read for repositories of the tier
+'sensitive' alone.
 """
 
 from collections import defaultdict
@@ -16,15 +15,14 @@ from ingest.lookups.attestations import ATTESTATION
 from ingest.store.transaction import Rows
 from scoring.derived import display_name
 from scoring.diff.paths import Touched, never_fast_kinds
-from scoring.gate.attestations import Accepted, Attested, State, attestation_state
-from scoring.pipeline.approvals import voided
-from scoring.pipeline.lane_closures import closed_pulls
-from scoring.pipeline.objections import open_objections
+from scoring.gate.attestations import AcceptedIssuers, CheckedAttestation, State, attestation_state
+from scoring.pipeline.approvals import read_outdated_pulls
+from scoring.pipeline.lane_closures import read_closed_pulls
 from scoring.thresholds import RepositoryRules
-from scoring.types import AccountChange, Attestation, Circumstances, Draw, LaneClosed
+from scoring.types import AccountChange, Attestation, Circumstances, Draw, LaneClosed, Pair
 
 OPEN = "pull_requests p semi join watched_repositories using (repository_id)"
-# The newest round that was seen, when it and the pull request were, and what is known of the files.
+# The newest round that was seen, when it and the pull request were seen, and what is known of the files.
 ROUNDS = f"""
 select p.pull_uri, p.repository_id, p.author_id, p.round as judged_round,
   greatest(max(r.round), p.round) as newest_round, coalesce(max(r.seen_at), p.seen_at) as round_seen_at, p.seen_at,
@@ -39,7 +37,7 @@ left join audit_draws d on (d.pull_uri, d.round, d.record_cid, d.patch_id)
 where p.state = 'open'
 group by p.pull_uri, p.repository_id, p.author_id, p.round, p.seen_at order by p.pull_uri
 """
-# Look-ups that never ended or whose answer is still changing. A repository without a knot or a spindle is not asked.
+# Look-ups that have not ended or whose answer still changes. A repository without a knot or spindle is not looked up.
 PENDING = f"""
 with open as (
   select p.pull_uri, p.patch_ref, p.pull_uri || ' ' || p.patch_ref as subject, p.repository_id, r.repo_key, r.knot,
@@ -65,9 +63,9 @@ select c.contributor_id from contributors c semi join fetches f on f.kind = 'ide
   and f.outcome in ('found', 'absent')
 where c.contributor_id in (select unnest($people))
 """
-# On whom trust rests: the strongest path, whether one account can end the trust, and whether a second seed reaches them
-# for certain (a voucher's own strongest path begins elsewhere). Where that is not certain, the seed counts as the only
-# one.
+# The accounts that an author's trust rests on: the strongest path, whether one account can end the trust, and whether a
+# second seed certainly reaches the author (the strongest path of a voucher begins elsewhere). Where that is not
+# certain, the seed counts as the only one.
 RESTS_ON = f"""
 select t.repository_id, t.contributor_id, t.path, t.dominator is not null as hangs,
   exists (
@@ -90,15 +88,15 @@ where seen_at <= $now and seen_at > $now - to_days($days) and contributor_id in 
 group by all
 order by contributor_id, changed_at desc, kind
 """
-WRITTEN = ("comments", "issues", "issue_states", "follows", "stars", "reactions", "label_operations", "strings")
-# Signs of life of those authors, by the time at which they were seen; each with the days since the one before.
+RECORD_TABLES = ("comments", "issues", "issue_states", "follows", "stars", "reactions", "label_operations", "strings")
+# Signs of life of the authors, by the time at which they were seen; each with the days since the one before.
 SIGNS = f"""
 with signs as (
   select author_id as person, seen_at from pull_requests
   union all select p.author_id, r.seen_at from pull_rounds r join pull_requests p using (pull_uri)
   union all select voucher_id, seen_at from vouches
   union all select actor_id, seen_at from statuses
-  {" ".join(f"union all select author_id, seen_at from {table}" for table in WRITTEN)}
+  {" ".join(f"union all select author_id, seen_at from {table}" for table in RECORD_TABLES)}
 )
 select person, seen_at, datesub('day', lag(seen_at) over (partition by person order by seen_at), seen_at) as gap
 from (select distinct person, seen_at from signs where person in (select unnest($people)) and seen_at <= $now)
@@ -108,7 +106,7 @@ qualify gap is null or gap > 0
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """As of when circumstances are read, and how: `days` after a change of an account it counts, `hops` of trust."""
+    """The moment of reading, with `days` for which a change of an account counts, and `hops` of trust."""
 
     now: datetime
     days: int
@@ -126,10 +124,10 @@ OBJECTED: Mapping[str | None, bool | Literal["maintainer"]] = {
 class _Facts:
     """Facts read from the store, each by the person or the pull request that it is about."""
 
-    shown: Mapping[int, str]
+    names: Mapping[int, str]
     pending: Mapping[str, tuple[str, ...]]
     identified: frozenset[int]
-    rests_on: Mapping[tuple[int, int], Mapping[str, Any]]
+    rests_on: Mapping[Pair, Mapping[str, Any]]  # rows of RESTS_ON
     changes: Mapping[int, tuple[tuple[str, int], ...]]
     signs: Mapping[int, tuple[tuple[datetime, int | None], ...]]
     closures: Mapping[str, tuple[LaneClosed, ...]]
@@ -142,12 +140,11 @@ def read_circumstances(
     moment: Moment,
     rules: Mapping[int, RepositoryRules],
     default: RepositoryRules,
-    attestations: Mapping[tuple[int, int], Attestation],
+    attestations: Mapping[Pair, Attestation],
 ) -> dict[str, Circumstances]:
-    """The circumstances of every open pull request of a watched repository, by its address.
+    """Return the circumstances of every open pull request of a watched repository, by its address.
 
-    `rules` holds the rules of repositories that have their own, `attestations` the state of each (contributor,
-    repository) that was asked for one.
+    `rules` holds the rules of repositories that have their own, `attestations` the states where one is asked for.
     """
     pulls = rows.rows(ROUNDS, {"now": moment.now})
     facts = _read_facts(rows, moment, pulls)
@@ -164,17 +161,16 @@ def read_circumstances(
 
 
 def _read_facts(rows: Rows, moment: Moment, pulls: Sequence[Mapping[str, Any]]) -> _Facts:
-    found = rows.rows(RESTS_ON, {"now": moment.now, "hops": moment.hops})
-    rests_on = {(row["repository_id"], row["contributor_id"]): row for row in found}
+    trusted = rows.rows(RESTS_ON, {"now": moment.now, "hops": moment.hops})
     authors = {pull["author_id"] for pull in pulls}
-    people = sorted(authors.union(*(row["path"] for row in found)))
+    people = sorted(authors.union(*(row["path"] for row in trusted)))
     identified = rows.rows(IDENTIFIED, {"people": people})
     changes = rows.rows(CHANGES, {"now": moment.now, "days": moment.days, "people": people})
     return _Facts(
-        shown={row["contributor_id"]: display_name(row) for row in rows.rows(NAMES, {"people": people})},
+        names={row["contributor_id"]: display_name(row) for row in rows.rows(NAMES, {"people": people})},
         pending=_grouped((row["pull_uri"], row["what"]) for row in rows.rows(PENDING)),
         identified=frozenset(row["contributor_id"] for row in identified),
-        rests_on=rests_on,
+        rests_on={(row["contributor_id"], row["repository_id"]): row for row in trusted},
         changes=_grouped(
             (row["contributor_id"], (row["kind"], (moment.now - row["changed_at"]).days)) for row in changes
         ),
@@ -182,17 +178,17 @@ def _read_facts(rows: Rows, moment: Moment, pulls: Sequence[Mapping[str, Any]]) 
             (row["person"], (row["seen_at"], row["gap"]))
             for row in rows.rows(SIGNS, {"now": moment.now, "people": sorted(authors)})
         ),
-        closures=closed_pulls(rows, moment.now),
-        objected=open_objections(rows),
-        outdated=frozenset(voided(rows)),
+        closures=read_closed_pulls(rows, moment.now),
+        objected=read_open_objections(rows),
+        outdated=frozenset(read_outdated_pulls(rows)),
     )
 
 
 def _grouped(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, tuple[Any, ...]]:
-    found: dict[Any, list[Any]] = {}
+    groups: dict[Any, list[Any]] = {}
     for key, value in pairs:
-        found.setdefault(key, []).append(value)
-    return {key: tuple(dict.fromkeys(values)) for key, values in found.items()}
+        groups.setdefault(key, []).append(value)
+    return {key: tuple(dict.fromkeys(values)) for key, values in groups.items()}
 
 
 def _circumstances(
@@ -202,7 +198,7 @@ def _circumstances(
     rules: RepositoryRules,
     attestation: Attestation,
 ) -> Circumstances:
-    people = dict(_people(pull, facts))
+    people = dict(_people_behind(pull, facts))
     unidentified = () if facts.identified.issuperset(people) else ("identity",)
     touched = None if pull["kinds"] is None else Touched(tuple(pull["kinds"]), tuple(pull["paths"]), pull["whole"])
     return Circumstances(
@@ -210,8 +206,8 @@ def _circumstances(
         newest_round=pull["newest_round"],
         pending=(*unidentified, *sorted(facts.pending.get(pull["pull_uri"], ()))),
         account_changes=tuple(
-            AccountChange(who, kind, days, None if who == "author" else facts.shown[person])
-            for person, who in people.items()
+            AccountChange(role, kind, days, None if role == "author" else facts.names[person])
+            for person, role in people.items()
             for kind, days in facts.changes.get(person, ())
         ),
         silent_days=_silent_days(pull, facts.signs.get(pull["author_id"], ()), moment.days),
@@ -225,25 +221,49 @@ def _circumstances(
     )
 
 
-def _people(pull: Mapping[str, Any], facts: _Facts) -> Iterator[tuple[int, Any]]:
-    """On whose accounts a change rests: its author, and who stands on the only trust path."""
-    rests = facts.rests_on.get((pull["repository_id"], pull["author_id"]))
-    if rests and rests["hangs"]:
-        yield from ((person, "voucher") for person in rests["path"][1:-1])
-    if rests and rests["path"] and not rests["has_other_seed"]:
-        yield rests["path"][0], "seed"
+def _people_behind(pull: Mapping[str, Any], facts: _Facts) -> Iterator[tuple[int, Any]]:
+    """Yield the people whose accounts a change rests on, with their roles: the author, and the only trust path."""
+    trust = facts.rests_on.get((pull["author_id"], pull["repository_id"]))
+    if trust and trust["hangs"]:
+        yield from ((person, "voucher") for person in trust["path"][1:-1])
+    if trust and trust["path"] and not trust["has_other_seed"]:
+        yield trust["path"][0], "seed"
     yield pull["author_id"], "author"
 
 
 def _silent_days(pull: Mapping[str, Any], signs: Sequence[tuple[datetime, int | None]], days: int) -> int | None:
-    """The longest gap that ended at most `days` before the newest round; None without a sign before the first one."""
+    """Return the longest gap that ended at most `days` before the newest round; None for an unknown author."""
     if not any(seen_at < pull["seen_at"] for seen_at, _ in signs):
         return None
     since = pull["round_seen_at"]
     return max((gap for seen_at, gap in signs if gap is not None and (since - seen_at).days < days), default=0)
 
 
-AUTHORS = """
+# Open pull requests that need a person's decision because of an objection; by_maintainer: only a maintainer of its
+# repository spoke, in the contributor's name.
+OPEN_OBJECTIONS = """
+with standing as (
+  select contributor_id, pull_uri, repository_id, coalesce(by_maintainer, false) as by_maintainer
+  from objections where state = 'open'
+  union all
+  select d.author_id, d.subject, null, false from declarations d where d.kind = 'objection' and d.deleted_at is null
+  and not exists (from objections o where o.objection_key = d.uri and o.record_cid is not distinct from d.record_cid)
+)
+select p.pull_uri, bool_and(s.by_maintainer) as by_maintainer
+from pull_requests p join standing s on s.contributor_id = p.author_id
+where p.state = 'open' and (s.pull_uri is null or s.pull_uri = p.pull_uri)
+  and (s.repository_id is null or s.repository_id = p.repository_id)
+group by p.pull_uri
+"""
+
+
+def read_open_objections(rows: Rows) -> dict[str, Literal["contributor", "maintainer"]]:
+    """Return the side that objects to each open pull request with an open objection, by at-uri."""
+    objections = rows.rows(OPEN_OBJECTIONS)
+    return {row["pull_uri"]: "maintainer" if row["by_maintainer"] else "contributor" for row in objections}
+
+
+AUTHORS_TO_ATTEST = """
 select distinct p.author_id, p.repository_id, c.did, x.accepted_issuers, x.organisation_domains,
   coalesce(f.outcome = 'found', false) as document_stands
 from pull_requests p join repository_settings x using (repository_id)
@@ -252,8 +272,8 @@ join contributors c on c.contributor_id = p.author_id
 left join fetches f on f.kind = 'identity' and f.subject = c.did
 where p.state = 'open' and x.tier = 'sensitive'
 """
-# A record that its author deleted before anybody proved it was never an attestation. An issuer whose revocation the
-# stream told is believed at once: no lane opens on it.
+# A record that its author deleted before it was proven was never an attestation. A revocation by an issuer counts as
+# soon as the stream brings it: no lane opens on it.
 CHECKS = f"""
 select d.author_id, k.issuer, k.valid_from, k.valid_until,
   case when s.deleted_at is not null or json_extract_string(s.value, '$.revoked') = 'true' then 'revoked'
@@ -263,18 +283,17 @@ from declarations d left join attestation_checks k on k.uri = d.uri
 left join declarations s on s.uri = k.statement_uri
 where d.kind = '{ATTESTATION}' and (d.deleted_at is null or k.was_proven)
 """
-Pair = tuple[int, int]  # contributor_id, repository_id
 
 
-def attestation_states(rows: Rows, now: datetime) -> dict[Pair, State]:
-    """By contributor and repository; whoever is not in it offers nothing where an attestation is asked for."""
-    authors = rows.rows(AUTHORS)
-    checked: dict[int, list[Attested]] = defaultdict(list)
+def read_attestation_states(rows: Rows, now: datetime) -> dict[Pair, State]:
+    """Return the attestation states of authors with an open pull request in a repository of the tier 'sensitive'."""
+    authors = rows.rows(AUTHORS_TO_ATTEST)
+    checked: dict[int, list[CheckedAttestation]] = defaultdict(list)
     for row in rows.rows(CHECKS) if authors else ():
-        checked[row.pop("author_id")].append(Attested(**row))
+        checked[row.pop("author_id")].append(CheckedAttestation(**row))
     return {(row["author_id"], row["repository_id"]): _state(row, checked, now) for row in authors}
 
 
-def _state(row: Mapping[str, Any], checked: Mapping[int, list[Attested]], now: datetime) -> State:
-    accepted = Accepted(frozenset(row["accepted_issuers"]), frozenset(row["organisation_domains"]))
+def _state(row: Mapping[str, Any], checked: Mapping[int, list[CheckedAttestation]], now: datetime) -> State:
+    accepted = AcceptedIssuers(frozenset(row["accepted_issuers"]), frozenset(row["organisation_domains"]))
     return attestation_state(row["did"], checked.get(row["author_id"], ()), accepted, row["document_stands"], now)

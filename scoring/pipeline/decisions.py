@@ -1,11 +1,10 @@
-"""Makes decisions on open pull requests: chooses those to judge, draws for the audit, and writes the history.
+"""Decides on open pull requests: selects them, builds the inputs of the gate, draws for the audit, writes the history.
 
-Draws of the audit are read from the store: how many there were, and those of one pass. The history has a row of
-`scores` for every judgement that differs in substance from the last one of the same subject. Of a person that is the
-lane, the reasons' codes, the number of cases or P by half a point. Of a pull request it is also what was judged and
-anything that its inputs say, but for figures that drift by less than that (`scoring.gate.inputs`). Its id names the row
-before it, what was judged and the inputs: judged again from the same inputs there is nothing to write, and a pass
-repeated after a kill gives the same ids.
+The history has a row of `scores` for every judgement that differs in substance from the last one of the same subject.
+For a person that is the lane, the codes of the reasons, the number of cases, or P by half a point. For a pull request
+it is also the round and patch, and anything in its inputs but figures that drift by less than that
+(`scoring.gate.decide.differ_notably`). The id of a decision is a hash of the decision before it, the round and patch,
+and the inputs: the same inputs judged again write nothing, and a pass repeated after a kill gives the same ids.
 """
 
 import hashlib
@@ -20,27 +19,27 @@ from ingest.json_decoding import decode_json
 from ingest.store.transaction import Rows, Transaction
 from scoring.config.policy import Policy
 from scoring.formatting import basis_points
-from scoring.gate.audit import NOT_DRAWN, Ballot, Judged
-from scoring.gate.decide import GATE_VERSION
-from scoring.gate.inputs import NOTABLE, Inputs, differ_notably, judge_inputs, write_inputs
+from scoring.gate.audit import NOT_DRAWN, AuditSampler, RoundKey
+from scoring.gate.decide import GATE_VERSION, NOTABLE, Inputs, differ_notably, judge_inputs, write_inputs
 from scoring.models.serving import Predictions
-from scoring.models.starter import Borrowed
-from scoring.review.store import content_of
+from scoring.models.starter import BorrowedOrder
 from scoring.thresholds import Thresholds
-from scoring.types import Circumstances, Draw, Evidence, Reason, Verdict
+from scoring.types import Circumstances, Content, Draw, Evidence, Reason, Verdict
+
+SETTLED = "settled"  # key in `meta`: how many settled pull requests could count towards a certificate, at the last pass
 
 OPEN_PULLS = """
 select p.pull_uri, p.author_id, p.repository_id, p.record_cid, p.round, t.patch_id,
   exists (from own_people o where o.repository_id = p.repository_id and o.contributor_id = p.author_id) as own,
-  -- Where content review is off no content opens a lane, and what was found in it before still counts.
+  -- Where content review is off no content opens a lane, but earlier findings still count.
   if(w.review = 'off' and c.state is not null, 'no content verdict', c.state) as state,
   if(w.review = 'off', 'review_off', c.missing) as missing,
   c.content_risk, c.recommended, c.coverage, c.high_flags, c.worst, c.place, c.rules as review_version
 from pull_requests p join watched_repositories w using (repository_id)
--- What arrived while this pass was under way has no features yet: the next pass finds it.
+-- A pull request that arrived during this pass has no features yet: the next pass finds it.
 semi join features f on f.contributor_id = p.author_id and f.repository_id = p.repository_id
 left join patches t on t.pull_uri = p.pull_uri and t.patch_ref = p.patch_ref
--- The newest review of the round and the words that stand; after an update of the rules the old one until it is anew.
+-- The newest review of this round, title and body; after an update of the rules the old one until it is read anew.
 left join (
   from content_reviews where state <> 'running'
   qualify row_number() over (partition by pull_uri, patch_ref, said order by reviewed_clock desc, rules) = 1
@@ -51,24 +50,24 @@ where p.state = 'open'
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One run of the hop: the number of the inputs it read, its moment and its rules."""
+    """One pass in one repository: the number of the inputs that it read, its moment and its rules."""
 
     position: int
     now: datetime
     wall: datetime
     policy: Policy
     thresholds: Thresholds
-    ballot: Ballot | None = None  # of the audit; None: nothing is drawn in this pass
+    sampler: AuditSampler | None = None  # None: nothing is drawn in this pass
     predictions: Predictions = field(default_factory=Predictions)
-    borrowed: Borrowed = field(default_factory=Borrowed)  # nothing but the order of the queue
-    shadow: bool = False  # the repository's lanes are what they would be
+    borrowed: BorrowedOrder = field(default_factory=BorrowedOrder)  # for the order of the queue alone
+    shadow: bool = False  # lanes are shown as what they would be
 
 
-def judged_columns(one: Pass, evidence: Evidence, verdict: Verdict) -> dict[str, Any]:
-    """The columns that every judgement has."""
+def verdict_columns(scoring_pass: Pass, evidence: Evidence, verdict: Verdict) -> dict[str, Any]:
+    """Return the columns that every judgement has."""
     probability = verdict.estimate.probability
     return {
-        "as_of": one.now,
+        "as_of": scoring_pass.now,
         "probability": probability,
         "probability_bp": None if probability is None else basis_points(probability),
         "low": verdict.estimate.low,
@@ -79,133 +78,155 @@ def judged_columns(one: Pass, evidence: Evidence, verdict: Verdict) -> dict[str,
         "lane": str(verdict.lane),
         "reasons": reasons_json(verdict.reasons),
         "factors": to_json(verdict.factors),
-        "model_version": one.predictions.model,
-        "trust_measure": one.policy.measure,
+        "model_version": scoring_pass.predictions.model,
+        "trust_measure": scoring_pass.policy.measure,
     }
 
 
-def decision_row(one: Pass, pull: Mapping[str, Any], evidence: Evidence, around: Circumstances) -> dict[str, Any]:
-    """The row of `current_decisions` of one row of OPEN_PULLS; draws for the audit what is fast-laned but for it."""
+def decide_pull(
+    scoring_pass: Pass, pull: Mapping[str, Any], evidence: Evidence, around: Circumstances
+) -> dict[str, Any]:
+    """Judge one row of OPEN_PULLS; return a row of `current_decisions`.
+
+    A change that is fast-laned but for the audit is drawn here.
+    """
     named = {name: pull[name] for name in ("pull_uri", "repository_id", "record_cid", "round", "patch_id", "own")}
-    around = replace(around, judged_round=pull["round"])  # it was read after the pull request, perhaps of a newer round
-    inputs = inputs_of(one, pull, evidence, around)
+    around = replace(around, judged_round=pull["round"])  # they were read later, perhaps of a newer round
+    inputs = _build_inputs(scoring_pass, pull, evidence, around)
     verdict = judge_inputs(inputs)
     if any(reason.code == "audit_not_drawn" for reason in verdict.reasons):
-        inputs = replace(inputs, circumstances=replace(around, draw=_draw(one, pull)))
+        inputs = replace(inputs, circumstances=replace(around, draw=_draw(scoring_pass, pull)))
         verdict = judge_inputs(inputs)
-    told = {
+    columns = {
         "contributor_id": pull["author_id"],
         "content_risk": inputs.content and inputs.content.risk,
         "thresholds": to_json(inputs.thresholds),
         "inputs": write_inputs(inputs),
-        **one.borrowed.columns(pull["pull_uri"]),
+        **scoring_pass.borrowed.columns(pull["pull_uri"]),
     }
-    return named | told | judged_columns(one, inputs.evidence, verdict)
+    return named | columns | verdict_columns(scoring_pass, inputs.evidence, verdict)
 
 
-def _draw(one: Pass, pull: Mapping[str, Any]) -> Draw | None:
-    """The draw of one round; None without a ballot. The push-holders' own are never audited.
+def _draw(scoring_pass: Pass, pull: Mapping[str, Any]) -> Draw | None:
+    """Draw one round for the audit; None without a sampler.
 
-    Nor is what an estimated lane would let through if somebody opened it.
+    Push-holders' own changes are never audited, nor those of an estimated lane that nobody has opened.
     """
-    estimated = one.thresholds.estimated is not None
-    if pull["own"] or (estimated and one.shadow):
+    estimated = scoring_pass.thresholds.estimated is not None
+    if pull["own"] or (estimated and scoring_pass.shadow):
         return NOT_DRAWN
-    judged = Judged(pull["pull_uri"], pull["round"], pull["record_cid"] or "", pull["patch_id"] or "")
-    return None if one.ballot is None else one.ballot.draw(judged, pull["repository_id"], estimated)
+    if scoring_pass.sampler is None:
+        return None
+    round_key = RoundKey(pull["pull_uri"], pull["round"], pull["record_cid"] or "", pull["patch_id"] or "")
+    return scoring_pass.sampler.draw(round_key, pull["repository_id"], estimated)
 
 
-def inputs_of(one: Pass, pull: Mapping[str, Any], evidence: Evidence, around: Circumstances) -> Inputs:
-    """All that one row of OPEN_PULLS is judged from."""
+def _build_inputs(scoring_pass: Pass, pull: Mapping[str, Any], evidence: Evidence, around: Circumstances) -> Inputs:
+    """Return everything that one row of OPEN_PULLS is judged from."""
     return Inputs(
         evidence=evidence,
-        content=content_of(pull) if pull["state"] else None,
-        thresholds=one.thresholds,
-        prior=one.policy.prior,
-        strength=one.policy.strength,
-        measure=one.policy.measure,
-        model_version=one.predictions.model,
+        content=read_content(pull) if pull["state"] else None,
+        thresholds=scoring_pass.thresholds,
+        prior=scoring_pass.policy.prior,
+        strength=scoring_pass.policy.strength,
+        measure=scoring_pass.policy.measure,
+        model_version=scoring_pass.predictions.model,
         gate_version=GATE_VERSION,
         review_version=pull["review_version"],
         circumstances=around,
-        prediction=one.predictions.changes.get(pull["pull_uri"]),
+        prediction=scoring_pass.predictions.changes.get(pull["pull_uri"]),
+    )
+
+
+def read_content(pull: Mapping[str, Any]) -> Content:
+    """Return the result of a review that has ended."""
+    return Content(
+        risk=pull["content_risk"],
+        recommended=pull["recommended"],
+        coverage=pull["coverage"],
+        high_flags=pull["high_flags"],
+        worst=pull["worst"],
+        place=pull["place"],
+        has_verdict=pull["state"] == "content verdict",
+        missing=pull["missing"],
     )
 
 
 def reasons_json(reasons: Iterable[Reason]) -> str:
-    """The reasons as stored: a JSON list of {code, params}."""
+    """Return the reasons as they are stored: a JSON list of {code, params}."""
     return to_json(tuple(reasons))
 
 
 def read_reasons(stored: str) -> tuple[Reason, ...]:
-    """The reasons of a stored row."""
+    """Read the reasons of a stored row."""
     return decode_json(stored, tuple[Reason, ...])
 
 
 def reason_codes(stored: str) -> tuple[str, ...]:
-    """Only their codes."""
+    """Read the codes of the reasons of a stored row."""
     return tuple(reason.code for reason in read_reasons(stored))
 
 
 def to_json(value: object) -> str:
-    """A value as stored: JSON in one line."""
+    """Return a value as it is stored: JSON in one line."""
     return msgspec.json.encode(value).decode()
 
 
-SPAN = 14  # days over which the turnout is counted
-# What an estimated lane lets through takes no turn of the others.
+TURNOUT_DAYS = 14
+# How many pull requests took part in the draw; those of an estimated lane take no turn.
 TURNOUT = """
-select count(*) as all_time, count(*) filter (first_at > $now - to_days($span)) as lately, min(first_at) as first_at
+select count(*) as all_time, count(*) filter (first_at > $now - to_days($days)) as lately, min(first_at) as first_at
 from (select min(drawn_at) as first_at from audit_draws where estimated is null group by pull_uri)
 """
-# The odds of a round are never below those of the one before it.
-EARLIER = """
+# The draws of open pull requests so far: the odds of a round are never below those of the round before it.
+EARLIER_DRAWS = """
 select pull_uri, bool_or(drawn) as drawn, max(odds) as odds
 from audit_draws semi join (from pull_requests where state = 'open') using (pull_uri) group by pull_uri
 """
 
 
-def read_ballot(rows: Rows, now: datetime, policy: Policy) -> Ballot | None:
-    """The ballot of a pass at this moment; None without a key: what asks for a draw is not fast-laned then."""
+def read_sampler(rows: Rows, now: datetime, policy: Policy) -> AuditSampler | None:
+    """Read the state of the audit; None without a key: then a change that needs a draw is not fast-laned."""
     if not policy.audit_key:
         return None
-    told = rows.row(TURNOUT, {"now": now, "span": SPAN}) or {}
-    first = told.get("first_at") or now
-    days = min(max((now - first).total_seconds() / 86_400, 1.0), SPAN)
-    earlier = {row["pull_uri"]: Draw(row["drawn"], row["odds"]) for row in rows.rows(EARLIER)}
-    return Ballot(policy.audit, policy.audit_key, told.get("all_time") or 0, (told.get("lately") or 0) / days, earlier)
+    turnout = rows.row(TURNOUT, {"now": now, "days": TURNOUT_DAYS}) or {}
+    first = turnout.get("first_at") or now
+    days = min(max((now - first).total_seconds() / 86_400, 1.0), TURNOUT_DAYS)
+    daily = (turnout.get("lately") or 0) / days
+    earlier = {row["pull_uri"]: Draw(row["drawn"], row["odds"]) for row in rows.rows(EARLIER_DRAWS)}
+    return AuditSampler(policy.audit, policy.audit_key, turnout.get("all_time") or 0, daily, earlier)
 
 
-def keep_draws(txn: Transaction, one: Pass) -> None:
-    """Write the draws of a pass, with their odds."""
-    if one.ballot is None:
+def append_draws(txn: Transaction, scoring_pass: Pass) -> None:
+    """Append the draws of a pass, with their odds."""
+    if scoring_pass.sampler is None:
         return
     txn.append_new(
         "audit_draws",
         [
             {
-                **judged._asdict(),
+                **round_key._asdict(),
                 "repository_id": repository_id,
                 "odds": draw.odds,
                 "drawn": draw.drawn,
-                "drawn_at": one.now,
-                "drawn_clock": one.wall,
+                "drawn_at": scoring_pass.now,
+                "drawn_clock": scoring_pass.wall,
                 "estimated": estimated or None,
             }
-            for judged, (repository_id, draw, estimated) in one.ballot.draws.items()
+            for round_key, (repository_id, draw, estimated) in scoring_pass.sampler.draws.items()
         ],
     )
 
 
 SUBSTANCE = ("lane", "record_cid", "round", "patch_id", "model_version", "trust_measure", "cases")
-NO_HISTORY = ("own", "fingerprint", "borrowed", "borrowed_from")  # columns of what stands that no decision rests on
+NO_HISTORY = ("own", "fingerprint", "borrowed", "borrowed_from")  # columns that no decision rests on
 JUDGED = ("pull_uri", "record_cid", "round", "patch_id", "inputs")  # null in a row about a person
 COMPARED = "lane, model_version, trust_measure, cases, reasons, probability"
-PEOPLE = f"""
+CURRENT_SCORES = f"""
 select contributor_id, repository_id, {COMPARED} from current_scores where contributor_id in (select unnest(?))
 """
-STANDING = f"select {', '.join(JUDGED)} from current_decisions"
-LAST = f"""
+CURRENT_DECISIONS = f"select {', '.join(JUDGED)} from current_decisions"
+LAST_DECISIONS = f"""
 select pull_uri, record_cid, round, patch_id, inputs, score_id, {COMPARED} from scores
 where pull_uri in (select unnest(?))
 qualify row_number() over (
@@ -214,37 +235,35 @@ qualify row_number() over (
 Row = Mapping[str, Any]
 
 
-def keep_people(txn: Transaction, one: Pass, people: Sequence[Row]) -> None:
+def append_scores(txn: Transaction, scoring_pass: Pass, people: Sequence[Row]) -> None:
     """Append the scores of people that differ in substance, before the current rows are replaced."""
-    changed = _changed_people(txn, people)
-    txn.append("scores", [_row(row, one) | {"score_id": _person_id(row, one.position)} for row in changed])
+    current = txn.rows(CURRENT_SCORES, [[row["contributor_id"] for row in people]]) if people else []
+    before = {(row["contributor_id"], row["repository_id"]): row for row in current}
+    changed = [row for row in people if _differs(before.get((row["contributor_id"], row["repository_id"])), row)]
+    txn.append("scores", [_history_row(row, scoring_pass, _person_id(row, scoring_pass.position)) for row in changed])
 
 
-def keep_pulls(txn: Transaction, one: Pass, pulls: Sequence[Row]) -> None:
+def append_decisions(txn: Transaction, scoring_pass: Pass, pulls: Sequence[Row]) -> None:
     """Append the decisions that differ in substance, before the current rows are replaced."""
-    changed = _changed_pulls(txn, pulls)
-    txn.append("scores", [_row(row, one) | {"score_id": score_id} for row, score_id in changed])
+    changed = _changed_decisions(txn, pulls)
+    txn.append("scores", [_history_row(row, scoring_pass, score_id) for row, score_id in changed])
 
 
-def _changed_people(txn: Transaction, people: Sequence[Row]) -> Iterator[Row]:
-    found = txn.rows(PEOPLE, [[row["contributor_id"] for row in people]]) if people else []
-    stood = {(row["contributor_id"], row["repository_id"]): row for row in found}
-    return (row for row in people if _differs(stood.get((row["contributor_id"], row["repository_id"])), row))
-
-
-def _changed_pulls(txn: Transaction, pulls: Sequence[Row]) -> Iterator[tuple[Row, str]]:
-    """Those to be decided anew, with the new decision's id."""
-    standing = {tuple(row.values()) for row in txn.rows(STANDING)}
-    others = [row for row in pulls if tuple(row[name] for name in JUDGED) not in standing]
-    last = {row["pull_uri"]: row for row in txn.rows(LAST, [[row["pull_uri"] for row in others]])} if others else {}
+def _changed_decisions(txn: Transaction, pulls: Sequence[Row]) -> Iterator[tuple[Row, str]]:
+    """Yield the decisions that differ from the last one on the pull request, each with its id."""
+    current = {tuple(row.values()) for row in txn.rows(CURRENT_DECISIONS)}
+    others = [row for row in pulls if tuple(row[name] for name in JUDGED) not in current]
+    if not others:
+        return
+    last = {row["pull_uri"]: row for row in txn.rows(LAST_DECISIONS, [[row["pull_uri"] for row in others]])}
     for row in others:
         before = last.get(row["pull_uri"])
-        if _differs(before, row) or (before and _judged_from_else(before["inputs"], row["inputs"])):
+        if _differs(before, row) or (before and _inputs_differ(before["inputs"], row["inputs"])):
             yield row, decision_id(before["score_id"] if before else None, row)
 
 
 def decision_id(before: str | None, row: Row) -> str:
-    """The id of a decision on a pull request: of the one before it, None for the first, what was judged and inputs."""
+    """Hash a decision on a pull request: the id of the one before it (None for the first), round and inputs."""
     return _digest([before, *(row[name] for name in JUDGED)])
 
 
@@ -256,10 +275,10 @@ def _digest(value: object) -> str:
     return hashlib.blake2b(to_json(value).encode(), digest_size=16).hexdigest()
 
 
-def _row(row: Row, one: Pass) -> dict[str, Any]:
-    """A row of `scores` but for its id."""
-    kept = dict.fromkeys(JUDGED) | {name: value for name, value in row.items() if name not in NO_HISTORY}
-    return kept | {"data_version": one.position, "decided_clock": one.wall}
+def _history_row(row: Row, scoring_pass: Pass, score_id: str) -> dict[str, Any]:
+    """Return a row of `scores`."""
+    columns = dict.fromkeys(JUDGED) | {name: value for name, value in row.items() if name not in NO_HISTORY}
+    return columns | {"data_version": scoring_pass.position, "decided_clock": scoring_pass.wall, "score_id": score_id}
 
 
 def _differs(before: Row | None, after: Row) -> bool:
@@ -272,8 +291,8 @@ def _differs(before: Row | None, after: Row) -> bool:
     return abs((before["probability"] or 0.0) - (after["probability"] or 0.0)) >= NOTABLE
 
 
-def _judged_from_else(before: str | None, after: str) -> bool:
-    """Return whether two stored inputs differ notably; a row of an older version has none."""
+def _inputs_differ(before: str | None, after: str) -> bool:
+    """Return whether two stored inputs differ notably; a row of an older version has none, and counts as different."""
     if before is None or before == after:
         return before is None
     return differ_notably(msgspec.json.decode(before), msgspec.json.decode(after))

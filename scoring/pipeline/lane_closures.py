@@ -1,4 +1,4 @@
-"""Finds the changes for which a person closed the fast lane. Worker and web ask the same function."""
+"""Finds the changes for which a person closed the fast lane. Worker and web use the same functions."""
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ left join repositories r using (repository_id)
 where l.known_from <= $now and (l.repository_id = 0 or r.repo_key is not null)
 order by l.known_from, l.closure_key
 """
-# Of every open pull request: who sends it, and all whose vouch its trust may come through.
-REACHED = """
+# Every open pull request with its author, and all people through whose vouches its trust may come.
+OPEN_PULLS = """
 select p.pull_uri, r.repo_key, c.did as author,
   list_concat(coalesce(t.path[:-2], []), (
     select coalesce(list(v.voucher_id), []) from vouches v where v.subject_id = p.author_id and v.kind = 'vouch'
@@ -33,7 +33,7 @@ where p.state = 'open'
 
 @dataclass(frozen=True, slots=True)
 class Closure:
-    """The fast lane closed for every change that is all of this; "" in a field: whatever it is.
+    """A closure of the fast lane for every change that matches all fields; "" in a field matches everything.
 
     `repository` is a repo_key, `author` and `voucher` are DIDs, with their `name` as shown; `by` is who closed it.
     """
@@ -49,7 +49,7 @@ class Closure:
 
     @property
     def scope(self) -> Literal["site", "repository", "author", "voucher"]:
-        """Return what it is about, the narrowest first."""
+        """Return the narrowest field that the closure names."""
         return "author" if self.author else "voucher" if self.voucher else "repository" if self.repository else "site"
 
     def covers(self, repository: str, author: str, vouchers: Collection[str]) -> bool:
@@ -61,29 +61,27 @@ class Closure:
         )
 
 
-def closing(
+def covering_closures(
     closures: Iterable[Closure], repository: str, author: str, vouchers: Collection[str]
 ) -> Iterator[LaneClosed]:
-    """Yield which of these closures hold for a change, as its circumstances keep them."""
-    for one in closures:
-        if one.covers(repository, author, vouchers):
-            yield LaneClosed(one.scope, one.by, one.name or None)
+    """Yield the closures that hold for a change, as its circumstances hold them."""
+    for closure in closures:
+        if closure.covers(repository, author, vouchers):
+            yield LaneClosed(closure.scope, closure.by, closure.name or None)
 
 
 def closed_because(
     closures: Iterable[Closure], repository: str, author: str, vouchers: Collection[str]
 ) -> Reason | None:
-    """Return why a change is not fast-laned: the first closure that holds for it; None where the lane is open to
-    it. Pure.
-    """
-    found = next(closing(closures, repository, author, vouchers), None)
-    return closed_reason(found) if found else None
+    """Return the reason of the first closure that holds for a change; None where the lane is open to it. Pure."""
+    first = next(covering_closures(closures, repository, author, vouchers), None)
+    return closed_reason(first) if first else None
 
 
-def closures(rows: Rows, now: datetime) -> tuple[Closure, ...]:
-    """Every closure that stands at this moment of the stream, the oldest first."""
-    found = rows.rows(STANDING, {"now": now})
-    numbers = {row[name] for row in found for name in ("author_id", "voucher_id", "actor_id") if row[name]}
+def read_closures(rows: Rows, now: datetime) -> tuple[Closure, ...]:
+    """Return every closure that stands at this moment of the stream, the oldest first."""
+    standing = rows.rows(STANDING, {"now": now})
+    numbers = {row[name] for row in standing for name in ("author_id", "voucher_id", "actor_id") if row[name]}
     people = People(rows, numbers).persons if numbers else {}
 
     def did(number: int) -> str:
@@ -103,20 +101,20 @@ def closures(rows: Rows, now: datetime) -> tuple[Closure, ...]:
             row["closed_at"],
             name(row["author_id"]) or name(row["voucher_id"]),
         )
-        for row in found
+        for row in standing
     )
 
 
-def closed_pulls(rows: Rows, now: datetime) -> dict[str, tuple[LaneClosed, ...]]:
-    """The closures that hold for each open pull request of a watched repository, where there is one."""
-    standing = closures(rows, now)
+def read_closed_pulls(rows: Rows, now: datetime) -> dict[str, tuple[LaneClosed, ...]]:
+    """Return the closures that hold for each open pull request of a watched repository; {} where nothing is closed."""
+    standing = read_closures(rows, now)
     if not standing:
         return {}
-    reached = rows.rows(REACHED, {"now": now})
-    people = People(rows, (number for row in reached for number in row["vouchers"])).persons
+    pulls = rows.rows(OPEN_PULLS, {"now": now})
+    people = People(rows, (number for row in pulls for number in row["vouchers"])).persons
     return {
         row["pull_uri"]: tuple(
-            closing(standing, row["repo_key"], row["author"], {people[one].did for one in row["vouchers"]})
+            covering_closures(standing, row["repo_key"], row["author"], {people[n].did for n in row["vouchers"]})
         )
-        for row in reached
+        for row in pulls
     }

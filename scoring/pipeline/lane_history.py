@@ -1,4 +1,4 @@
-"""Lists what the fast lane let through, or would have let through in shadow mode, with the outcome of each row."""
+"""Lists the pull requests that the fast lane let through, or would have in shadow mode, with their outcomes."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,17 +10,17 @@ from scoring.pipeline.stored import People
 from scoring.types import Estimate, Person
 
 DAYS = 30  # of a report
-ENOUGH = 10  # settled rows from which on a shadow report offers to open the lane
+ENOUGH = 10  # settled rows with which a shadow report offers to open the lane
 
-# Rounds that would have been fast lane in shadow mode, and those that an estimated lane let through. What its audit
-# drew is listed only once somebody has answered, since the person who answers must not know lane or score.
+# Rounds that would have been fast lane in shadow mode, and those that an estimated lane let through. A round that the
+# audit drew is listed only once it is answered, since the person who answers must not know lane or score.
 SHADOW = "select pull_uri, round, patch_id, repository_id, decided_at from shadow_rounds"
 OPEN = """
 select pull_uri, round, coalesce(patch_id, '') as patch_id, repository_id, drawn_at as decided_at from audit_draws
 where estimated and not drawn
 """
-# A round that landed was merged as it was sent, whatever came after it. Only the first round of a pull request counts:
-# it would have gone through unread.
+# A round that landed was merged as it was sent, even if other rounds follow. Only the first round of a pull request
+# counts: it would have gone through unread.
 ROWS = """
 with taken as (
   from ({rounds}) where repository_id = $repository and decided_at >= $since and decided_at <= $now
@@ -48,7 +48,7 @@ Happened = Literal[
     "merged_as_sent", "fixed_after_merge", "changed_and_merged", "changed_and_open", "changed_and_closed", "closed",
     "withdrawn", "open",
 ]  # fmt: skip
-# HAPPENED is what people did with a row; AGREEMENTS are what that says of the lane, given the later outcome.
+# HAPPENED names what people did with a row; AGREEMENTS, given the later outcome, what that says of the lane.
 HAPPENED: tuple[Happened, ...] = get_args(Happened)
 Agreement = Literal["agrees", "agrees_so_far", "stricter", "wrong", "unknown"]
 AGREEMENTS: tuple[Agreement, ...] = get_args(Agreement)
@@ -57,7 +57,7 @@ SETTLED: frozenset[Agreement] = frozenset({"agrees", "stricter", "wrong"})
 
 @dataclass(frozen=True, slots=True)
 class LaneRow:
-    """One pull request that the lane let through, or would have; `estimate` is P(clean) then, None where unknown."""
+    """One pull request that the lane let through, or would have; `estimate` is P(clean) at that time, if known."""
 
     uri: str
     decided_at: datetime
@@ -71,19 +71,19 @@ class LaneRow:
 
 @dataclass(frozen=True, slots=True)
 class LaneHistory:
-    """The rows of one repository since a moment, the newest first; `began` is when its first row ever was decided."""
+    """The rows of one repository since a moment, the newest first; `began` is when its very first row was decided."""
 
     rows: tuple[LaneRow, ...]
     began: datetime | None
 
     def count(self, agreement: Agreement) -> int:
-        """Return how many rows say this of the lane."""
-        return sum(one.agreement == agreement for one in self.rows)
+        """Return how many rows have this agreement."""
+        return sum(row.agreement == agreement for row in self.rows)
 
     @property
     def settled(self) -> int:
-        """Return how many rows are settled: nothing that comes later changes what they say."""
-        return sum(one.agreement in SETTLED for one in self.rows)
+        """Return how many rows are settled: no later event changes their agreement."""
+        return sum(row.agreement in SETTLED for row in self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,22 +96,22 @@ class LaneSum:
     bad: int
 
 
-def shadow_history(rows: Rows, repository: int, now: datetime, days: int = DAYS) -> LaneHistory:
-    """Return what the lane of this repository (its number) would have let through in the last days of shadow mode."""
-    return _history(rows, SHADOW, repository, now - timedelta(days=days), now)
+def read_shadow_history(rows: Rows, repository: int, now: datetime, days: int = DAYS) -> LaneHistory:
+    """Read the rows that the lane of this repository would have let through in the last days of shadow mode."""
+    return _read_history(rows, SHADOW, repository, now - timedelta(days=days), now)
 
 
-def open_history(rows: Rows, repository: int, since: datetime, now: datetime) -> LaneHistory:
-    """Return what the estimated lane of this repository let through without a person since that moment."""
-    return _history(rows, OPEN, repository, since, now)
+def read_open_history(rows: Rows, repository: int, since: datetime, now: datetime) -> LaneHistory:
+    """Read the rows that the estimated lane of this repository let through without a person since that moment."""
+    return _read_history(rows, OPEN, repository, since, now)
 
 
-def _history(rows: Rows, rounds: str, repository: int, since: datetime, now: datetime) -> LaneHistory:
-    given = {"repository": repository, "since": since, "now": now}
-    found = rows.rows(ROWS.replace("{rounds}", rounds), given)
-    people = People(rows, (row["author_id"] for row in found)).persons
+def _read_history(rows: Rows, rounds: str, repository: int, since: datetime, now: datetime) -> LaneHistory:
+    parameters = {"repository": repository, "since": since, "now": now}
+    pulls = rows.rows(ROWS.replace("{rounds}", rounds), parameters)
+    people = People(rows, (row["author_id"] for row in pulls)).persons
     began = rows.value(f"select min(decided_at) from ({rounds}) where repository_id = ?", [repository])
-    return LaneHistory(tuple(_lane_row(row, people) for row in found), began)
+    return LaneHistory(tuple(_lane_row(row, people) for row in pulls), began)
 
 
 def _lane_row(row: Mapping[str, Any], people: Mapping[int, Person]) -> LaneRow:
@@ -141,7 +141,7 @@ def _happened(state: str, as_sent: bool, clean: bool | None) -> Happened:
 
 
 def _agreement(happened: Happened, clean: bool | None) -> Agreement:
-    """Return what a row says of the lane: closed is not clean, as in every count; a withdrawn one says nothing."""
+    """Return whether a row agrees with the lane: closed is not clean, as in every count; withdrawn is unknown."""
     if happened in ("fixed_after_merge", "closed", "changed_and_closed"):
         return "wrong"
     if happened == "changed_and_merged":
@@ -151,8 +151,8 @@ def _agreement(happened: Happened, clean: bool | None) -> Agreement:
     return "unknown"
 
 
-# What lanes let through without a person, each pull request once, by the first decision that did so. Every count of
-# what a lane let through is over these; push-holders' own and what the audit drew are not among them.
+# Pull requests that lanes let through without a person, each once, by the first decision that did so. Every count of
+# what a lane let through is over these; push-holders' own and those that the audit drew are not among them.
 PASSED = """
 select s.pull_uri, s.repository_id, min(s.as_of) as passed_at, arg_min(s.thresholds, s.as_of) as thresholds
 from scores s semi join waved_through w on w.pull_uri = s.pull_uri and w.as_of = s.as_of
@@ -160,7 +160,7 @@ anti join (from audit_draws where drawn) d on d.pull_uri = s.pull_uri
 anti join own_people o on o.repository_id = s.repository_id and o.contributor_id = s.contributor_id
 where s.lane = 'fast_lane' group by s.pull_uri, s.repository_id
 """
-# The pull requests decided on in the last days, push-holders' own apart; how many of them went through, or would have
+# The pull requests decided on in the last days, without push-holders' own; how many of them went through, or would have
 # in shadow mode; and the outcomes of those.
 MONTH = f"""
 with decided as (
@@ -179,7 +179,8 @@ from decided d left join taken t using (pull_uri) left join labels l using (pull
 
 
 def lane_sum(rows: Rows, repositories: Iterable[str], shadow: bool, now: datetime, days: int = DAYS) -> LaneSum:
-    """Sum up what the lanes of these repositories (repo_key) let through lately, or would have in `shadow` mode."""
-    given = {"repositories": sorted(repositories), "since": now - timedelta(days=days), "shadow": shadow}
-    row = rows.row(MONTH, given) or {}
+    """Count the pull requests that the lanes of these repositories (repo_key) let through lately, or would have in
+    `shadow` mode."""
+    parameters = {"repositories": sorted(repositories), "since": now - timedelta(days=days), "shadow": shadow}
+    row = rows.row(MONTH, parameters) or {}
     return LaneSum(**row)

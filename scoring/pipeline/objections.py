@@ -1,14 +1,14 @@
-"""Objections and wishes of contributors in the worker's file: what the pages told, and what people wrote as records.
+"""Objections and wishes of contributors in the store: those made on pages, and those that people wrote as records.
 
-An objection counts only for the person whom it concerns: one to a decision for the pull request's author, one without a
-pull request for every open one of its author. A maintainer who speaks in somebody's name speaks about what was offered
-to their own repository, and it counts there alone. It moves nobody's score; it asks for a person.
+An objection counts only for the person who objects: one to a decision for that pull request of the author, one without
+a pull request for every open one of theirs. A maintainer may object in a contributor's name, about pull requests to
+their own repository alone. An objection moves no score; it asks for a person (`circumstances.read_open_objections`).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -16,27 +16,13 @@ from ingest.store.database import Store
 from ingest.store.transaction import Rows
 
 DAYS = 30  # within which a person answers
-OPEN = """
-with standing as (
-  select contributor_id, pull_uri, repository_id, coalesce(by_maintainer, false) as by_maintainer
-  from objections where state = 'open'
-  union all
-  select d.author_id, d.subject, null, false from declarations d where d.kind = 'objection' and d.deleted_at is null
-  and not exists (from objections o where o.objection_key = d.uri and o.record_cid is not distinct from d.record_cid)
-)
-select p.pull_uri, bool_and(s.by_maintainer) as by_maintainer
-from pull_requests p join standing s on s.contributor_id = p.author_id
-where p.state = 'open' and (s.pull_uri is null or s.pull_uri = p.pull_uri)
-  and (s.repository_id is null or s.repository_id = p.repository_id)
-group by p.pull_uri
-"""
 REPOSITORY = """
 select coalesce((select repository_id from repository_aliases where alias = $key),
   (select repository_id from repositories where repo_key = $key))
 """
 NOWHERE = 0  # for a repository that is not known here
-# Those that nobody answered, a few of each author, and first of those who offered something to a watched repository: no
-# heap of records by accounts made for it hides what a contributor says.
+# Objections without an answer, at most 20 of each author; those of authors with a pull request to a watched repository
+# come first, so that records by accounts made for the purpose hide nobody's objection.
 RECORDS = """
 select d.uri, d.record_cid, d.subject, d.value, d.seen_at, c.did, r.repo_key from declarations d
 join contributors c on c.contributor_id = d.author_id
@@ -49,7 +35,7 @@ order by d.author_id not in (
   select author_id from pull_requests semi join watched_repositories using (repository_id)), d.seen_at, d.uri
 limit 500
 """
-# Of somebody's wish on a page and their record the newer counts.
+# The newer of a person's wish on a page and their record counts.
 LEFT_OUT = """
 select contributor_id from leaderboard_wishes where left_out
 union
@@ -60,7 +46,7 @@ select d.author_id from declarations d where d.kind = 'leaderboard_opt_out' and 
 
 @dataclass(frozen=True, slots=True)
 class RecordObjection:
-    """An objection that a person wrote as a record; `pull_uri` None: to being scored at all. The text is theirs."""
+    """An objection that a person wrote as a record; `pull_uri` None: to being scored at all."""
 
     uri: str
     record_cid: str | None
@@ -72,20 +58,12 @@ class RecordObjection:
 
     @property
     def due_at(self) -> datetime:
-        """Return when a person must have answered."""
+        """Return the moment by which a person must answer."""
         return self.seen_at + timedelta(days=DAYS)
 
 
-def open_objections(rows: Rows) -> dict[str, Literal["contributor", "maintainer"]]:
-    """Return who objects to each open pull request that needs a person's decision for it, by at-uri.
-
-    "maintainer": only a maintainer of its repository spoke, in the contributor's name.
-    """
-    return {row["pull_uri"]: "maintainer" if row["by_maintainer"] else "contributor" for row in rows.rows(OPEN)}
-
-
 def record_objections(rows: Rows) -> tuple[RecordObjection, ...]:
-    """The objections that stand as records and that nobody answered: at most 500, those of contributors here first."""
+    """Return at most 500 objections that stand as records and have no answer, those of contributors here first."""
     return tuple(
         RecordObjection(
             uri=row["uri"],
@@ -100,30 +78,30 @@ def record_objections(rows: Rows) -> tuple[RecordObjection, ...]:
     )
 
 
-def tell_objection(store: Store, key: str, told: Mapping[str, Any]) -> None:
-    """Write what stands of one objection; again is harmless.
+def write_objection(store: Store, key: str, objection: Mapping[str, Any]) -> None:
+    """Write the state of one objection; a repetition is harmless.
 
-    `told`: did, pull_uri (None), record_cid (None), state, made_at, due_at and answered_at (None), naive UTC; of a
-    maintainer who speaks in their name `by_maintainer` and `repo_key`, None for a message of an older version.
+    `objection` has did, pull_uri (or None), record_cid (or None), state, made_at, due_at and answered_at (or None), in
+    naive UTC; where a maintainer objects also `by_maintainer` and `repo_key`, which older messages do not have.
     """
     with store.write() as txn:
-        person = txn.person_ids([told["did"]])[told["did"]]
-        row = {name: value for name, value in told.items() if name not in ("did", "repo_key")}
-        repo_key = told.get("repo_key")
+        person = txn.person_ids([objection["did"]])[objection["did"]]
+        row = {name: value for name, value in objection.items() if name not in ("did", "repo_key")}
+        repo_key = objection.get("repo_key")
         number = (txn.value(REPOSITORY, {"key": repo_key}) or NOWHERE) if repo_key else None
-        known = {"by_maintainer": False, "repository_id": number}
-        txn.upsert("objections", [{"objection_key": key, "contributor_id": person, **known, **row}])
+        defaults = {"by_maintainer": False, "repository_id": number}
+        txn.upsert("objections", [{"objection_key": key, "contributor_id": person, **defaults, **row}])
         txn.inputs_changed()
 
 
-def tell_wish(store: Store, did: str, left_out: bool, told_at: datetime) -> None:
-    """Write whether a person wishes to be left out of the leaderboard; again is harmless."""
+def write_wish(store: Store, did: str, left_out: bool, told_at: datetime) -> None:
+    """Write whether a person wishes to be left out of the leaderboard; a repetition is harmless."""
     with store.write() as txn:
         person = txn.person_ids([did])[did]
         txn.upsert("leaderboard_wishes", [{"contributor_id": person, "left_out": left_out, "told_at": told_at}])
 
 
 def is_left_out(rows: Rows, did: str) -> bool:
-    """Return whether a person is left out of the leaderboard on their own wish."""
+    """Return whether a person wishes to be left out of the leaderboard."""
     sql = f"select count(*) from contributors where did = ? and contributor_id in ({LEFT_OUT})"
     return rows.value(sql, [did]) > 0

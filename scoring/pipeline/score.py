@@ -1,16 +1,15 @@
-"""The scoring hop: everything known now becomes a score of everyone and a decision on every open pull request.
+"""The scoring hop: judges everybody and every open pull request by everything known now.
 
-Reads first, judges outside any lock, writes people in groups, then decisions and its position in one transaction: one
-that a kill cut short is made anew and finds those whom it had written as they are. Its position is the number of the
-inputs that it read, so whatever changed meanwhile leaves work for the next pass. What follows by set-based statements
-(seeds, trust, labels, features) is found anew in each pass and written where it differs; of the people only those are
-judged whose evidence has another fingerprint than the one that they were judged from: of 20,000 a vouch or a pull
-request touches a few, and only those of whom something was written are looked at (`scoring.pipeline.changed_people`).
-`scores` gets a row where a judgement changed in substance (`scoring.pipeline.decisions`); `current_*` always hold what
-a pass over everything would write.
+A pass reads first, judges outside any lock, then writes scores of people in groups, and last the decisions and its
+position in one transaction: a pass that was killed is repeated and finds the people whom it wrote before unchanged. Its
+position is the number of the inputs that it read, so later changes leave work for the next pass. Seeds, trust, labels
+and features are rebuilt in each pass and written where they differ. People are judged again only where their evidence
+has another fingerprint than at their last judgement (`scoring.pipeline.evidence`). `scores` gets a row where a
+judgement changed in substance (`scoring.pipeline.decisions`); the tables `current_*` always hold what a pass over
+everything would write.
 
-The settings, the model that serves, the starter model and the thresholds that follow judge in a pass. Model files are
-read once and kept; a new one is found by the next pass without a restart.
+A pass judges by the settings, the serving model, the starter model and the thresholds that follow from them. Model
+files are read once and cached; the next pass finds a new one without a restart.
 """
 
 import hashlib
@@ -27,95 +26,99 @@ from ingest.store.database import Store
 from ingest.store.transaction import Keys, Rows, Transaction
 from scoring.config.policy import Policy
 from scoring.config.repository import RepositorySettings, read_settings, rules_under
-from scoring.derived import GROUP, changed_people, find_outcomes, read_evidence, rebuild
+from scoring.derived import find_outcomes, rebuild
 from scoring.gate.attestations import STALE
 from scoring.gate.decide import GATE_VERSION, judge
-from scoring.models.serving import Serving, predict, version_of
-from scoring.models.starter import Borrowing, Starter, borrow
-from scoring.pipeline.changed_people import StandingPeople
-from scoring.pipeline.circumstances import Moment, attestation_states, read_circumstances
+from scoring.models.serving import ServingModel, predict, version_of
+from scoring.models.starter import Starter, StarterFile, borrow
+from scoring.pipeline.circumstances import Moment, read_attestation_states, read_circumstances
 from scoring.pipeline.decisions import (
     OPEN_PULLS,
+    SETTLED,
     Pass,
-    decision_row,
-    judged_columns,
-    keep_draws,
-    keep_people,
-    keep_pulls,
-    read_ballot,
+    append_decisions,
+    append_draws,
+    append_scores,
+    decide_pull,
+    read_sampler,
     to_json,
+    verdict_columns,
 )
-from scoring.pipeline.lane_certificates import CERTIFICATES, Certificates, basis_of, thresholds_of
-from scoring.pipeline.stored import SETTLED
+from scoring.pipeline.evidence import GROUP, ChangedPeople, find_stale_people, read_evidence
+from scoring.pipeline.lane_thresholds import CERTIFICATES, CertificateFolder, find_thresholds, thresholds_basis
 from scoring.thresholds import Thresholds
-from scoring.trust.incremental import StandingTrust
+from scoring.trust.incremental import TrustCache
 from scoring.trust.table import read_graph
 from scoring.types import Circumstances, Evidence, Pair, Prediction
 
-SERVING: dict[Path, Serving] = {}  # by the folder of models
-BORROWING: dict[Path, Borrowing] = {}  # by the file of the starter model
-STANDING_CERTIFICATES: dict[Path, Certificates] = {}  # by their folder
+SERVING_MODELS: dict[Path, ServingModel] = {}  # by the folder of models
+STARTER_FILES: dict[Path, StarterFile] = {}  # by the file of the starter model
+CERTIFICATE_FOLDERS: dict[Path, CertificateFolder] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Ruling:
-    """The policy, the model that serves (None: the shrunk rate does), and the starter model that orders the queue
-    (None: a model of one's own serves, or there is none)."""
+class RuleSet:
+    """The rules of a pass: the policy, the serving model (None: the shrunk rate), and the starter model that orders the
+    queue (None: a model of one's own serves, or there is none)."""
 
     policy: Policy
     served: Any
     starter: Starter | None
 
     @classmethod
-    def of(cls, policy: Policy) -> "Ruling":
-        """Return what judges now."""
-        served = None if policy.models is None else SERVING.setdefault(policy.models, Serving(policy.models)).model()
+    def load(cls, policy: Policy) -> "RuleSet":
+        """Load the models that judge now."""
+        served = None
+        if policy.models is not None:
+            served = SERVING_MODELS.setdefault(policy.models, ServingModel(policy.models)).model()
         if served is not None or policy.starter is None:
             return cls(policy, served, None)
-        return cls(policy, None, BORROWING.setdefault(policy.starter, Borrowing(policy.starter)).starter())
+        return cls(policy, None, STARTER_FILES.setdefault(policy.starter, StarterFile(policy.starter)).starter())
 
-    def of_judgements(self) -> str:
-        """Everything but what is known that a judgement depends on, in 16 hex digits."""
+    def judgement_version(self) -> str:
+        """Hash all that a judgement depends on besides the evidence, in 16 hex digits."""
         settings = replace(self.policy, audit_key=b"", models=None, starter=None)
-        told = [settings, version_of(self.served), GATE_VERSION]
-        return hashlib.sha256(to_json(told).encode()).hexdigest()[:16]
+        rules = [settings, version_of(self.served), GATE_VERSION]
+        return hashlib.sha256(to_json(rules).encode()).hexdigest()[:16]
 
-    def of_pass(self) -> str:
-        """Return what a whole pass depends on: the rules of every judgement, and what its order is borrowed from."""
-        return f"{self.of_judgements()}{self.starter.name if self.starter else ''}"
+    def pass_version(self) -> str:
+        """Name all that a whole pass depends on: the rules of every judgement, and the starter model."""
+        return f"{self.judgement_version()}{self.starter.name if self.starter else ''}"
 
-    def thresholds(self, rows: Rows, own: Mapping[int, RepositorySettings], now: datetime) -> dict[int, Thresholds]:
-        """The thresholds of each watched repository and of the site (0)."""
+    def thresholds(
+        self, rows: Rows, settings: Mapping[int, RepositorySettings], now: datetime
+    ) -> dict[int, Thresholds]:
+        """Return the thresholds of each watched repository and of the site (0)."""
         if self.policy.models is None or self.served is None:
-            return thresholds_of(rows, (), "", self.policy, own, now)
-        folder = self.policy.models / CERTIFICATES
-        standing = STANDING_CERTIFICATES.setdefault(folder, Certificates(folder))
-        return thresholds_of(rows, standing.all(), self.served.name, self.policy, own, now)
+            return find_thresholds(rows, (), "", self.policy, settings, now)
+        path = self.policy.models / CERTIFICATES
+        certificates = CERTIFICATE_FOLDERS.setdefault(path, CertificateFolder(path)).read()
+        return find_thresholds(rows, certificates, self.served.name, self.policy, settings, now)
 
 
-# What the last pass over a store computed; the store's rows follow from its log whether or not this is there.
-STANDING: WeakKeyDictionary[Store, StandingTrust] = WeakKeyDictionary()
-PEOPLE: WeakKeyDictionary[Store, StandingPeople] = WeakKeyDictionary()
+# Results of the last pass over a store: a cache, since the store's rows follow from its log with or without it.
+TRUST_CACHES: WeakKeyDictionary[Store, TrustCache] = WeakKeyDictionary()
+CHANGED_PEOPLE: WeakKeyDictionary[Store, ChangedPeople] = WeakKeyDictionary()
 
 INPUTS = "select position_seq from hops where name = 'inputs'"
 LATEST = timedelta(days=1)  # windows close and vouches age without any event
-# What no event tells: an attestation begins or ends, or its proof becomes too old.
+# An attestation begins or ends, or its proof becomes too old, without any event.
 ATTESTED_SINCE = """
 select exists (from attestation_checks where proof = 'proven' and (
   $judged < valid_from and valid_from <= $now or $judged < valid_until and valid_until <= $now
   or $judged - $stale <= checked_at and checked_at < $now - $stale))
 """
-JUDGED_OTHERWISE = (
+JUDGED_BY_OTHER_RULES = (
     "select exists (from current_scores) and not exists (from meta where key = 'judged_by' and value = ?)"
 )
-GONE = """
+DELETE_SCORES_WITHOUT_FEATURES = """
 delete from current_scores c where not exists (
   from features f where (f.contributor_id, f.repository_id) = (c.contributor_id, c.repository_id))
 """
 
 
 def has_work(rows: Rows, now: datetime) -> bool:
-    """Return whether something changed since the last pass, with time alone too, or that pass is a day old."""
+    """Return whether inputs or attestations changed since the last pass, or that pass is a day old."""
     if rows.value(f"select ({INPUTS}) > (select position_seq from hops where name = 'score')"):
         return True
     judged_at = rows.value("select max(as_of) from current_scores")
@@ -125,191 +128,192 @@ def has_work(rows: Rows, now: datetime) -> bool:
 
 
 def score(store: Store, clock: Clock, policy: Policy) -> int:
-    """Judge everyone anew if anything changed; returns how many people were scored (0: nothing to do).
+    """Run a pass if anything changed; return how many people have scores (0: nothing to do).
 
-    A process that begins on a filled store judges at once: the first event then finds in memory what a pass keeps
-    there, which for 52,000 people takes three seconds to compute.
+    A process that begins on a filled store judges at once: the first event then finds in memory what a pass caches,
+    which for 52,000 people takes three seconds to compute.
     """
     with store.read() as rows:
-        ruling = Ruling.of(policy)
-        is_cold = store not in PEOPLE and rows.value("select exists (from current_scores)")
-        otherwise = rows.value(JUDGED_OTHERWISE, [ruling.of_pass()])
-        if not (is_cold or otherwise or has_work(rows, clock.now())):
+        rules = RuleSet.load(policy)
+        is_cold = store not in CHANGED_PEOPLE and rows.value("select exists (from current_scores)")
+        has_other_rules = rows.value(JUDGED_BY_OTHER_RULES, [rules.pass_version()])
+        if not (is_cold or has_other_rules or has_work(rows, clock.now())):
             return 0
         position = rows.value(INPUTS)
     settle_changed(store)
-    people = PEOPLE.setdefault(store, StandingPeople())
+    changed = CHANGED_PEOPLE.setdefault(store, ChangedPeople())
     with store.whole:
         try:
-            return _pass(store, people, ruling, clock.now(), position)
+            return _run_pass(store, changed, rules, clock.now(), position)
         except BaseException:
-            people.forget()
+            changed.forget()
             raise
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
-    """The input of a pass, all of one state of the store: people by evidence, open pull requests by address."""
+class _PassInputs:
+    """The input of a pass, all of one state of the store: people by pair, open pull requests by address."""
 
     passes: Mapping[int, Pass]  # by repository, 0 the site
     settled: int
     fingerprints: Mapping[Pair, str]
-    evidence: Mapping[Pair, Evidence]
-    opened: Mapping[str, Mapping[str, Any]]  # rows of OPEN_PULLS
-    authors: Mapping[str, Pair]
-    offered: Mapping[Pair, Evidence]
-    around: Mapping[str, Circumstances]
+    evidence: Mapping[Pair, Evidence]  # of the people to judge
+    pulls: Mapping[str, Mapping[str, Any]]  # rows of OPEN_PULLS
+    author_evidence: Mapping[Pair, Evidence]  # of the authors of open pull requests
+    circumstances: Mapping[str, Circumstances]
 
 
-def _pass(store: Store, held: StandingPeople, ruling: Ruling, now: datetime, position: int) -> int:
-    """Judge as of now, from the inputs up to `position`, whom and what they changed."""
-    _rebuild_structure(store, held, now, ruling.policy)
+def _run_pass(store: Store, changed: ChangedPeople, rules: RuleSet, now: datetime, position: int) -> int:
+    """Judge as of now the people and pull requests that the inputs up to `position` changed."""
+    _rebuild_tables(store, changed, now, rules.policy)
     with store.read() as rows:
-        found = _read(rows, store.wall(), held, ruling, now, position)
-    one = found.passes[0]
-    people = [
-        _score_row(pair, found.fingerprints[pair], columns)
-        for pair, columns in _judge_all(found.passes, found.evidence).items()
-    ]
-    pulls = _judge_pulls(found)
-    _keep_people(store, one, people)
+        inputs = _read_inputs(rows, store.wall(), changed, rules, now, position)
+    site = inputs.passes[0]
+    scores = _judge_people(inputs)
+    decisions = _judge_pulls(inputs)
+    # What a transaction replaces stays in memory until its end.
+    for begin in range(0, len(scores), GROUP):
+        group = scores[begin : begin + GROUP]
+        with store.write() as txn:
+            append_scores(txn, site, group)
+            txn.exchange("current_scores", group, ("contributor_id", "repository_id"))
     with store.write() as txn:
-        keep_draws(txn, one)
-        keep_pulls(txn, one, pulls)
-        txn.execute(GONE)
-        txn.execute("update current_scores set as_of = $now where as_of <> $now", {"now": one.now})
-        _replace(txn, "current_decisions", pulls)
-        txn.execute("update hops set position_seq = ?, ran_clock = ? where name = 'score'", [position, one.wall])
-        told = {"judged_by": ruling.of_pass(), SETTLED: str(found.settled)}
-        txn.upsert("meta", [{"key": key, "value": value} for key, value in told.items()])
+        append_draws(txn, site)
+        append_decisions(txn, site, decisions)
+        txn.execute(DELETE_SCORES_WITHOUT_FEATURES)
+        txn.execute("update current_scores set as_of = $now where as_of <> $now", {"now": site.now})
+        _replace(txn, "current_decisions", decisions)
+        txn.execute("update hops set position_seq = ?, ran_clock = ? where name = 'score'", [position, site.wall])
+        notes = {"judged_by": rules.pass_version(), SETTLED: str(inputs.settled)}
+        txn.upsert("meta", [{"key": key, "value": value} for key, value in notes.items()])
         scored = txn.value("select count(distinct contributor_id) from current_scores")
-    held.settle()
+    changed.clear()
     return scored
 
 
-def _read(rows: Rows, wall: datetime, held: StandingPeople, ruling: Ruling, now: datetime, position: int) -> _Read:
-    """Return whom and what the inputs up to `position` changed, and what is known of them."""
-    policy, own = ruling.policy, read_settings(rows)
-    settled, under = _settled(rows), ruling.thresholds(rows, own, now)
+def _read_inputs(
+    rows: Rows, wall: datetime, changed: ChangedPeople, rules: RuleSet, now: datetime, position: int
+) -> _PassInputs:
+    """Read the people whose evidence changed, the open pull requests, and the facts to judge both by."""
+    policy, settings = rules.policy, read_settings(rows)
+    settled, thresholds = _count_settled(rows), rules.thresholds(rows, settings, now)
     # What a model weighs moves with time alone: everybody is judged anew once a day.
-    basis = to_json([ruling.of_judgements(), ruling.served and str(now.date()), basis_of(under)])
-    fingerprints = changed_people(rows, basis, held.look(rows, basis))
+    basis = to_json([rules.judgement_version(), rules.served and str(now.date()), thresholds_basis(thresholds)])
+    fingerprints = find_stale_people(rows, basis, changed.to_read(rows, basis))
     evidence = read_evidence(rows, fingerprints)
-    opened = {row["pull_uri"]: row for row in rows.rows(OPEN_PULLS)}
-    authors = {uri: (row["author_id"], row["repository_id"]) for uri, row in opened.items()}
-    rules = {number: rules_under(policy.repository, its) for number, its in own.items()}
+    pulls = {row["pull_uri"]: row for row in rows.rows(OPEN_PULLS)}
+    authors = {uri: _author(row) for uri, row in pulls.items()}
+    repository_rules = {number: rules_under(policy.repository, theirs) for number, theirs in settings.items()}
     moment = Moment(now, policy.thresholds.account_change_days, policy.parameters.hops)
-    around = read_circumstances(rows, moment, rules, policy.repository, attestation_states(rows, now))
-    said = predict(rows, ruling.served, evidence, authors, under, now, policy.window_days)
-    others = [uri for uri, row in opened.items() if not row["own"]]
-    borrowed = borrow(rows, ruling.starter, others, now, policy.window_days)
-    one = Pass(position, now, wall, policy, under[0], read_ballot(rows, now, policy), said, borrowed)
-    shadowed = {number for number, its in own.items() if its.shadow}
+    attestations = read_attestation_states(rows, now)
+    circumstances = read_circumstances(rows, moment, repository_rules, policy.repository, attestations)
+    predictions = predict(rows, rules.served, evidence, authors, thresholds, now, policy.window_days)
+    not_own = [uri for uri, row in pulls.items() if not row["own"]]
+    borrowed = borrow(rows, rules.starter, not_own, now, policy.window_days)
+    sampler = read_sampler(rows, now, policy)
+    site = Pass(position, now, wall, policy, thresholds[0], sampler, predictions, borrowed)
     passes = {
-        number: replace(one, thresholds=replace(its, settled=settled), shadow=number in shadowed)
-        for number, its in under.items()
+        number: replace(
+            site,
+            thresholds=replace(theirs, settled=settled),
+            shadow=number in settings and settings[number].shadow,
+        )
+        for number, theirs in thresholds.items()
     }
-    offered = read_evidence(rows, set(authors.values()))
-    return _Read(passes, settled, fingerprints, evidence, opened, authors, offered, around)
+    author_evidence = read_evidence(rows, set(authors.values()))
+    return _PassInputs(passes, settled, fingerprints, evidence, pulls, author_evidence, circumstances)
 
 
-def _judge_pulls(found: _Read) -> list[dict[str, Any]]:
-    """A decision on each open pull request of a watched repository.
+def _author(pull: Mapping[str, Any]) -> Pair:
+    return pull["author_id"], pull["repository_id"]
 
-    Whoever was erased meanwhile has no evidence any more, and no decision; nor has what was closed meanwhile.
+
+def _judge_pulls(inputs: _PassInputs) -> list[dict[str, Any]]:
+    """Return a decision on each open pull request of a watched repository.
+
+    An author who was erased meanwhile has no evidence, and a pull request that was closed meanwhile no circumstances.
     """
-    return [
-        decision_row(found.passes[pair[1]], found.opened[uri], found.offered[pair], found.around[uri])
-        for uri, pair in found.authors.items()
-        if pair in found.offered and uri in found.around and pair[1] in found.passes
-    ]
+    decisions = []
+    for uri, pull in inputs.pulls.items():
+        evidence, circumstances = inputs.author_evidence.get(_author(pull)), inputs.circumstances.get(uri)
+        repository = inputs.passes.get(pull["repository_id"])
+        if evidence is not None and circumstances is not None and repository is not None:
+            decisions.append(decide_pull(repository, pull, evidence, circumstances))
+    return decisions
 
 
-def _rebuild_structure(store: Store, people: StandingPeople, now: datetime, policy: Policy) -> None:
-    """Seeds, trust, marks, labels and features, each from the ones before; `people` is told whom they touch."""
+def _judge_people(inputs: _PassInputs) -> list[dict[str, Any]]:
+    """Return rows of `current_scores`. Equal evidence is judged once for each set of thresholds: most of it is empty.
+
+    The number of settled pull requests is added where a judgement is shown: each new one would else change every row.
+    """
+    site = inputs.passes[0]
+    thresholds = {number: replace(each.thresholds, settled=None) for number, each in inputs.passes.items()}
+    stored = {number: to_json(each) for number, each in thresholds.items()}
+    judged: dict[tuple[Evidence, str, Prediction | None], dict[str, Any]] = {}
+    scores = []
+    for pair, evidence in inputs.evidence.items():
+        number = pair[1] if pair[1] in thresholds else 0
+        prediction = site.predictions.people.get(pair)
+        key = (evidence, stored[number], prediction)
+        if key not in judged:
+            verdict = judge(evidence, thresholds[number], site.policy.prior, site.policy.strength, prediction)
+            columns = verdict_columns(site, evidence, verdict)
+            judged[key] = columns | {"content_risk": None, "thresholds": stored[number]}
+        keys = {"contributor_id": pair[0], "repository_id": pair[1], "fingerprint": inputs.fingerprints[pair]}
+        scores.append(keys | judged[key])
+    return scores
+
+
+def _rebuild_tables(store: Store, changed: ChangedPeople, now: datetime, policy: Policy) -> None:
+    """Rebuild seeds, trust, marks, labels and features, each from the ones before; note in `changed` whose differ."""
     with store.write() as txn:
         seeds = rebuild(txn, "seeds", now, policy.window_days)
-    people.touch(seeds)
-    people.touch(_rebuild_trust(store, now, policy))
+    changed.add(seeds)
+    changed.add(_rebuild_trust(store, now, policy))
     with store.write() as txn:
         find_outcomes(txn, now, policy.window_days)
         for table in ("marks", "labels"):
             rebuild(txn, table, now, policy.window_days)
         features = rebuild(txn, "features", now, policy.window_days)
-    people.touch(features)
+    changed.add(features)
 
 
 def _rebuild_trust(store: Store, now: datetime, policy: Policy) -> Keys:
-    """Bring `trust` up to date from the seeds and the vouches that stand; returns whose rows changed."""
-    held = STANDING.setdefault(store, StandingTrust())
+    """Bring `trust` up to date with the seeds and the vouches that stand; return the keys of changed rows."""
+    cache = TRUST_CACHES.setdefault(store, TrustCache())
     with store.read() as rows:
         graph = read_graph(rows, now, policy)
-        sets = _seed_sets(rows)
-        others = rows.rows("select distinct repository_id from trust")
-    parts, replaced = held.update(graph, sets, (now.date(), policy))
-    replaced += [row["repository_id"] for row in others if row["repository_id"] not in sets]
+        sets = _read_seed_sets(rows)
+        stored = rows.rows("select distinct repository_id from trust")
+    parts, replaced = cache.update(graph, sets, (now.date(), policy))
+    replaced += [row["repository_id"] for row in stored if row["repository_id"] not in sets]
     try:
         with store.write() as txn:
             return txn.replace("trust", parts, ("repository_id", "contributor_id"), ("repository_id", replaced))
     except BaseException:
-        held.forget()
+        cache.forget()
         raise
 
 
-def _seed_sets(rows: Rows) -> dict[int, tuple[int, ...]]:
-    """The seeds of each watched repository and of the site."""
-    found = rows.rows(
+def _read_seed_sets(rows: Rows) -> dict[int, tuple[int, ...]]:
+    """Read the seeds of each watched repository and of the site."""
+    sets = rows.rows(
         "select repository_id, list(contributor_id order by contributor_id) as seeds from seeds group by 1"
     )
-    return {row["repository_id"]: tuple(row["seeds"]) for row in found}
+    return {row["repository_id"]: tuple(row["seeds"]) for row in sets}
 
 
-def _settled(rows: Rows) -> int:
-    """Return how many settled pull requests could count towards a certificate.
-
-    Those of push-holders never do: theirs are a group of their own.
-    """
+def _count_settled(rows: Rows) -> int:
+    """Return how many settled pull requests could count towards a certificate; those of push-holders never do."""
     return rows.value(
         "select count(*) from labels l anti join own_people o on o.repository_id = l.repository_id "
         "and o.contributor_id = l.author_id"
     )
 
 
-def _judge_all(passes: Mapping[int, Pass], evidence: Mapping[Pair, Evidence]) -> dict[Pair, dict[str, Any]]:
-    """The columns that every judgement has. Equal evidence is judged once for each budget: of most nothing is known.
-
-    How many pull requests settled is left to who shows a judgement: each that settles would else touch everyone's.
-    """
-    one = passes[0]
-    thresholds = {number: replace(each.thresholds, settled=None) for number, each in passes.items()}
-    stored = {number: to_json(each) for number, each in thresholds.items()}
-    known: dict[tuple[Evidence, str, Prediction | None], dict[str, Any]] = {}
-    judged: dict[Pair, dict[str, Any]] = {}
-    for pair, found in evidence.items():
-        number = pair[1] if pair[1] in thresholds else 0
-        key = (found, stored[number], one.predictions.people.get(pair))
-        if key not in known:
-            verdict = judge(found, thresholds[number], one.policy.prior, one.policy.strength, key[2])
-            known[key] = judged_columns(one, found, verdict) | {"content_risk": None, "thresholds": stored[number]}
-        judged[pair] = known[key]
-    return judged
-
-
-def _score_row(pair: Pair, fingerprint: str, columns: Mapping[str, Any]) -> dict[str, Any]:
-    return {"contributor_id": pair[0], "repository_id": pair[1], "fingerprint": fingerprint, **columns}
-
-
-def _keep_people(store: Store, one: Pass, people: list[dict[str, Any]]) -> None:
-    """Write the scores of whoever was judged, a transaction a group: what it replaces stays in memory until its end."""
-    for begin in range(0, len(people), GROUP):
-        group = people[begin : begin + GROUP]
-        with store.write() as txn:
-            keep_people(txn, one, group)
-            txn.exchange("current_scores", group, ("contributor_id", "repository_id"))
-
-
 def _replace(txn: Transaction, table: str, rows: list[dict[str, Any]]) -> None:
-    """Make a table of open pull requests hold these; rows taken out and put in again stay in memory until published."""
+    """Make a table of open pull requests hold these rows; replaced rows stay in memory until published."""
     uris = [row["pull_uri"] for row in rows]
     txn.execute(f"delete from {table} where pull_uri not in (select unnest(?::varchar[]))", [uris])
     for begin in range(0, len(rows), GROUP):

@@ -1,7 +1,8 @@
-"""Shadow mode's report: what would have been fast lane, and what people did with exactly those rounds.
+"""The report of shadow mode: the rounds that would have been fast lane, and what people did with these rounds.
 
-Kept by the worker after each scoring pass. A round counts under the UTC day on which it was first decided so while its
-repository was in shadow mode; what becomes of it later changes that day's row. Push-holders' own are left out.
+The worker updates it after each scoring pass. A round counts under the UTC day on which it would first have been fast
+lane while its repository was in shadow mode; its later outcome changes the row of that day. Push-holders' own are left
+out.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from scoring.config.repository import watched_repository
 
 DAYS = 30  # of a report, the newest
 
-# What the audit drew was fast lane but for that, and so are the first ones all.
+# A change that the audit drew was fast lane but for the draw; all of the first ones are drawn.
 WOULD = """(d.lane = 'fast_lane' or contains(d.reasons, '"code":"audit_drawn"'))"""
 
 NEWLY_DECIDED = f"""
@@ -24,8 +25,9 @@ from current_decisions d join watched_repositories w using (repository_id)
 left join repository_settings x using (repository_id)
 where {WOULD} and not d.own and coalesce(x.shadow, true)
 """
-# A round that landed was merged as it was sent whatever came after it; another round or patch in its place is a change.
-BECAME = """
+# A round that landed was merged as it was sent, even if other rounds follow; another round or patch in its place is a
+# change.
+NEW_OUTCOMES = """
 with newest as (
   select s.pull_uri, s.round, s.patch_id, p.state, p.state_at, p.changed_at,
     p.round = s.round and coalesce(k.patch_id, '') = s.patch_id as same,
@@ -43,7 +45,7 @@ with newest as (
 )
 select b.* from became b join shadow_rounds s using (pull_uri, round, patch_id) where s.outcome <> b.outcome
 """
-COUNTED = """
+DAY_COUNTS = """
 select repository_id, date_trunc('day', decided_at)::timestamp as day, count(*)::integer as would,
   count(*) filter (outcome = 'merged_as_sent')::integer as merged_as_sent,
   count(*) filter (outcome = 'changed')::integer as changed,
@@ -51,8 +53,8 @@ select repository_id, date_trunc('day', decided_at)::timestamp as day, count(*):
 from shadow_rounds group by repository_id, day
 """
 # A day whose rounds were erased since keeps its counts.
-DIFFERING = f"""
-select c.* from ({COUNTED}) c left join shadow_days d using (repository_id, day)
+CHANGED_DAYS = f"""
+select c.* from ({DAY_COUNTS}) c left join shadow_days d using (repository_id, day)
 where d.day is null or c.would >= d.would and (c.would, c.merged_as_sent, c.changed, c.closed, c.still_open)
   <> (d.would, d.merged_as_sent, d.changed, d.closed, d.still_open)
 """
@@ -67,7 +69,7 @@ where {WOULD} and not d.own and coalesce(x.shadow, true)
 
 @dataclass(frozen=True, slots=True)
 class ShadowDay:
-    """Rounds that would have been fast lane on one day (None: on all days), by what became of them."""
+    """Rounds that would have been fast lane on one day (None: on all days), by their outcome."""
 
     day: date | None
     would: int
@@ -79,7 +81,7 @@ class ShadowDay:
 
 @dataclass(frozen=True, slots=True)
 class ShadowReport:
-    """One repository's days with anything to tell, newest first, and their sum."""
+    """The days of one repository with such rounds, newest first, and their sum."""
 
     key: str
     name: str
@@ -89,20 +91,20 @@ class ShadowReport:
 
 
 def record_shadow(store: Store) -> int:
-    """Bring rounds and days up to date with the decisions that stand; returns how many days were written."""
+    """Bring rounds and days up to date with the current decisions; return how many days were written."""
     with store.read() as rows:
-        if not rows.value(HAS_NEWS) and not rows.rows(f"{BECAME} limit 1"):
+        if not rows.value(HAS_NEWS) and not rows.rows(f"{NEW_OUTCOMES} limit 1"):
             return 0
     with store.write() as txn:
         txn.execute(NEWLY_DECIDED)
         _settle(txn)
-        days = txn.rows(DIFFERING)
+        days = txn.rows(CHANGED_DAYS)
         txn.upsert("shadow_days", [row | {"written_clock": txn.wall()} for row in days])
     return len(days)
 
 
 def _settle(txn: Transaction) -> None:
-    for row in txn.rows(BECAME):
+    for row in txn.rows(NEW_OUTCOMES):
         txn.execute(
             "update shadow_rounds set outcome = $outcome, outcome_at = $at "
             "where pull_uri = $pull_uri and round = $round and patch_id = $patch_id",
@@ -111,17 +113,17 @@ def _settle(txn: Transaction) -> None:
 
 
 def shadow_report(rows: Rows, key: str, days: int = DAYS) -> ShadowReport | None:
-    """The newest `days` days of a watched repository, up to its newest one; None where no such one is watched."""
-    found = watched_repository(rows, key)
-    if found is None:
+    """Return the last `days` days up to the newest row; None where no watched repository has this key."""
+    repository = watched_repository(rows, key)
+    if repository is None:
         return None
     sql = "select * exclude (repository_id, written_clock) from shadow_days where repository_id = ? order by day desc"
-    told = [ShadowDay(**row | {"day": row["day"].date()}) for row in rows.rows(sql, [found.number])]
-    since = told[0].day - timedelta(days=days) if told and told[0].day else date.min
-    shown = tuple(one for one in told if one.day and one.day > since)
-    return ShadowReport(found.key, found.name, found.settings.shadow, shown, _sum(shown))
+    stored = [ShadowDay(**row | {"day": row["day"].date()}) for row in rows.rows(sql, [repository.number])]
+    since = stored[0].day - timedelta(days=days) if stored and stored[0].day else date.min
+    shown = tuple(day for day in stored if day.day and day.day > since)
+    return ShadowReport(repository.key, repository.name, repository.settings.shadow, shown, _sum(shown))
 
 
 def _sum(days: Sequence[ShadowDay]) -> ShadowDay:
     names = ("would", "merged_as_sent", "changed", "closed", "still_open")
-    return ShadowDay(None, *(sum(getattr(one, name) for one in days) for name in names))
+    return ShadowDay(None, *(sum(getattr(day, name) for day in days) for name in names))

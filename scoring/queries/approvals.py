@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from ingest.store.transaction import Rows
-from scoring.pipeline.approvals import NEWEST, current
+from scoring.pipeline.approvals import NEWEST, current_approvals
 from scoring.pipeline.stored import People
 from scoring.types import Person
 
@@ -118,7 +118,7 @@ def decided_subjects(rows: Rows, uris: Iterable[str]) -> dict[str, Subject]:
 
 def approved(rows: Rows) -> tuple[Approved, ...]:
     """Everything that is approved and not merged yet, oldest approval first."""
-    found, _ = current(rows)
+    found, _ = current_approvals(rows)
     if not found:
         return ()
     people = People(rows, [row["actor_id"] for row in found])
@@ -132,7 +132,7 @@ def approved(rows: Rows) -> tuple[Approved, ...]:
 
 def changed_after(rows: Rows) -> dict[str, ChangedApproval]:
     """Open pull requests that changed after somebody approved them, by address."""
-    _, found = current(rows)
+    _, found = current_approvals(rows)
     if not found:
         return {}
     people = People(rows, [row["actor_id"] for row in found])

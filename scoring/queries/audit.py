@@ -12,7 +12,7 @@ from ingest.clock import read_moment
 from ingest.store.database import Store
 from ingest.store.transaction import Rows, Transaction
 from ingest.worker.runtime import Runtime
-from scoring.gate.audit import Judged
+from scoring.gate.audit import RoundKey
 from scoring.pipeline.stored import People
 from scoring.queries.types import AuditAnswer
 from scoring.types import REASON_LENGTH
@@ -75,9 +75,9 @@ def _told_draw(txn: Transaction, payload: Mapping[str, Any]) -> dict[str, Any] |
     return told
 
 
-def _judged(payload: Mapping[str, Any]) -> Judged:
+def _judged(payload: Mapping[str, Any]) -> RoundKey:
     """The round that an answer is about, as the table of draws names it."""
-    return Judged(payload["pull_uri"], payload["round"], payload["record_cid"] or "", payload["patch_id"] or "")
+    return RoundKey(payload["pull_uri"], payload["round"], payload["record_cid"] or "", payload["patch_id"] or "")
 
 
 def take_answer(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:

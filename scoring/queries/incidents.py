@@ -10,8 +10,8 @@ import msgspec
 from ingest.json_decoding import decode_json
 from ingest.store.transaction import Rows
 from scoring.derived import display_name
-from scoring.gate.counterfactual import Tightened, what_would_hold
-from scoring.gate.inputs import Inputs, read_inputs
+from scoring.gate.counterfactual import TightenedRule, what_would_hold
+from scoring.gate.decide import Inputs, read_inputs
 from scoring.pipeline.approvals import IN_FORCE, MERGED
 from scoring.pipeline.lane_history import PASSED
 from scoring.pipeline.stored import People, read_thresholds, read_verdict
@@ -136,7 +136,7 @@ class Incident:
     data_version: int | None
     model_version: str
     is_named: bool
-    would_hold: tuple[Tightened, ...]
+    would_hold: tuple[TightenedRule, ...]
     like_it: tuple[LikeIt, ...]  # at most LISTED, those that share most first
     shared: Mapping[Shared, int]  # how many in all share each
     budget: BudgetState
@@ -177,7 +177,7 @@ def incident(rows: Rows, uri: str, now: datetime) -> Incident | None:
     )
 
 
-def _would_hold(inputs: Inputs | None, paths: Sequence[str]) -> tuple[Tightened, ...]:
+def _would_hold(inputs: Inputs | None, paths: Sequence[str]) -> tuple[TightenedRule, ...]:
     return what_would_hold(inputs, paths) if inputs else ()
 
 

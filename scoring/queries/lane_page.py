@@ -10,8 +10,8 @@ from scoring.certificates.sample_size import Need, earliest
 from scoring.certificates.threshold import DEFAULT
 from scoring.config.policy import Policy
 from scoring.config.repository import WatchedRepository, watched_repository
-from scoring.pipeline.estimated_lanes import STANDING
-from scoring.pipeline.lane_history import LaneHistory, open_history, shadow_history
+from scoring.pipeline.lane_history import LaneHistory, read_open_history, read_shadow_history
+from scoring.pipeline.lane_thresholds import STANDING
 from scoring.pipeline.stored import read_thresholds
 from scoring.queries.lanes import Basis, basis_of
 from scoring.thresholds import Thresholds, items_needed
@@ -82,7 +82,7 @@ def lane_past(rows: Rows, key: str, policy: Policy, now: datetime) -> LanePast |
     """Return the past of this repository's lane as of the last midnight; None where the repository is not watched.
 
     The offer is counted once a day, as it is for decisions in shadow mode
-    (`scoring.pipeline.lane_certificates.Offers`). After a lane shut itself, the outcomes that shut it count at once.
+    (`scoring.pipeline.lane_thresholds.Offers`). After a lane shut itself, the outcomes that shut it count at once.
     """
     found = watched_repository(rows, key)
     if found is None:
@@ -125,7 +125,7 @@ def _need(own: LaneCurve | None, offer: Offer | None, budget: float, delta: floa
 
 def watched_lane(rows: Rows, past: LanePast, now: datetime) -> LaneHistory:
     """Return what the lane would have let through in shadow mode."""
-    return shadow_history(rows, past.repository.number, now)
+    return read_shadow_history(rows, past.repository.number, now)
 
 
 def opened_lane(rows: Rows, past: LanePast, opening: str, now: datetime) -> tuple[LaneHistory, AuditCount]:
@@ -134,4 +134,4 @@ def opened_lane(rows: Rows, past: LanePast, opening: str, now: datetime) -> tupl
     if since is None:
         return LaneHistory((), None), AuditCount(0, 0, 0)
     given = {"repository": past.repository.number, "since": since}
-    return open_history(rows, past.repository.number, since, now), AuditCount(**rows.row(DRAWN, given) or {})
+    return read_open_history(rows, past.repository.number, since, now), AuditCount(**rows.row(DRAWN, given) or {})

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from ingest.store.transaction import Rows
-from scoring.pipeline.approvals import SEEN
+from scoring.pipeline.approvals import ROUND_KEY
 from scoring.pipeline.stored import People
 from scoring.queries.approvals import Seen
 from scoring.queries.contributors import outcomes_in_words
@@ -175,5 +175,6 @@ def row_states(rows: Rows, uris: Collection[str]) -> dict[str, RowState]:
     """Return those of these pull requests that are open in a watched repository, by address."""
     found = rows.rows(ROW_STATES, [list(uris)]) if uris else []
     return {
-        row["pull_uri"]: RowState(Seen(*(row[name] for name in SEEN)), row["lane"], row["comments"]) for row in found
+        row["pull_uri"]: RowState(Seen(*(row[name] for name in ROUND_KEY)), row["lane"], row["comments"])
+        for row in found
     }

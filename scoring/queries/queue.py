@@ -19,8 +19,8 @@ from ingest.store.transaction import Rows
 from scoring.config.repository import in_shadow
 from scoring.explain.decided import CHANGE_CLAUSES, ChangeOutline, decided, joined
 from scoring.explain.sentences import explain, lane_notice, would_change
-from scoring.gate.inputs import read_inputs
-from scoring.pipeline.approvals import current
+from scoring.gate.decide import read_inputs
+from scoring.pipeline.approvals import current_approvals
 from scoring.pipeline.stored import CLAIMS, People, read_settled, read_thresholds, read_verdict, verdict_evidence
 from scoring.queries.audit import DRAWN, SEALED, WOULD_MERGE, answers
 from scoring.queries.pull_labels import pull_labels
@@ -174,7 +174,7 @@ def queue_order(rows: Rows, query: QueueQuery) -> tuple[str, ...]:
 def _listed(rows: Rows, query: QueueQuery, watched: Watched) -> dict[GroupKey, Listed]:
     """The groups in the order of the page."""
     where, params = _queue_filter(query, watched)
-    standing, voided = current(rows)
+    standing, voided = current_approvals(rows)
     approved, changed = ([row["pull_uri"] for row in found] for found in (standing, voided))
     sql = LISTED.replace("{where}", where)  # KEY holds braces of its own
     columns = rows.columns(sql, [changed, *params, [*approved, *query.snoozed]])

@@ -2,9 +2,9 @@
 
 from ingest.erasure.export import pieces
 from scoring.config.repository import WatchedRepository, watched_repositories, watched_repository
-from scoring.pipeline.estimated_lanes import EstimatedLane, estimated_lanes, opening_keys
 from scoring.pipeline.lane_closures import Closure, closed_because
 from scoring.pipeline.lane_history import LaneHistory, LaneRow, LaneSum, lane_sum
+from scoring.pipeline.lane_thresholds import EstimatedLane, estimated_lanes, opening_keys
 from scoring.pipeline.objections import RecordObjection, is_left_out, record_objections
 from scoring.pipeline.shadow import ShadowDay, ShadowReport, shadow_report
 from scoring.pipeline.stored import dids_of_handles, persons

@@ -11,8 +11,7 @@ import msgspec
 from ingest.store.transaction import Rows
 from scoring.explain.sentences import sentence
 from scoring.formatting import percent, percent_interval, risk_percent, visible_name
-from scoring.gate.decide import GATE_VERSION
-from scoring.gate.inputs import judge_inputs, read_inputs
+from scoring.gate.decide import GATE_VERSION, judge_inputs, read_inputs
 from scoring.pipeline.stored import read_verdict
 from scoring.types import Verdict
 

@@ -31,7 +31,7 @@ from scoring.trust.graph import Integers
 from scoring.trust.incremental import SeedSetTrust
 from scoring.trust.paths import contributions, disjoint_paths
 from scoring.trust.table import Graph, read_graph
-from scoring.trust.what_if import Worthwhile, blast_radius, worth_making
+from scoring.trust.what_if import ProposedVouch, blast_radius, propose_vouches
 from scoring.types import Person
 
 THRESHOLD = 0.5  # from this s on the work that somebody takes in may count (scoring/derived.sql)
@@ -108,7 +108,7 @@ def _seed_view(rows: Rows, number: int, policy: Policy) -> SeedView | None:
         return None
     graph = _graph(rows, as_of, policy)
     start = graph.places([row["contributor_id"] for row in seeds])
-    standing = SeedSetTrust.of(graph.vouches, graph.denounces, start, policy.parameters, policy.denounce_strength)
+    standing = SeedSetTrust.compute(graph.vouches, graph.denounces, start, policy.parameters, policy.denounce_strength)
     flow = transfers_left(graph.vouches, standing.judged, start, policy.parameters)
     dominator = immediate_dominators(flow, policy.parameters.hops)
     alone = np.where(hangs_on_one(dominator, flow.distance), dominator, NOBODY)
@@ -213,14 +213,14 @@ def _good_records(rows: Rows, number: int | None, policy: Policy) -> Iterator[Re
             yield row
 
 
-def _proposed(view: SeedView, maintainer: int, records: Mapping[int, Record]) -> list[Worthwhile]:
+def _proposed(view: SeedView, maintainer: int, records: Mapping[int, Record]) -> list[ProposedVouch]:
     merges = np.zeros(len(view.graph.contributor_ids), dtype=np.int64)
     for place, row in records.items():
         merges[place] = row["merged_here"]
-    return worth_making(view.standing, view.graph.vouches, view.graph.denounces, maintainer, merges, THRESHOLD)
+    return propose_vouches(view.standing, view.graph.vouches, view.graph.denounces, maintainer, merges, THRESHOLD)
 
 
-def _shaped(person: Person, answer: Worthwhile, record: Record) -> VouchWorth:
+def _shaped(person: Person, answer: ProposedVouch, record: Record) -> VouchWorth:
     return VouchWorth(
         person=person,
         merges=answer.merges,

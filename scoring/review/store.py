@@ -1,4 +1,4 @@
-"""Reviews as rows of `content_reviews`, and back: what the gate is told and what a person is shown."""
+"""Reviews as rows of `content_reviews`, and back to what a person is shown."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -8,7 +8,7 @@ import msgspec
 from ingest.json_decoding import decode_json
 from ingest.store.long_texts import fitting
 from scoring.review.schema import DETERMINISTIC, EXPLANATION_LENGTH, Review
-from scoring.types import QUOTE_LENGTH, Content, Finding, FlagType, Severity, ShownFinding, short_path
+from scoring.types import QUOTE_LENGTH, Finding, FlagType, Severity, ShownFinding, short_path
 
 RUNNING = "running"
 FINDINGS_KEPT = 100  # the strongest, as far as they fit into a column; the risk was reckoned from all
@@ -68,20 +68,6 @@ def review_columns(review: Review, findings: Sequence[Finding]) -> dict[str, Any
         "temperature_sent": review.temperature_sent,
         "dollars": review.dollars,
     }
-
-
-def content_of(row: Mapping[str, Any]) -> Content:
-    """Return what the gate is told of a review that has ended."""
-    return Content(
-        risk=row["content_risk"],
-        recommended=row["recommended"],
-        coverage=row["coverage"],
-        high_flags=row["high_flags"],
-        worst=row["worst"],
-        place=row["place"],
-        has_verdict=row["state"] == "content verdict",
-        missing=row["missing"],
-    )
 
 
 def shown_flags(row: Mapping[str, Any]) -> tuple[ShownFlag, ...]:

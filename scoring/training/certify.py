@@ -13,7 +13,7 @@ from scoring.certificates.lane_counts import Judged
 from scoring.certificates.lane_curve import group_of
 from scoring.certificates.threshold import DEFAULT
 from scoring.certificates.threshold_queries import Kept, KeptGroup, Table, table_of
-from scoring.dataset.audit_weights import Waved
+from scoring.dataset.audit_weights import FastLaned
 from scoring.dataset.cases import Cases, LabelName
 from scoring.dataset.labels import clean_as_sent
 from scoring.dataset.track_record import settled_record, with_record
@@ -24,7 +24,7 @@ def attempt(
     cases: Cases,
     trained: Mapping[str, Trained],
     terms: Terms,
-    lane: Waved,
+    lane: FastLaned,
     before: Mapping[str, Certificate],
     now: datetime,
 ) -> Certificate:
@@ -38,7 +38,7 @@ def attempt(
     return certify(settled, replace(terms, label=counted, definition=label), before, now)
 
 
-def lane_table(cases: Cases, trained: Mapping[str, Trained], terms: Terms, lane: Waved, now: datetime) -> Kept:
+def lane_table(cases: Cases, trained: Mapping[str, Trained], terms: Terms, lane: FastLaned, now: datetime) -> Kept:
     """The table of the pull requests that a certificate of T_HIGH counts, of the year before now."""
     label, window = label_of(cases, terms), (now - timedelta(days=DEFAULT.window_days), now)
     settled = settled_cases(cases, trained, terms.defined, label, lane, now)
@@ -64,13 +64,13 @@ def label_of(cases: Cases, terms: Terms) -> Label:
 
 
 def settled_cases(
-    cases: Cases, trained: Mapping[str, Trained], definition: LabelName, counted: Label, lane: Waved, now: datetime
+    cases: Cases, trained: Mapping[str, Trained], definition: LabelName, counted: Label, lane: FastLaned, now: datetime
 ) -> Settled:
     """Every case with the P(clean) that the gate would have had at its opening; NaN for what the lane let through
     unheard."""
     return Settled(
         keys=[str(key) for key in cases.keys],
-        scores=np.where(lane.unheard(cases), np.nan, _given(trained)),
+        scores=np.where(lane.unanswered(cases), np.nan, _given(trained)),
         bad=bad_shares(cases, definition, counted, lane.audited, now),
         odds=np.array([lane.audited[key].odds if key in lane.audited else 1.0 for key in cases.keys], dtype=np.float64),
         authors=cases.authors,

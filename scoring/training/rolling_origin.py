@@ -11,11 +11,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.dataset.audit_weights import Waved
+from scoring.dataset.audit_weights import FastLaned
 from scoring.dataset.cases import Cases, LabelName
-from scoring.dataset.labels import Known, known_by, outcomes, settled
+from scoring.dataset.labels import WeightedLabels, known_by, outcomes, settled
 from scoring.models.base import Estimator, FitProblem, Floats
-from scoring.models.calibration import Behind, Calibrator, Name, Platt, choose
+from scoring.models.calibration import CalibrationCases, Calibrator, Name, Platt, choose
 from scoring.models.ensembles import mean_odds
 from scoring.models.linear import ShrunkRate
 
@@ -67,16 +67,16 @@ class Scored:
 class Past:
     """The labels of one definition as they were known at each moment; the same moments are asked for many times."""
 
-    def __init__(self, cases: Cases, label: LabelName, lane: Waved | None = None) -> None:
+    def __init__(self, cases: Cases, label: LabelName, lane: FastLaned | None = None) -> None:
         self.cases = cases
         self.label = label
-        self.lane = lane or Waved()
-        self._known: dict[np.datetime64, Known] = {}
+        self.lane = lane or FastLaned()
+        self._known: dict[np.datetime64, WeightedLabels] = {}
 
-    def at(self, moment: np.datetime64) -> Known:
+    def at(self, moment: np.datetime64) -> WeightedLabels:
         """Survival-weighted labels of what was opened before the moment, and the answers of the audit."""
         if moment not in self._known:
-            self._known[moment] = self.lane.hear(known_by(self.cases, self.label, moment), self.cases, moment)
+            self._known[moment] = self.lane.apply_answers(known_by(self.cases, self.label, moment), self.cases, moment)
         return self._known[moment]
 
     def came(self) -> NDArray[np.int8]:
@@ -85,7 +85,7 @@ class Past:
         """
         found = outcomes(self.cases, self.label).clean
         if self.lane:
-            found[self.lane.unheard(self.cases)] = -1
+            found[self.lane.unanswered(self.cases)] = -1
             told = self.lane.answered(self.cases, self.cases.observed_until.max())
             found[told.positions] = told.target
         return found
@@ -96,7 +96,7 @@ class Past:
         """
         return settled(self.cases) & (self.came() >= 0) & (self.cases.opened_at >= first)
 
-    def window(self, moment: np.datetime64) -> Known:
+    def window(self, moment: np.datetime64) -> WeightedLabels:
         """Those of them that a map or threshold chosen at the moment rests on."""
         return within(self.cases, self.at(moment), moment - LOOK_BACK, moment - WAIT)
 
@@ -108,11 +108,11 @@ def first_judged(cases: Cases, otherwise: np.datetime64) -> np.datetime64:
     return (last.astype("datetime64[Y]") - YEARS).astype("datetime64[us]")
 
 
-def within(cases: Cases, known: Known, start: np.datetime64, end: np.datetime64) -> Known:
+def within(cases: Cases, known: WeightedLabels, start: np.datetime64, end: np.datetime64) -> WeightedLabels:
     """The rows of cases opened from `start` until before `end`."""
     opened = cases.opened_at[known.positions]
     kept = (opened >= start) & (opened < end)
-    return Known(known.positions[kept], known.target[kept], known.weight[kept])
+    return WeightedLabels(known.positions[kept], known.target[kept], known.weight[kept])
 
 
 def score_quarters(past: Past, features: Mapping[str, Floats], make: Make, clock: Clock, tell: Tell) -> Scored:
@@ -130,7 +130,7 @@ def score_quarters(past: Past, features: Mapping[str, Floats], make: Make, clock
 
 
 def fit_as_of(
-    known: Known, features: Mapping[str, Floats], model: Estimator, as_of: np.datetime64, said: list[str]
+    known: WeightedLabels, features: Mapping[str, Floats], model: Estimator, as_of: np.datetime64, said: list[str]
 ) -> Estimator:
     """The model fitted to known labels; the shrunk rate where nothing can be learned, and `said` gets the reason."""
     rows = _rows(features, known.positions)
@@ -179,7 +179,7 @@ def map_at(past: Past, scored: Scored, moment: np.datetime64) -> tuple[Calibrato
     return scored.maps[moment]
 
 
-def behind_at(past: Past, odds: Floats, moment: np.datetime64) -> Behind:
+def behind_at(past: Past, odds: Floats, moment: np.datetime64) -> CalibrationCases:
     """The cases that the map of a moment rests on, for the intervals that are shown from then on.
 
     With the weights of the map: of those settled for certain alone too many are clean, since a merge is known at once
@@ -188,7 +188,7 @@ def behind_at(past: Past, odds: Floats, moment: np.datetime64) -> Behind:
     known = past.window(moment)
     given = ~np.isnan(odds[known.positions])
     positions, target, weight = (column[given] for column in known)
-    return Behind.of(odds[positions], target, weight, past.cases.authors[positions])
+    return CalibrationCases.of(odds[positions], target, weight, past.cases.authors[positions])
 
 
 def judged_quarters(cases: Cases, which: NDArray[np.bool_], clock: Clock) -> Sequence[NDArray[np.int64]]:

@@ -20,7 +20,7 @@ from scoring.dataset.dataset import Material
 from scoring.dataset.labels import settled
 from scoring.dataset.track_record import settled_record
 from scoring.models.base import Estimator, FitProblem, Floats
-from scoring.models.calibration import Behind, Calibrator
+from scoring.models.calibration import CalibrationCases, Calibrator
 from scoring.models.ensembles import without_alone_of
 from scoring.models.registry import NAMES, make_estimator
 from scoring.training.backtest import FITTED, SCOPES, maker
@@ -88,7 +88,7 @@ class Trained:
     decision: Decision
     figures: dict[str, Any]
     said: tuple[str, ...]
-    behind: Behind  # of the last twelve months
+    behind: CalibrationCases  # of the last twelve months
     told: Floats  # P(clean) of every case as given at its opening, NaN where none was
 
 

@@ -1,12 +1,12 @@
 """Dominators: the one account that all of somebody's trust passes through. Pure NumPy, from the trust run's transfers.
 
 The hop limit is part of the definition: `e` dominates `v` when every walk of at most L vouches from a seed to `v`
-passes `e`, so that without `e` the trust in `v` is exactly 0. A detour of more than L vouches carries no trust and
-saves nobody; the dominators of plain graph theory count it, and would call some people safe whose trust hangs on one.
+passes `e`, so that without `e` the trust in `v` is exactly 0. A detour of more than L vouches carries no trust. The
+dominators of plain graph theory count such detours, and would call people safe whose trust hangs on one account.
 
-Everybody who dominates `v` lies on each of its shortest walks, so there is at most one at each distance, and the sets
-of two walks are compared distance by distance: L sweeps over the edges find everybody's dominators. They form no tree:
-a way round that still reaches somebody may be one vouch too long for whom they vouch for.
+Every dominator of `v` lies on each of its shortest walks, so there is at most one at each distance, and the sets of two
+walks are compared distance by distance: L sweeps over the edges find everybody's dominators. Unlike in plain graph
+theory they form no tree: a detour that still reaches a person may be one vouch too long for those they vouch for.
 """
 
 import numpy as np
@@ -19,13 +19,13 @@ NOBODY = -1
 
 
 def find_dominators(flow: Transfers, hops: int) -> Integers:
-    """int64[size, hops]: who dominates each person, by distance from the seeds (0: a seed); -1 where nobody does.
+    """Return the dominators of each person by distance from the seeds (0: a seed) as int64[size, hops]; -1: none.
 
     Nobody dominates a seed, or a person whom no transfer above 0 reaches within `hops`; nobody dominates themselves.
     Linear in the transfers: `hops` sweeps over them, of `hops` columns each.
     """
     size = len(flow.distance)
-    # By distance: who is common to all walks there; people stand at their own distance while they are looked at.
+    # By distance the account that all walks share; during the sweeps people stand at their own distance.
     common = [np.full(size, NOBODY, dtype=np.int32) for _ in range(hops)]
     depth = np.where(flow.distance == 0, 0, NOBODY)
     common[0][depth == 0] = np.flatnonzero(depth == 0)
@@ -37,12 +37,12 @@ def find_dominators(flow: Transfers, hops: int) -> Integers:
         vouchers, starts = voucher[usable], np.flatnonzero(np.diff(subject[usable], prepend=NOBODY))
         reached = subject[usable][starts]
         depth[reached[depth[reached] < 0]] = hop
-        found = [
+        shared_columns = [
             _shared(column, place, vouchers, starts, reached, depth) for place, column in enumerate(common[: hop + 1])
         ]
-        pairs = list(zip(common, found, strict=False))
+        pairs = list(zip(common, shared_columns, strict=False))
         if all(np.array_equal(column[reached], shared) for column, shared in pairs):
-            break  # nobody is new and no set has shrunk, so no later hop changes one
+            break  # no person is new and no set has shrunk, so later hops change nothing
         for column, shared in pairs:
             column[reached] = shared
     for place, column in enumerate(common):
@@ -51,22 +51,23 @@ def find_dominators(flow: Transfers, hops: int) -> Integers:
 
 
 def immediate_dominators(flow: Transfers, hops: int) -> Integers:
-    """int64[size]: the nearest account whose loss would cut each person off; -1 where there is none.
+    """Return the nearest account whose loss would cut each person off as int64[size]; -1 where there is none.
 
-    A seed is named where all walks begin at it (always, if it is the only one). -1 also stands for seeds and for people
-    beyond reach: `distance` tells them apart.
+    It is a seed where all walks begin at that seed (always, if it is the only one). Seeds and people beyond reach also
+    have -1: `distance` tells them apart.
     """
-    found = find_dominators(flow, hops)
-    nearest = found[:, 0].copy()
-    for column in found.T[1:]:
+    dominators = find_dominators(flow, hops)
+    nearest = dominators[:, 0].copy()
+    for column in dominators.T[1:]:
         nearest = np.where(column == NOBODY, nearest, column)
     return nearest
 
 
 def hangs_on_one(dominator: Integers, distance: Integers) -> np.ndarray:
-    """bool[size]: whose trust one account that is no seed can end, from `immediate_dominators`; such stay out of lanes.
+    """Return the people whose trust can be ended by one account that is not a seed, as bool[size].
 
-    Whoever stands behind a single bought vouch is among them, whatever the shape and the number of their fakes.
+    `dominator` comes from `immediate_dominators`. Such people are not fast-laned. Everybody behind a single bought
+    vouch is among them, whatever the shape and the number of their fakes.
     """
     return (dominator != NOBODY) & (distance[dominator] != 0)
 
@@ -74,9 +75,7 @@ def hangs_on_one(dominator: Integers, distance: Integers) -> np.ndarray:
 def _shared(
     column: NDArray[np.int32], place: int, voucher: Integers, starts: Integers, reached: Integers, depth: Integers
 ) -> NDArray[np.int32]:
-    """Return what the vouchers of the `reached`, whose edges begin at `starts`, have in common at the distance
-    `place`.
-    """
+    """Return the account at distance `place` that all vouchers of a person share, for each of the `reached`."""
     if not len(starts):
         return column[:0]
     offered = column[voucher]

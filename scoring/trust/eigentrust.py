@@ -1,4 +1,4 @@
-"""Personalised EigenTrust: the baseline that first-passage trust is held against. Pure NumPy and SciPy."""
+"""Personalised EigenTrust: the baseline that first-passage trust is compared with. Pure NumPy and SciPy."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ DAMPING = 0.15  # probability with which the walk returns to the seeds
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Walk:
-    """The steps of the walk, prepared once for every seed set: subject x voucher shares, and who vouches for nobody."""
+    """The steps of the walk, prepared once for every seed set: subject x voucher shares, and people without vouches."""
 
     onward: "csr_array"
     idle: NDArray[np.bool_]
@@ -32,7 +32,7 @@ def eigentrust(
     start: Floats | None = None,
     pretrust: Floats | None = None,
 ) -> Floats:
-    """Personalised EigenTrust: the share of a walk that returns to the seeds with probability `damping`; float64[size].
+    """Return each person's share of a walk that returns to the seeds with probability `damping`; float64[size].
 
     t = (1 - a) (C^T t + d p) + a p with C the row-normalised vouches (any weight >= 0; self-vouches dropped), d the
     share that sits on people who vouch for nobody, p uniform over the seeds or the `pretrust` distribution. Iterated
@@ -43,14 +43,14 @@ def eigentrust(
 
 
 def prepare_walk(edges: Edges, size: int) -> Walk:
-    """The steps of a walk along `edges`; ValueError for unknown people or a weight that is negative or no number."""
+    """Prepare a walk along `edges`; ValueError for unknown people or a weight that is negative or not a number."""
     voucher, subject, weight = checked_edges(edges, size, heaviest=np.inf)
-    kept = (voucher != subject) & (weight > 0)
-    voucher, subject, weight = strongest(voucher[kept], subject[kept], weight[kept], size)
-    given = np.bincount(voucher, weights=weight, minlength=size)
+    counts = (voucher != subject) & (weight > 0)
+    voucher, subject, weight = strongest(voucher[counts], subject[counts], weight[counts], size)
+    weight_given = np.bincount(voucher, weights=weight, minlength=size)
     # By subject, so that a step reads the matrix in order: .11 s instead of .19 s on 10 M vouches.
-    onward = matrix_of(voucher, subject, weight / given[voucher], size).T.tocsr()
-    return Walk(onward, given == 0)
+    onward = matrix_of(voucher, subject, weight / weight_given[voucher], size).T.tocsr()
+    return Walk(onward, weight_given == 0)
 
 
 def walk_from(
@@ -62,7 +62,7 @@ def walk_from(
     start: Floats | None = None,
     pretrust: Floats | None = None,
 ) -> Floats:
-    """`eigentrust` along prepared steps."""
+    """Compute `eigentrust` along prepared steps."""
     if not 0 <= damping <= 1:
         raise ValueError(f"damping must lie in [0, 1], not {damping}")
     size = len(walk.idle)
@@ -82,18 +82,18 @@ def walk_from(
 
 
 def _uniform(seeds: Integers, size: int) -> Floats:
-    """The same share for each seed, a repeated one counted once; zeros without seeds."""
+    """Return equal shares for all seeds, a repeated one counted once; zeros without seeds."""
     shares = np.zeros(size)
     shares[seeds] = 1.0
     return shares / max(shares.sum(), 1.0)
 
 
 def _distribution(values: Floats, size: int) -> Floats:
-    """`values` scaled to sum 1 and filled up with zeros to `size`; ValueError for a negative or missing one."""
+    """Scale `values` to sum 1 and fill them up with zeros to `size`; ValueError for a negative or missing one."""
     shares = np.zeros(size)
-    given = np.asarray(values, dtype=np.float64)
-    if len(given) > size or not (np.isfinite(given) & (given >= 0)).all():
+    array = np.asarray(values, dtype=np.float64)
+    if len(array) > size or not (np.isfinite(array) & (array >= 0)).all():
         raise ValueError(f"a distribution needs at most {size} values, each finite and 0 or more")
-    shares[: len(given)] = given
+    shares[: len(array)] = array
     total = shares.sum()
     return shares / total if total > 0 else shares

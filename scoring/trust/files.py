@@ -1,8 +1,7 @@
 """Computes trust on a graph in files: vouches as CSV or Parquet, seeds as text, and a table as the result.
 
-The table is written by its ending. There is no store and no clock. Inside are numbers, at the edges names. Names are
-data, also those that begin with = + - or @: they are written as they are, so that a result joins with what it came
-from. A mark in front of them would name other nodes; whoever opens the CSV in a spreadsheet imports the column as text.
+There is no store and no clock. Names are data, even if they begin with = + - or @: they are written unchanged, so that
+a result joins with its input. A mark in front would name another node; a spreadsheet should import the column as text.
 """
 
 import os
@@ -34,7 +33,7 @@ SHOWN = 3  # names in a sentence
 
 
 class FileProblem(Exception):
-    """A file that cannot be read, made sense of or written; the text is one sentence for a person."""
+    """A file that cannot be read, understood or written; the text is one sentence for a person."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,10 +50,10 @@ class EdgeTable:
 
 
 def read_edges(path: Path, heaviest: float = 1.0) -> EdgeTable:
-    """The edges of a CSV or Parquet file with `source,target[,weight][,created_at]`; further columns are ignored.
+    """Read the edges of a CSV or Parquet file with `source,target[,weight][,created_at]`; other columns are ignored.
 
     Nodes are text (Parquet also whole numbers); a weight lies in [0, heaviest]; a time without a zone is UTC.
-    FileProblem names the first row (counted from 1, without the header) that makes no sense.
+    FileProblem names the first row (counted from 1, without the header) that is wrong.
     """
     columns = _read_columns(path)
     for name in READ[:2]:
@@ -67,7 +66,7 @@ def read_edges(path: Path, heaviest: float = 1.0) -> EdgeTable:
 
 
 def read_seeds(path: Path) -> list[str]:
-    """The nodes of a text file, one a line, each once; blank lines are nothing. FileProblem where none is named."""
+    """Read the nodes of a text file, one a line, each once, without blank lines. FileProblem where there is none."""
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as problem:
@@ -81,7 +80,7 @@ def read_seeds(path: Path) -> list[str]:
 
 
 def parse_moment(text: str) -> int:
-    """Microseconds of UTC of an ISO 8601 date or time, without a zone taken as UTC; FileProblem for anything else."""
+    """Return microseconds of UTC of an ISO 8601 date or time (UTC without a zone); FileProblem for anything else."""
     try:
         return int(_as_moments(pyarrow.chunked_array([[text]], TEXT))[0])
     except (pyarrow.ArrowException, UnicodeEncodeError) as problem:
@@ -91,13 +90,13 @@ def parse_moment(text: str) -> int:
 
 
 def check_ending(path: Path) -> None:
-    """FileProblem where the name does not say which format the file has."""
+    """Raise FileProblem where the name of a file does not end in a known format."""
     if path.suffix.lower() not in ENDINGS:
         raise FileProblem(f"{path} must end in .csv or .parquet, which says what format it has.")
 
 
 def write_table(path: Path, table: pyarrow.Table) -> None:
-    """Write `table` as the ending of `path` says, whole or not at all; FileProblem where it cannot be written."""
+    """Write `table` in the format of the ending, whole or not at all; FileProblem where it cannot be written."""
     check_ending(path)
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -113,18 +112,18 @@ def write_table(path: Path, table: pyarrow.Table) -> None:
 
 
 def printable(name: str) -> str:
-    """A name from a file without what would move the cursor of a terminal, cut at 200 characters."""
+    """Return a name with characters that would move a terminal's cursor escaped, cut at 200 characters."""
     return "".join(letter if letter.isprintable() else f"\\u{ord(letter):04x}" for letter in name[:200])
 
 
 def some_of(names: Sequence[str]) -> str:
-    """The first few names, and how many more there are."""
+    """Return the first few names, and how many more there are."""
     further = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
     return ", ".join(printable(name) for name in names[:SHOWN]) + further
 
 
 def _read_columns(path: Path) -> dict[str, pyarrow.ChunkedArray]:
-    """The columns that an edge file may have, by name."""
+    """Read the columns that an edge file may have, by name."""
     check_ending(path)
     try:
         table = _read_csv(path) if path.suffix.lower() == ".csv" else _read_parquet(path)
@@ -140,7 +139,7 @@ def _read_columns(path: Path) -> dict[str, pyarrow.ChunkedArray]:
 
 
 def _read_csv(path: Path) -> pyarrow.Table:
-    """Every cell as the text that it is: 007 stays 007, NA stays a name."""
+    """Read every cell as text: 007 stays 007, NA stays a name."""
     return pyarrow.csv.read_csv(
         path,
         parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
@@ -176,7 +175,7 @@ def _weights(column: pyarrow.ChunkedArray, path: Path, heaviest: float) -> Float
 
 
 def _moments(column: pyarrow.ChunkedArray, path: Path) -> Integers:
-    """Microseconds of UTC of everything that may stand for a time."""
+    """Return microseconds of UTC of a column of times, dates or text."""
     kind, types = column.type, pyarrow.types
     _refuse_first(np.asarray(column.is_null()), f"{path} has no created_at")
     if types.is_timestamp(kind) or types.is_date(kind):
@@ -188,7 +187,7 @@ def _moments(column: pyarrow.ChunkedArray, path: Path) -> Integers:
 
 
 def _as_moments(column: pyarrow.ChunkedArray) -> Integers:
-    """Microseconds of UTC of ISO 8601 texts; a date is its midnight, a time without a zone is UTC. ArrowException."""
+    """Return microseconds of UTC of ISO 8601 texts; a date is its midnight. Raises ArrowException for other text."""
     call = compute.call_function
     is_date = call("equal", [call("utf8_length", [column]), 10])
     timed = call("if_else", [is_date, call("binary_join_element_wise", [column, "00:00:00", "T"]), column])
@@ -200,7 +199,7 @@ def _as_moments(column: pyarrow.ChunkedArray) -> Integers:
 def _converted(
     column: pyarrow.ChunkedArray, convert: Callable[[pyarrow.ChunkedArray], NDArray], name: str, path: Path
 ) -> NDArray:
-    """`convert(column)`; FileProblem names the first row that cannot be converted."""
+    """Return `convert(column)`; FileProblem names the first row that cannot be converted."""
     try:
         return convert(column)
     except pyarrow.ArrowException as problem:
@@ -217,28 +216,28 @@ def _converted(
 
 
 def _refuse_first(wrong: NDArray[np.bool_], sentence: str) -> None:
-    """FileProblem with the first row that is wrong, counted from 1."""
+    """Raise FileProblem with the first row that is wrong, counted from 1."""
     if wrong.any():
         raise FileProblem(f"{sentence} in row {int(np.argmax(wrong)) + 1}.")
 
 
 def _reason(problem: Exception) -> str:
-    """Return why a file could not be used, in one line."""
+    """Return the reason why a file could not be used, in one line."""
     number = getattr(problem, "errno", None)
     return os.strerror(number) if number else printable(str(problem).split("\n")[0])
 
 
 DAY_US = 86_400_000_000
-OPEN = 0.5  # explanations count who stands at this s or above
+OPEN = 0.5  # explanations count nodes at this s or above
 LISTED = 20  # vouchers in an explanation
 NAME_TEXT = pyarrow.string()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NamedGraph:
-    """A graph whose node i is called names[i], in the order of code points, whatever order the rows came in.
+    """A graph whose node i is called names[i], sorted by code points whatever the order of the rows.
 
-    `edges` and `denounces` hold each pair once. `notes` says, a line each, what of the input counts nothing.
+    `edges` and `denounces` hold each pair once. `notes` lists, a line each, the rows that do not count.
     """
 
     names: pyarrow.Array
@@ -248,12 +247,12 @@ class NamedGraph:
     notes: tuple[str, ...]
 
     def name(self, node: int) -> str:
-        """The name of a node, fit for a terminal."""
+        """Return the name of a node, fit for a terminal."""
         return printable(self.names[node].as_py())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Judged:
+class GraphTrust:
     """Trust of every node: with the denounces, EigenTrust (vouches only), dominators, and the transfers that count."""
 
     denounced: Denounced
@@ -265,44 +264,44 @@ class Judged:
 def build_graph(
     vouches: EdgeTable, denounces: EdgeTable, seeds: list[str], half_life_days: float, as_of_us: int | None
 ) -> NamedGraph:
-    """The graph of the tables; weights fade with their age at `as_of_us`, or at the newest created_at of any row.
+    """Build the graph of the tables; weights fade with their age at `as_of_us`, or at the newest created_at.
 
-    What was created after `as_of_us` is left out, but stays a node. FileProblem where a seed is in no row; without any
-    row no seed can be known, and all of them are taken. FileProblem for `as_of_us` without created_at.
+    Rows created after `as_of_us` are left out, but their nodes stay. FileProblem where a seed is in no row (without any
+    rows all seeds are accepted), and for `as_of_us` without created_at.
     """
     if as_of_us is not None and vouches.created_us is None:
         raise FileProblem("A moment was asked for, but the edges have no column created_at.")
     columns = [vouches.source, vouches.target, denounces.source, denounces.target]
     named = pyarrow.chunked_array([chunk for column in columns for chunk in column.chunks], NAME_TEXT).unique()
     start = pyarrow.array(seeds, NAME_TEXT)
-    unknown = start.filter(_found(start, named).is_null()).to_pylist()
+    unknown = start.filter(_index_in(start, named).is_null()).to_pylist()
     if unknown and len(named):
         raise FileProblem(f"{len(unknown):,} of {len(seeds):,} seeds appear in no edge: {some_of(unknown)}.")
     names = pyarrow.concat_arrays([named, start]).unique().sort()
     now_us = max(_newest(vouches), _newest(denounces)) if as_of_us is None else as_of_us
-    edges, notes = _counted(vouches, names, now_us, half_life_days, "edge")
-    against, further = _counted(denounces, names, now_us, half_life_days, "denounce")
+    edges, notes = _counting_edges(vouches, names, now_us, half_life_days, "edge")
+    against, further = _counting_edges(denounces, names, now_us, half_life_days, "denounce")
     return NamedGraph(names, edges, against, _places(start, names), (*notes, *further))
 
 
 def no_edges() -> EdgeTable:
-    """A table without rows."""
+    """Return a table without rows."""
     empty = pyarrow.chunked_array([], NAME_TEXT)
     return EdgeTable(empty, empty, np.zeros(0), None)
 
 
-def judge(graph: NamedGraph, parameters: Parameters, strength: float) -> Judged:
-    """Trust of every node of the graph from its seeds; `strength` as in `judge_within`."""
+def compute_trust(graph: NamedGraph, parameters: Parameters, strength: float) -> GraphTrust:
+    """Compute the trust of every node of the graph from its seeds; `strength` as in `judge_within`."""
     size = len(graph.names)
     vouches, denounces = prepare(graph.edges, size), prepare(graph.denounces, size)
     denounced = judge_within(vouches, denounces, graph.seeds, parameters, strength)
     flow = transfers_left(vouches, denounced, graph.seeds, parameters)
     share = eigentrust(graph.edges, graph.seeds, size)
-    return Judged(denounced, share, immediate_dominators(flow, parameters.hops), flow)
+    return GraphTrust(denounced, share, immediate_dominators(flow, parameters.hops), flow)
 
 
-def table_of(graph: NamedGraph, judged: Judged) -> pyarrow.Table:
-    """One row for each node: node, s, first_passage, eigentrust, distance (null beyond reach), dominator (or null)."""
+def build_table(graph: NamedGraph, judged: GraphTrust) -> pyarrow.Table:
+    """Return node, s, first_passage, eigentrust, distance (null beyond reach) and dominator (or null) of each node."""
     passage, dominator = judged.denounced.passage, judged.dominator
     return pyarrow.table(
         {
@@ -316,26 +315,26 @@ def table_of(graph: NamedGraph, judged: Judged) -> pyarrow.Table:
     )
 
 
-def explain(graph: NamedGraph, judged: Judged, parameters: Parameters, name: str) -> Iterator[str]:
-    """Yield why a node is trusted as it is, in lines for a person; FileProblem where no file names it."""
+def explain(graph: NamedGraph, judged: GraphTrust, parameters: Parameters, name: str) -> Iterator[str]:
+    """Yield lines that explain the trust in a node to a person; FileProblem where no file names the node."""
     node = _place_of(name, graph.names)
     passage, shown = judged.denounced.passage, graph.name(node)
     distance = int(passage.distance[node])
     figures = f"first passage {passage.mass[node]:.4g}, EigenTrust {judged.eigentrust[node]:.4g}"
     yield f"{shown}: s {passage.trust[node]:.4g} ({figures})"
-    yield from _denounces(judged.denounced, node)
+    yield from _denounce_lines(judged.denounced, node)
     if distance == 0:
         yield "A seed: trust starts here."
     elif distance < 0:
         yield f"No trust comes here within {parameters.hops} hops. That is unknown, not bad."
     else:
-        yield _hangs_on(graph, judged, node)
-        yield from _ways(graph, judged, parameters, node)
-    yield from _brings(graph, judged, parameters, node)
+        yield _distance_sentence(graph, judged, node)
+        yield from _path_lines(graph, judged, parameters, node)
+    yield from _influence(graph, judged, parameters, node)
 
 
-def _denounces(denounced: Denounced, node: int) -> Iterator[str]:
-    """Yield what denounces took, if any."""
+def _denounce_lines(denounced: Denounced, node: int) -> Iterator[str]:
+    """Yield a line about the trust that denounces took."""
     if denounced.by_seed[node]:
         yield "A seed warns about it, which is final."
     elif denounced.keep[node] < 1:
@@ -343,8 +342,8 @@ def _denounces(denounced: Denounced, node: int) -> Iterator[str]:
         yield f"Warnings ({count:,} by trusted nodes) leave {denounced.keep[node]:.1%} of the trust that arrives."
 
 
-def _hangs_on(graph: NamedGraph, judged: Judged, node: int) -> str:
-    """The distance, and what one loss would do."""
+def _distance_sentence(graph: NamedGraph, judged: GraphTrust, node: int) -> str:
+    """Return the distance, and the node or seed that all trust runs through."""
     passage, dominator = judged.denounced.passage, int(judged.dominator[node])
     hops = int(passage.distance[node])
     sentence = f"{hops} {'step' if hops == 1 else 'steps'} from the nearest seed; "
@@ -356,8 +355,8 @@ def _hangs_on(graph: NamedGraph, judged: Judged, node: int) -> str:
     )
 
 
-def _ways(graph: NamedGraph, judged: Judged, parameters: Parameters, node: int) -> Iterator[str]:
-    """Paths and vouchers, each with the trust that it brings."""
+def _path_lines(graph: NamedGraph, judged: GraphTrust, parameters: Parameters, node: int) -> Iterator[str]:
+    """Yield paths and vouchers, each with the trust that it brings."""
     yield "Independent paths, and what each carries:"
     for path in disjoint_paths(judged.flow, node, parameters.hops):
         chain = " > ".join(graph.name(step) for step in path)
@@ -372,8 +371,8 @@ def _ways(graph: NamedGraph, judged: Judged, parameters: Parameters, node: int) 
         yield f"  {rest:10.4g}  {rest / mass:6.1%}  {len(vouchers) - LISTED:,} more"
 
 
-def _brings(graph: NamedGraph, judged: Judged, parameters: Parameters, node: int) -> Iterator[str]:
-    """Yield what hangs on the node's own vouches, and what it could do if compromised."""
+def _influence(graph: NamedGraph, judged: GraphTrust, parameters: Parameters, node: int) -> Iterator[str]:
+    """Yield the nodes that depend on this node's vouches, and what it could do if compromised."""
     passage = judged.denounced.passage
     if passage.trust[node] == 0:
         return
@@ -384,48 +383,50 @@ def _brings(graph: NamedGraph, judged: Judged, parameters: Parameters, node: int
         yield f"Compromised, it could lift at most {most.lanes:,} fresh nodes to s = {OPEN} ({most.trust:.4g} in all)."
 
 
-def _counted(
+def _counting_edges(
     table: EdgeTable, names: pyarrow.Array, now_us: int, half_life_days: float, word: str
 ) -> tuple[Edges, list[str]]:
-    """The rows that count, by the places of names, each pair once with its largest weight; and what was left out."""
+    """Return the edges that count, each pair once with its largest weight, and notes on the other rows."""
     source, target, weight = _places(table.source, names), _places(table.target, names), table.weight
-    kept, notes = np.ones(len(source), dtype=bool), []
+    counts, notes = np.ones(len(source), dtype=bool), []
     if table.created_us is not None:
-        kept = table.created_us <= now_us
+        counts = table.created_us <= now_us
         weight = weight * vouch_weights((now_us - table.created_us) / DAY_US, half_life_days)
-        notes += _note(int((~kept).sum()), word, "created after the moment asked for: left out")
-    clean = cleaned(Edges(source[kept], target[kept], weight[kept]), len(names))
+        notes += _note(int((~counts).sum()), word, "created after the moment asked for: left out")
+    clean = cleaned(Edges(source[counts], target[counts], weight[counts]), len(names))
     notes += _note(clean.selves, word, "from a node to itself: dropped")
     notes += _note(clean.repeats, word, "for a pair that is named before: the largest weight counts")
     return clean.edges, notes
 
 
 def _newest(table: EdgeTable) -> int:
-    """The newest created_at of a table in microseconds, before all times where it has none."""
+    """Return the newest created_at of a table in microseconds; the smallest integer where it has none."""
     earliest = np.iinfo(np.int64).min
     return int(table.created_us.max(initial=earliest)) if table.created_us is not None else int(earliest)
 
 
-def _note(count: int, word: str, what: str) -> list[str]:
-    return [f"{count:,} {word if count == 1 else word + 's'} {what}."] if count else []
+def _note(count: int, word: str, reason: str) -> list[str]:
+    return [f"{count:,} {word if count == 1 else word + 's'} {reason}."] if count else []
 
 
 def _places(column: pyarrow.Array | pyarrow.ChunkedArray, names: pyarrow.Array) -> Integers:
-    """Return where each name of a column stands in `names`."""
-    return np.asarray(_found(column, names), dtype=np.int64)
+    """Return the place of each name of a column in `names`."""
+    return np.asarray(_index_in(column, names), dtype=np.int64)
 
 
 def _place_of(name: str, names: pyarrow.Array) -> int:
-    """Return where one name stands; FileProblem where it does not."""
+    """Return the place of one name; FileProblem for an unknown name."""
     try:
         place = int(names.index(name).as_py())
-    except UnicodeEncodeError:  # bytes of a command line that are no text
+    except UnicodeEncodeError:  # bytes of a command line that are not text
         place = -1
     if place < 0:
         raise FileProblem(f"{printable(name)} is in none of the files.")
     return place
 
 
-def _found(column: pyarrow.Array | pyarrow.ChunkedArray, names: pyarrow.Array) -> pyarrow.Array | pyarrow.ChunkedArray:
-    """The same, null for a name that is not among them."""
+def _index_in(
+    column: pyarrow.Array | pyarrow.ChunkedArray, names: pyarrow.Array
+) -> pyarrow.Array | pyarrow.ChunkedArray:
+    """Return the place of each name of a column in `names`, null for an unknown name."""
     return compute.call_function("index_in", [column], compute.SetLookupOptions(names))

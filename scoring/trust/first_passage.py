@@ -1,14 +1,14 @@
-"""Structural trust: how much the seeds' vouches say about everybody else. Pure NumPy and SciPy, no clock, no store.
+"""Structural trust: how far the seeds' trust reaches along vouches. Pure NumPy and SciPy, no clock, no store.
 
 **Capped-budget first-passage trust.** A seed passes `c` of trust along each vouch (times its weight), anybody else at
 most `c` along each and at most `B` times what they received in all; a walk ends after `L` hops. F(v) is the trust
-that arrives at v *for the first time*; walks that come back to v are taken out.
+that arrives at v *for the first time*; walks that come back to v do not count.
 
 Theorem (value-sybilproof). F(v) does not depend on v's own vouches: a walk is cut at its first arrival at v, so no edge
 that leaves v is ever used before it counts. This is the hitting-time argument of Hopcroft and Sheldon,
 "Manipulation-Resistant Reputations Using Hitting Time" (Internet Mathematics 5, 2008: the score "does not depend on v's
 outlinks"); Cheng and Friedman, "Sybilproof reputation mechanisms" (2005), show that only asymmetric, seed-based scores
-can have it. It holds for the value, not for the rank: others may fall when v drops them.
+can have this property. It holds for the value, not for the rank: others may fall when v drops them.
 
 Theorem (bounded region). With B <= 1, for every set S of people without a seed, sum of F over S <= L * Phi, where
 Phi = sum of A_us * W(u) over the vouches u -> s that cross into S and W(u) = trust that reaches u in fewer than L hops
@@ -16,16 +16,16 @@ Phi = sum of A_us * W(u) over the vouches u -> s that cross into S and W(u) = tr
 into S at one hop never grows afterwards and is counted at most once for each of the at most L hops. The size and the
 shape of S do not appear.
 
-Decay. F_k(v) is at most c times what reached v's vouchers at hop k - 1. With B <= 1 somebody whom every walk reaches
+Decay. F_k(v) is at most c times what reached v's vouchers at hop k - 1. With B <= 1 a person whom every walk reaches
 through one account e therefore gets at most (L - 1) * c * F(e): c * F(e) directly, and as much again for each hop that
 trust can be passed round behind e.
 
-Structure alone cannot tell a fake apart that a highly trusted person vouches for; see the measurements of the project.
+Structure alone cannot tell a fake for whom a highly trusted person vouches (docs/measurements.md).
 
-The transfers say how much of one seed set's trust each vouch passes on, and how far it reaches. Trust that comes back
-to where it was is what first-passage trust takes out. There `starts` are the rows of the transfers by voucher
-(`scoring.trust.graph.row_starts`); each sum runs in the order of the transfers, so that equal transfers give equal
-bits.
+`Transfers` hold how much of one seed set's trust each vouch passes on, and how far it reaches. The functions
+`return_in_*` compute the trust that comes back, which first-passage trust leaves out; `starts` are the rows of the
+transfers by voucher (`scoring.trust.graph.row_starts`). Each sum runs in the order of the transfers, so that equal
+transfers give equal bits.
 """
 
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ from scoring.trust.graph import (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transfers:
-    """Edges that one seed set's trust can take: out of people fewer than L hops away, sorted, no pair twice.
+    """Edges that one seed set's trust can take, out of people fewer than L hops away; sorted, no pair twice.
 
     `amount` is A_uv in [0, 1]; `distance` has one entry for each person: hops from the nearest seed, 0 for a seed,
     -1 beyond reach.
@@ -63,7 +63,7 @@ class Transfers:
 
 
 def find_transfers(edges: Edges, seeds: Integers, size: int, parameters: Parameters) -> Transfers:
-    """Return what each vouch within reach passes on, for one seed set; `transfers_within` tells it of prepared vouches.
+    """Compute what each vouch within reach passes on for one seed set (`transfers_within` takes prepared vouches).
 
     Raises ValueError for an unknown person, a weight outside [0, 1] or no seed.
     """
@@ -71,9 +71,9 @@ def find_transfers(edges: Edges, seeds: Integers, size: int, parameters: Paramet
 
 
 def transfers_within(network: Network, seeds: Integers, parameters: Parameters) -> Transfers:
-    """Return what each vouch within reach passes on: A_uv = w * min(c, B / sum of u's weights), c * w from a seed.
+    """Compute what each vouch within reach passes on: A_uv = w * min(c, B / sum of u's weights), c * w from a seed.
 
-    Vouches for a seed are dropped before the sum. Work grows with what the seeds reach, not with the network. Raises
+    Vouches for seeds are dropped before the sum. Work grows with what the seeds reach, not with the network. Raises
     ValueError for an unknown seed or none.
     """
     seeds = checked_seeds(seeds, network.size)
@@ -92,9 +92,7 @@ def transfers_within(network: Network, seeds: Integers, parameters: Parameters) 
 
 
 def _places_out_of(network: Network, near: NDArray[np.bool_], is_seed: NDArray[np.bool_]) -> NDArray:
-    """Return which vouches the people `near` give to others than seeds: as a mask where they are most, else as
-    numbers.
-    """
+    """Return the vouches of the people `near` for non-seeds: as a mask where they are most, else as numbers."""
     people = np.flatnonzero(near)
     if 4 * (network.starts[people + 1] - network.starts[people]).sum() > len(network.subject):
         return near[network.voucher] & ~is_seed[network.subject]
@@ -103,18 +101,16 @@ def _places_out_of(network: Network, near: NDArray[np.bool_], is_seed: NDArray[n
 
 
 def passed_on(voucher: Integers, weight: Floats, unbounded: NDArray[np.bool_], parameters: Parameters) -> Floats:
-    """Return what each edge passes on: A_uv = w * min(c, B / sum of u's weights); c * w if u is `unbounded`
-    (bool[size]).
-    """
-    given = np.bincount(voucher, weights=weight, minlength=len(unbounded))
+    """Return A_uv = w * min(c, B / sum of u's weights) of each edge; c * w if u is `unbounded` (bool[size])."""
+    weight_given = np.bincount(voucher, weights=weight, minlength=len(unbounded))
     rate = np.full(len(unbounded), parameters.transfer)
-    spends = (given > 0) & ~unbounded
-    rate[spends] = np.minimum(parameters.transfer, parameters.budget / given[spends])
+    spends = (weight_given > 0) & ~unbounded
+    rate[spends] = np.minimum(parameters.transfer, parameters.budget / weight_given[spends])
     return weight * rate[voucher]
 
 
 def hops_from(voucher: Integers, subject: Integers, is_seed: NDArray[np.bool_], hops: int) -> Integers:
-    """Hops from the nearest seed along the vouches, -1 beyond `hops`."""
+    """Return the hops from the nearest seed along the vouches, -1 beyond `hops`."""
     distance = np.where(is_seed, 0, -1)
     for hop in range(1, hops + 1):
         candidates = subject[distance[voucher] == hop - 1]
@@ -122,7 +118,7 @@ def hops_from(voucher: Integers, subject: Integers, is_seed: NDArray[np.bool_], 
     return distance
 
 
-# Ways of three hops that one slice looks at, and the cells of its table: together they stay below 40 MB.
+# Walks of three hops in one slice, and the cells of its table: together they stay below 40 MB.
 SLICE_WORK = 300_000
 TABLE_CELLS = 1_000_000
 
@@ -137,7 +133,7 @@ class Bridges:
 
 
 def return_in_two(flow: Transfers, starts: Integers, wanted: NDArray[np.bool_]) -> Floats:
-    """R_2(v): trust that v passes to somebody who passes it straight back; only for the people `wanted`."""
+    """Return R_2(v): trust that v passes to a person who passes it straight back; only for the people `wanted`."""
     size = len(flow.distance)
     outward, _ = _rows(starts, np.flatnonzero(wanted))
     # In order, the look-ups walk through memory: 2 million among 7 million take .2 s instead of 2.3 s.
@@ -153,11 +149,11 @@ def return_in_two(flow: Transfers, starts: Integers, wanted: NDArray[np.bool_]) 
 
 
 def return_in_three(flow: Transfers, starts: Integers, wanted: NDArray[np.bool_]) -> Floats:
-    """R_3(v): trust that comes back to v after three hops v -> a -> b -> v; only for the people `wanted`.
+    """Return R_3(v): trust that comes back to v after three hops v -> a -> b -> v; only for the people `wanted`.
 
-    Only hops a -> b between somebody whom v vouches for and somebody who vouches for v can lie in the middle, so a star
-    or a seed's ten thousand subjects cost nothing. For a slice of people the amounts of b -> v lie in a table, and
-    each way out to b is looked up in it: on 10 M vouches .2 s instead of .5 s for a sparse product.
+    Only hops a -> b from a subject of v to a voucher of v can lie in the middle, so a star or a seed's ten thousand
+    subjects cost nothing. For a slice of people the amounts of b -> v are put into a table, and each way out to b is
+    looked up in it: on 10 M vouches .2 s instead of .5 s for a sparse product.
     """
     size = len(flow.distance)
     returned = np.zeros(size)
@@ -174,14 +170,14 @@ def return_in_three(flow: Transfers, starts: Integers, wanted: NDArray[np.bool_]
         back_cell = back_row * width + enter_column[back]
         table[back_cell] = enter_amount[back]
         out, out_row = _rows(starts, people)
-        home = flow.amount[out] * _sum_over(bridges, flow.subject[out], out_row * width, table)
+        home = flow.amount[out] * _sum_over_bridges(bridges, flow.subject[out], out_row * width, table)
         returned[people] = np.bincount(out_row, weights=home, minlength=len(people))
         table[back_cell] = 0.0
     return returned
 
 
-def _sum_over(bridges: Bridges, followers: Integers, offset: Integers, table: Floats) -> Floats:
-    """For each of the `followers` what their bridges carry times the cell of `table`, counted from `offset`."""
+def _sum_over_bridges(bridges: Bridges, followers: Integers, offset: Integers, table: Floats) -> Floats:
+    """Return for each follower the sum over its bridges of their amount times the cell of `table`, from `offset` on."""
     first, last = bridges.starts[followers], bridges.starts[followers + 1]
     ways, lengths = stretches(first, last), last - first
     cell = bridges.column[ways]
@@ -194,7 +190,7 @@ def _sum_over(bridges: Bridges, followers: Integers, offset: Integers, table: Fl
 
 
 def _columns(vouchers: Integers, size: int) -> tuple[Integers, int]:
-    """A number for each of the `vouchers` in order of person, -1 for anybody else, and how many they are."""
+    """Number the `vouchers` in order of person (-1 for anybody else), and count them."""
     column = np.full(size, -1)
     column[vouchers] = 0
     people = np.flatnonzero(column == 0)
@@ -202,19 +198,19 @@ def _columns(vouchers: Integers, size: int) -> tuple[Integers, int]:
     return column, len(people)
 
 
-def _bridges(flow: Transfers, starts: Integers, wanted: NDArray[np.bool_], column: Integers) -> Bridges:
-    """The transfers from somebody for whom one of the `wanted` vouches to somebody with a column."""
-    follows = np.zeros_like(wanted)
-    leaves, _ = _rows(starts, np.flatnonzero(wanted))
+def _bridges(flow: Transfers, starts: Integers, returning: NDArray[np.bool_], column: Integers) -> Bridges:
+    """Return the transfers from subjects of the `returning` people to people with a column."""
+    follows = np.zeros_like(returning)
+    leaves, _ = _rows(starts, np.flatnonzero(returning))
     follows[flow.subject[leaves]] = True
     places, _ = _rows(starts, np.flatnonzero(follows))
     places = places[column[flow.subject[places]] >= 0]
-    rows = row_starts(flow.voucher[places], len(wanted))
+    rows = row_starts(flow.voucher[places], len(returning))
     return Bridges(rows, column[flow.subject[places]], flow.amount[places])
 
 
 def _slices(flow: Transfers, starts: Integers, people: Integers, bridges: Bridges, most: int) -> Iterator[Integers]:
-    """Those of `people` who have a way out over a bridge, in parts of bounded work and at most `most` people."""
+    """Split the people with a way out over a bridge into parts of bounded work and at most `most` people."""
     out, row = _rows(starts, people)
     work = np.bincount(row, weights=np.diff(bridges.starts)[flow.subject[out]], minlength=len(people))
     people, work = people[work > 0], work[work > 0]
@@ -225,9 +221,7 @@ def _slices(flow: Transfers, starts: Integers, people: Integers, bridges: Bridge
 
 
 def _rows(starts: Integers, people: Integers) -> tuple[Integers, Integers]:
-    """Return where the rows of `people` lie, one after the other, and for each place whose it is, as an index of
-    `people`.
-    """
+    """Return the places of the rows of `people`, one after the other, and for each place its index in `people`."""
     first, last = starts[people], starts[people + 1]
     return stretches(first, last), np.repeat(np.arange(len(people)), last - first)
 
@@ -246,7 +240,7 @@ class FirstPassage:
 
 
 def vouch_weights(age_days: Floats, half_life_days: float) -> Floats:
-    """Weight of a vouch by its age: 2^(-age / half-life), at most 1; an age below 0 counts as 0. ValueError for NaN."""
+    """Weigh vouches by age: 2^(-age / half-life), at most 1; an age below 0 counts as 0. ValueError for NaN."""
     ages = np.asarray(age_days, dtype=np.float64)
     if not half_life_days > 0:
         raise ValueError(f"half_life_days must be above 0, not {half_life_days}")
@@ -256,19 +250,19 @@ def vouch_weights(age_days: Floats, half_life_days: float) -> Floats:
 
 
 def evidence_weights(pulls: Integers, base: float, each: float) -> Floats:
-    """Weight of a vouch before it ages, by the verified pull requests that it names: base + each * pulls, at most 1."""
+    """Weigh vouches by the verified pull requests that they name: base + each * pulls, at most 1, before ageing."""
     if not (0 < base <= 1 and 0 <= each <= 1):
         raise ValueError(f"a vouch weighs from above 0 to 1 and evidence 0 to 1, not {base} and {each}")
     return np.minimum(base + each * np.asarray(pulls, dtype=np.float64), 1.0)
 
 
 def first_passage(edges: Edges, seeds: Integers, size: int, parameters: Parameters) -> FirstPassage:
-    """First-passage trust of `size` people from `seeds`; zeros where no seed reaches. ValueError for unusable input."""
+    """Compute the trust of `size` people from `seeds`; zeros where no seed reaches. ValueError for unusable input."""
     return passage_along(find_transfers(edges, seeds, size, parameters), parameters)
 
 
 def passage_along(flow: Transfers, parameters: Parameters) -> FirstPassage:
-    """First-passage trust along the transfers of one seed set.
+    """Compute first-passage trust along the transfers of one seed set.
 
     F_k is the trust that arrives first after k hops: W_k (all that arrives) less what had been there before and came
     back, R_2 and R_3 being the return over two and three hops. Linear in the vouches within reach, but for R_3, which
@@ -291,17 +285,14 @@ def passage_along(flow: Transfers, parameters: Parameters) -> FirstPassage:
 
 
 def trust_of(mass: Floats, parameters: Parameters, is_seed: NDArray[np.bool_]) -> Floats:
-    """s = F / (F + c^2) in [0, 1] of trust masses F >= 0; 1 for a seed."""
+    """Return s = F / (F + c^2) in [0, 1] of trust masses F >= 0; 1 for a seed."""
     trust = np.divide(mass, mass + parameters.transfer**2, out=np.zeros(len(mass)), where=mass > 0)
     trust[is_seed] = 1.0
     return trust
 
 
 def _next_hop(flow: Transfers, starts: Integers, arriving: Floats) -> Floats:
-    """Return what arrives one hop after `arriving`.
-
-    The first hops start from few people, so only their vouches are read.
-    """
+    """Return the trust that arrives one hop after `arriving`; only the vouches of people with some are read."""
     people = np.flatnonzero(arriving)
     first, last = starts[people], starts[people + 1]
     most = 2 * (last - first).sum() > len(flow.subject)

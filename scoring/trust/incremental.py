@@ -1,18 +1,17 @@
-"""Keeps the trust of every seed set fresh while vouches and denounces come and go. Pure NumPy.
+"""Keeps the trust of every seed set up to date while vouches and denounces change. Pure NumPy.
 
-What many seed sets share is prepared once (`scoring.trust.graph.prepare`), and a change is worked into it without
-sorting anew (`replaced`). A seed set looks only at vouches of people fewer than L hops from it and at denounces of
-people whom it trusts: a change elsewhere leaves its standing as it is, without any work. A change within is a new run
-over what the seeds reach. At 20,000 people / 100,000 vouches that is 11 ms a seed set on the mean and 31 ms at worst,
-where a vouch reached nine of ten seed sets (`tests.bench.bench_trust`; the goal is 50 ms). Mending single sums would
-have to keep four waves, two returns and the transposed network for each seed set, to save a part of 11 ms: so it is not
-done.
+The network of all vouches is prepared once for all seed sets (`scoring.trust.graph.prepare`), and a change is inserted
+without sorting anew (`replace_vouches`). A seed set depends only on vouches of people fewer than L hops from it and on
+denounces of people whom it trusts: other changes need no work. A change within its reach is a new run over that reach.
+At 20,000 people / 100,000 vouches that is 11 ms a seed set on the mean and 31 ms at worst, where a vouch reached nine
+of ten seed sets (`tests.bench.bench_trust`; the goal is 50 ms). Updating single sums would have to keep four waves, two
+returns and the transposed network for each seed set, to save a part of 11 ms: so it is not done.
 
-After a change only the seed sets that it can reach are computed anew. What was computed is held in memory beside the
-graph that it was computed from; without it (a new process, a new day, other settings) everything is. Between two
-midnights no vouch ages, so whoever vouched or denounced, or took that back, is all that can have changed anything: a
-seed set that reaches none of them keeps its rows, and one that only its walk of EigenTrust reaches keeps its
-first-passage trust. A ring of fakes may vouch as often as it likes and costs nothing.
+`TrustCache` holds results in memory beside the graph that they were computed from; without it (a new process, a new
+day, other settings) everything is computed anew. Between two midnights no vouch ages, so only people who vouched,
+denounced, or took that back can change anything: a seed set that reaches none of them keeps its rows, and one that
+reaches them only by its walk of EigenTrust keeps its first-passage trust. A ring of fakes may vouch as often as it
+likes and costs nothing.
 """
 
 from collections.abc import Mapping
@@ -31,7 +30,7 @@ from scoring.trust.table import Graph, passage_columns, trust_columns
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeedSetTrust:
-    """One seed set's trust in everybody, and its inputs. Bits equal those of `judge_denounces`."""
+    """One seed set's trust in everybody, with its inputs; equal to the bit to `judge_denounces`."""
 
     seeds: Integers
     parameters: Parameters
@@ -39,38 +38,38 @@ class SeedSetTrust:
     judged: Denounced
 
     @classmethod
-    def of(
+    def compute(
         cls, vouches: Network, denounces: Network, seeds: Integers, parameters: Parameters, strength: float = 1.0
     ) -> "SeedSetTrust":
-        """The standing from prepared vouches and denounces; ValueError for an unknown seed."""
+        """Compute the trust from prepared vouches and denounces; ValueError for an unknown seed."""
         return cls(seeds, parameters, strength, judge_within(vouches, denounces, seeds, parameters, strength))
 
     def after(
         self, vouches: Network, denounces: Network, vouchers: Integers, denouncers: Integers | None = None
     ) -> "SeedSetTrust":
-        """The standing after `vouchers` and `denouncers` changed what they say; itself where that is out of reach.
+        """Return the trust after `vouchers` and `denouncers` changed theirs; itself where they are out of reach.
 
         `vouches` and `denounces` are the new networks; everybody whose row differs from the old one must be named.
         """
         if len(self.judged.first.distance) == vouches.size:
             changed = np.zeros(0, dtype=np.int64) if denouncers is None else denouncers
-            if not (self._hears_vouches_of(vouchers) or self._hears_denounces_of(changed)):
+            if not (self._reads_vouches_of(vouchers) or self._reads_denounces_of(changed)):
                 return self
-        return SeedSetTrust.of(vouches, denounces, self.seeds, self.parameters, self.strength)
+        return SeedSetTrust.compute(vouches, denounces, self.seeds, self.parameters, self.strength)
 
-    def _hears_vouches_of(self, people: Integers) -> bool:
+    def _reads_vouches_of(self, people: Integers) -> bool:
         """Return whether one of `people` is fewer than L hops away: vouches of others are not read."""
         distance = self.judged.first.distance[people]
         return bool(((distance >= 0) & (distance < self.parameters.hops)).any())
 
-    def _hears_denounces_of(self, people: Integers) -> bool:
+    def _reads_denounces_of(self, people: Integers) -> bool:
         """Return whether one of `people` is a seed or has trust: denounces of others weigh nothing."""
         first = self.judged.first
         return bool(((first.distance[people] == 0) | (first.mass[people] > 0)).any())
 
 
-def replaced(network: Network, people: Integers, edges: Edges) -> Network:
-    """The network after `people` vouch as in `edges` and no longer as before: linear, nothing is sorted anew.
+def replace_vouches(network: Network, people: Integers, edges: Edges) -> Network:
+    """Return the network in which `edges` replace all vouches of `people`: linear, nothing is sorted anew.
 
     ValueError for unknown people, for weights outside [0, 1], and for an edge by somebody else than `people`.
     """
@@ -80,17 +79,17 @@ def replaced(network: Network, people: Integers, edges: Edges) -> Network:
     theirs[people] = True
     if not theirs[fresh.voucher].all():
         raise ValueError("a vouch is given for somebody who is not among those whose vouches are replaced")
-    kept = ~theirs[network.voucher]
-    old = [column[kept] for column in (network.voucher, network.subject, network.weight)]
-    # Whole rows are exchanged, so a place among the vouchers is enough, and rows stay sorted within.
+    unchanged = ~theirs[network.voucher]
+    old = [column[unchanged] for column in (network.voucher, network.subject, network.weight)]
+    # Whole rows are replaced, so a place among the vouchers is enough, and rows stay sorted within.
     places = np.searchsorted(old[0], fresh.voucher)
     columns = zip(old, (fresh.voucher, fresh.subject, fresh.weight), strict=True)
     voucher, subject, weight = (np.insert(before, places, added) for before, added in columns)
     return Network(voucher, subject, weight, row_starts(voucher, network.size))
 
 
-def changed_vouchers(before: Network, after: Network) -> Integers:
-    """Everybody whose vouches differ between two networks of one size, in order."""
+def find_changed_vouchers(before: Network, after: Network) -> Integers:
+    """Return the people whose vouches differ between two networks of one size, in order."""
     rows = np.diff(before.starts) != np.diff(after.starts)
     same = [~rows[network.voucher] for network in (before, after)]
     differs = (before.subject[same[0]] != after.subject[same[1]]) | (before.weight[same[0]] != after.weight[same[1]])
@@ -104,40 +103,40 @@ Columns = tuple[Integers, Integers, Floats]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Standing:
-    """The facts kept of one seed set."""
+class CachedSeedSet:
+    """The last result of one seed set."""
 
     seeds: Seeds
     passage: pa.Table
-    walked: Integers  # contributor_ids whom the walk of EigenTrust reaches
+    walked: Integers  # contributor_ids that the walk of EigenTrust reaches
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Run:
-    """The facts that one update has about all seed sets."""
+class Update:
+    """The inputs of one update that all seed sets share."""
 
     graph: Graph
     walk: Walk
-    changed: Integers  # contributor_ids of whoever says something else than before
+    changed: Integers  # contributor_ids whose vouches or denounces changed
     policy: Policy
 
 
-class StandingTrust:
-    """The trust of every seed set as it was computed last. Not for two threads at once."""
+class TrustCache:
+    """The last result of every seed set. Not for two threads at once."""
 
     def __init__(self) -> None:
         self._basis: Basis | None = None
         self._graph: Graph | None = None
-        self._sets: dict[int, Standing] = {}
+        self._sets: dict[int, CachedSeedSet] = {}
 
     def update(self, graph: Graph, sets: Mapping[int, Seeds], basis: Basis) -> tuple[list[pa.Table], list[int]]:
-        """Rows of the seed sets that may have changed, and the repositories that they replace, those gone included."""
+        """Return rows of the seed sets that may have changed, and all repositories whose rows are to be replaced."""
         before = self._graph if self._basis == basis else None
         if before is None:
             self._sets = {}
-        changed = _changed(before, graph) if before is not None else _none()
+        changed = _changed_people(before, graph) if before is not None else np.zeros(0, dtype=np.int64)
         gone = [number for number in self._sets if number not in sets]
-        run = Run(graph, prepare_walk(graph.edges, len(graph.contributor_ids)), changed, basis[1])
+        run = Update(graph, prepare_walk(graph.edges, len(graph.contributor_ids)), changed, basis[1])
         parts = {number: self._part(run, number, seeds) for number, seeds in sorted(sets.items())}
         self._sets = {number: self._sets[number] for number in sets}
         self._basis, self._graph = basis, graph
@@ -147,45 +146,41 @@ class StandingTrust:
         ]
 
     def forget(self) -> None:
-        """Compute everything anew next time: what was computed last was not kept."""
+        """Compute everything anew next time: the last rows were not written."""
         self._basis = None
 
-    def _part(self, run: Run, number: int, seeds: Seeds) -> pa.Table | None:
-        """Rows of one seed set; None where none of them can differ from the last ones."""
+    def _part(self, run: Update, number: int, seeds: Seeds) -> pa.Table | None:
+        """Compute the rows of one seed set; None where none of them can differ from the last ones."""
         graph, changed, policy = run.graph, run.changed, run.policy
-        held = self._sets.get(number)
-        if held is not None and held.seeds != seeds:
-            held = None
-        if held is not None and not np.isin(changed, held.walked).any() and not _reaches(held, changed):
+        cached = self._sets.get(number)
+        if cached is not None and cached.seeds != seeds:
+            cached = None
+        if cached is not None and not np.isin(changed, cached.walked).any() and not _reaches(cached, changed):
             return None
-        keeps = held is not None and not _reaches(held, changed)
-        passage = held.passage if held is not None and keeps else passage_columns(graph, seeds, policy)
+        is_kept = cached is not None and not _reaches(cached, changed)
+        passage = cached.passage if cached is not None and is_kept else passage_columns(graph, seeds, policy)
         share = walk_from(run.walk, graph.places(seeds))
-        self._sets[number] = Standing(seeds, passage, np.sort(graph.contributor_ids[share > 0]))
+        self._sets[number] = CachedSeedSet(seeds, passage, np.sort(graph.contributor_ids[share > 0]))
         return trust_columns(graph, number, seeds, passage, share, policy)
 
 
-def _reaches(held: Standing, people: Integers) -> bool:
-    """Return whether trust from the seeds comes to any of these people."""
-    reached = held.passage["contributor_id"].to_numpy()[held.passage["reached"].to_numpy() >= 0]
+def _reaches(cached: CachedSeedSet, people: Integers) -> bool:
+    """Return whether trust from the seeds reaches any of these people."""
+    reached = cached.passage["contributor_id"].to_numpy()[cached.passage["reached"].to_numpy() >= 0]
     return bool(np.isin(people, reached).any())
 
 
-def _none() -> Integers:
-    return np.zeros(0, dtype=np.int64)
+def _changed_people(before: Graph, after: Graph) -> Integers:
+    """Return the people whose vouches or denounces differ between two graphs, by contributor_id.
 
-
-def _changed(before: Graph, after: Graph) -> Integers:
-    """Return whose vouches or denounces differ between two graphs, by contributor_id.
-
-    Numbers may have moved meanwhile.
+    Indices of people may differ between the graphs.
     """
     pairs = ((before.vouches, after.vouches), (before.denounces, after.denounces))
     if np.array_equal(before.contributor_ids, after.contributor_ids):
-        found = [after.contributor_ids[changed_vouchers(old, new)] for old, new in pairs]
+        changed = [after.contributor_ids[find_changed_vouchers(old, new)] for old, new in pairs]
     else:
-        found = [_differing(_by_id(before, old), _by_id(after, new)) for old, new in pairs]
-    return np.unique(np.concatenate([*found, _differing(_merges_by_id(before), _merges_by_id(after))]))
+        changed = [_differing(_by_id(before, old), _by_id(after, new)) for old, new in pairs]
+    return np.unique(np.concatenate([*changed, _differing(_merges_by_id(before), _merges_by_id(after))]))
 
 
 def _by_id(graph: Graph, network: Network) -> Columns:
@@ -194,12 +189,12 @@ def _by_id(graph: Graph, network: Network) -> Columns:
 
 
 def _merges_by_id(graph: Graph) -> Columns:
-    """A merge more may leave the weight at its cap and still be told."""
+    """Return merges with their counts: one merge more is shown even where the weight is at its cap."""
     return graph.contributor_ids[graph.merges.voucher], graph.contributor_ids[graph.merges.subject], graph.merges.weight
 
 
 def _differing(old: Columns, new: Columns) -> Integers:
-    """The vouchers of rows that stand on one side only."""
+    """Return the vouchers of rows that are on one side only."""
     kinds = [("voucher", np.int64), ("subject", np.int64), ("weight", np.float64)]
-    one, other = (np.asarray(np.rec.fromarrays(list(columns), dtype=kinds)) for columns in (old, new))
-    return np.setxor1d(one, other)["voucher"]
+    before, after = (np.asarray(np.rec.fromarrays(list(columns), dtype=kinds)) for columns in (old, new))
+    return np.setxor1d(before, after)["voucher"]

@@ -4,24 +4,16 @@ from itertools import pairwise
 
 import numpy as np
 
-from scoring.config.policy import Parameters
-from scoring.trust.first_passage import Transfers, find_transfers
-from scoring.trust.graph import Edges, Floats, Integers, order_by_subject
+from scoring.trust.first_passage import Transfers
+from scoring.trust.graph import Floats, Integers, order_by_subject
 
 Path = tuple[int, ...]
 
 
-def strongest_paths(edges: Edges, seeds: Integers, size: int, parameters: Parameters) -> list[Path]:
-    """For each person the path, seed first, whose product of transfers is largest; () beyond reach, (seed,) for a seed.
-
-    `strongest_chains` as tuples.
-    """
-    chains = strongest_chains(find_transfers(edges, seeds, size, parameters), parameters.hops)
-    return [tuple(person for person in chain if person >= 0) for chain in chains.tolist()]
-
-
 def strongest_chains(flow: Transfers, hops: int) -> Integers:
-    """int64[size, hops + 1]: each person's path of at most `hops` vouches, seed first, filled up with -1.
+    """Return for each person the path, seed first, with the largest product of transfers, as int64[size, hops + 1].
+
+    A path has at most `hops` vouches and is filled up with -1.
 
     Dynamic programming over the hops, linear in the vouches within reach. Among equal products the shorter path wins,
     then the smallest voucher at each hop counted from the contributor: equal input in any order gives equal paths.
@@ -37,29 +29,29 @@ def strongest_chains(flow: Transfers, hops: int) -> Integers:
 
 
 def disjoint_paths(flow: Transfers, person: int, hops: int, count: int = 3) -> list[Path]:
-    """Up to `count` paths to `person`, seed first, that share nobody but seeds; the strongest first, [] beyond reach.
+    """Return up to `count` paths to `person`, seed first, that share only seeds; the strongest first, [] beyond reach.
 
-    The first is the strongest of all and each further one the strongest that is left. Where that would show fewer ways
-    than there are, the set with more ways is shown: so one path of two or more vouches stands alone exactly where a
-    single account dominates. Ties fall as in `strongest_paths`. A seed has the one path (seed,). Milliseconds: only the
-    vouches that lead to `person` are looked at.
+    The first is the strongest of all, each further one the strongest of those left. Where another choice gives more
+    paths, that choice is returned: so a single path of two or more vouches is returned exactly where one account
+    dominates. Ties are broken as in `strongest_chains`. A seed has the path (seed,). This takes milliseconds, since
+    only the vouches that lead to `person` are read.
     """
     if flow.distance[person] == 0:
         return [(person,)]
     leading = _by_subject(_leading_to(flow, person, hops))
-    found: list[Path] = []
+    paths: list[Path] = []
     left = leading
-    while len(found) < count and (path := _strongest_to(left, person, hops)):
-        found.append(path)
+    while len(paths) < count and (path := _strongest_to(left, person, hops)):
+        paths.append(path)
         left = _without(left, path)
-    if 0 < len(found) < count:
-        others = _most_paths(leading, person, hops, count)
-        found = others if len(others) > len(found) else found
-    return found
+    if 0 < len(paths) < count:
+        alternatives = _most_paths(leading, person, hops, count)
+        paths = alternatives if len(alternatives) > len(paths) else paths
+    return paths
 
 
 def product_along(flow: Transfers, path: Path) -> float:
-    """The trust that one path carries: the product of its transfers; 1 for a seed alone. ValueError for no path."""
+    """Return the product of the transfers on a path; 1 for a seed alone. ValueError where a transfer is missing."""
     size, product = len(flow.distance), 1.0
     keys = flow.voucher * size + flow.subject
     for voucher, subject in pairwise(path):
@@ -71,11 +63,11 @@ def product_along(flow: Transfers, path: Path) -> float:
 
 
 def contributions(flow: Transfers, person: int, hops: int) -> tuple[Integers, Floats]:
-    """Return who vouches for `person`, and how much of their F arrives over each vouch; the most first, ties by number.
+    """Return the vouchers of `person` and the share of F that arrives over each vouch; the most first, ties by number.
 
-    Exact, and sums to F: of all walks to `person`, cut at their first arrival, each one is counted for the voucher it
-    arrives from. It is not what would be lost without the vouch: a voucher who takes one back has more for the others.
-    Whoever passes nothing on is left out; a seed has no vouchers. Linear in the transfers.
+    The shares sum to F exactly: each walk to `person`, cut at its first arrival, is counted for the voucher that it
+    arrives from. A share is not what a withdrawn vouch would cost: its voucher has more for others then. Vouchers who
+    pass nothing on are left out; a seed has none. Linear in the transfers.
     """
     if flow.distance[person] == 0:
         return np.zeros(0, dtype=np.int64), np.zeros(0)
@@ -85,38 +77,38 @@ def contributions(flow: Transfers, person: int, hops: int) -> tuple[Integers, Fl
     for _ in range(hops - 1):
         arriving = np.bincount(flow.subject, weights=onward * arriving[flow.voucher], minlength=len(arriving))
         present += arriving
-    last = np.flatnonzero(flow.subject == person)
-    voucher, brought = flow.voucher[last], flow.amount[last] * present[flow.voucher[last]]
+    direct = np.flatnonzero(flow.subject == person)
+    voucher, brought = flow.voucher[direct], flow.amount[direct] * present[flow.voucher[direct]]
     order = np.lexsort((voucher, -brought))
     order = order[brought[order] > 0]
     return voucher[order], brought[order]
 
 
 def _by_subject(flow: Transfers) -> Transfers:
-    """The same transfers in the order (subject, voucher), as the hops below want them."""
-    return _take(flow, order_by_subject(flow.voucher, flow.subject, len(flow.distance)))
+    """Sort transfers by (subject, voucher)."""
+    return _select(flow, order_by_subject(flow.voucher, flow.subject, len(flow.distance)))
 
 
-def _take(flow: Transfers, rows: np.ndarray) -> Transfers:
+def _select(flow: Transfers, rows: np.ndarray) -> Transfers:
     return Transfers(flow.voucher[rows], flow.subject[rows], flow.amount[rows], flow.distance)
 
 
 def _strongest(flow: Transfers, hops: int) -> tuple[Integers, list[Integers]]:
-    """The length of everybody's strongest path (-1: none), and of every hop who gives the best product."""
+    """Return the length of everybody's strongest path (-1: none), and for each hop the voucher of the best product."""
     product = (flow.distance == 0).astype(np.float64)
     strongest, length = product.copy(), np.where(flow.distance == 0, 0, -1)
     previous: list[Integers] = []
     for hop in range(1, hops + 1):
         product, voucher = _one_more_hop(flow, product)
         previous.append(voucher)
-        # A longer path must be really stronger, which also keeps every path free of circles.
+        # A longer path must be strictly stronger, which also keeps paths free of circles.
         better = product > strongest
         strongest[better], length[better] = product[better], hop
     return length, previous
 
 
 def _one_more_hop(flow: Transfers, product: Floats) -> tuple[Floats, Integers]:
-    """The best product with one hop more, and the smallest voucher who gives it (-1: nobody)."""
+    """Return the best product with one hop more, and the smallest voucher who gives it (-1: nobody)."""
     size = len(product)
     best, voucher = np.zeros(size), np.full(size, -1)
     if not len(flow.subject):
@@ -131,17 +123,17 @@ def _one_more_hop(flow: Transfers, product: Floats) -> tuple[Floats, Integers]:
 
 
 def _leading_to(flow: Transfers, person: int, hops: int) -> Transfers:
-    """The transfers that a walk of at most `hops` from a seed to `person` can use before it arrives."""
+    """Return the transfers that a walk of at most `hops` from a seed to `person` can use before it arrives."""
     leads = np.zeros(len(flow.distance), dtype=bool)
     leads[person] = True
     useful = (flow.amount > 0) & (flow.voucher != person)
     for _ in range(hops):
         leads[flow.voucher[useful & leads[flow.subject]]] = True
-    return _take(flow, np.flatnonzero(useful & leads[flow.subject]))
+    return _select(flow, np.flatnonzero(useful & leads[flow.subject]))
 
 
 def _strongest_to(flow: Transfers, person: int, hops: int) -> Path:
-    """The strongest path to one person, () where none is left."""
+    """Return the strongest path to one person, () where none is left."""
     length, previous = _strongest(flow, hops)
     path = [person]
     for hop in range(int(length[person]), 0, -1):
@@ -150,20 +142,20 @@ def _strongest_to(flow: Transfers, person: int, hops: int) -> Path:
 
 
 def _without(flow: Transfers, path: Path) -> Transfers:
-    """The transfers that a path leaves to the others: none of those between its ends, nor a direct vouch once more."""
+    """Drop the transfers of people between the ends of a path, or the direct vouch that is the path."""
     if len(path) == 2:
-        return _take(flow, np.flatnonzero((flow.voucher != path[0]) | (flow.subject != path[1])))
+        return _select(flow, np.flatnonzero((flow.voucher != path[0]) | (flow.subject != path[1])))
     between = np.array(path[1:-1])
-    return _take(flow, np.flatnonzero(~np.isin(flow.voucher, between) & ~np.isin(flow.subject, between)))
+    return _select(flow, np.flatnonzero(~np.isin(flow.voucher, between) & ~np.isin(flow.subject, between)))
 
 
 def _most_paths(flow: Transfers, person: int, hops: int, count: int) -> list[Path]:
-    """The largest set of disjoint paths, at most `count`, from transfers that lead to `person`; the strongest first.
+    """Return the largest set of disjoint paths, at most `count`, of transfers that lead to `person`; strongest first.
 
-    Direct vouches of seeds are ways of their own. Any other way of at most 4 hops can be shortened, over people whom it
-    visits anyway, to first > last, first > middle > last or one who is both, where the seeds vouch for `first`, `last`
-    vouches for the person and `middle` does neither. Those layers admit no longer way, so the largest flow through
-    them, one way a head, is the answer (for more than 4 hops that would not hold, and the problem is NP-hard).
+    A direct vouch of a seed is a path of its own. Any other path of at most 4 hops can be shortened, over people on it,
+    to first > last, first > middle > last, or one person who is both, where seeds vouch for `first`, `last` vouches for
+    the person, and `middle` does neither. These layers admit no longer path, so the largest flow through them, with one
+    path for each head, is the answer (for more than 4 hops that does not hold, and the problem is NP-hard).
     """
     from_seed, arrives = flow.distance[flow.voucher] == 0, flow.subject == person
     paths: list[Path] = []
@@ -184,12 +176,12 @@ def _most_paths(flow: Transfers, person: int, hops: int, count: int) -> list[Pat
 def _flow_between(
     firsts: np.ndarray, lasts: np.ndarray, voucher: Integers, subject: Integers, count: int
 ) -> list[Path]:
-    """At most `count` chains from one of `firsts` to one of `lasts` along the edges, nobody in two of them."""
-    from scipy.sparse import csr_array  # .3 s, of which commands that judge nobody are spared
+    """Return at most `count` chains from `firsts` to `lasts` along the edges, with nobody in two of them."""
+    from scipy.sparse import csr_array  # takes .3 s, which commands that judge nobody save
     from scipy.sparse.csgraph import maximum_flow
 
     size = len(firsts)
-    # Everybody is entered at their own number and left at size + number, with room for one way between the two.
+    # Each person is entered at their own number and left at size + number, with room for one path between the two.
     source, start, target = 2 * size, 2 * size + 1, 2 * size + 2
     first, last = np.flatnonzero(firsts), np.flatnonzero(lasts)
     people = np.unique(np.concatenate([first, last, voucher, subject]))
@@ -199,10 +191,10 @@ def _flow_between(
     room[0] = count
     network = csr_array((room, (tails, heads)), shape=(2 * size + 3, 2 * size + 3))
     used = maximum_flow(network, source, target).flow.tocoo()
-    taken = used.data > 0
-    following = dict(zip(used.row[taken].tolist(), used.col[taken].tolist(), strict=True))
+    in_use = used.data > 0
+    following = dict(zip(used.row[in_use].tolist(), used.col[in_use].tolist(), strict=True))
     chains = []
-    for begin in used.col[taken & (used.row == start)].tolist():
+    for begin in used.col[in_use & (used.row == start)].tolist():
         chain, place = [], begin
         while place != target:
             chain.append(place)
@@ -212,12 +204,12 @@ def _flow_between(
 
 
 def _strongest_voucher(flow: Transfers, among: np.ndarray, subject: int) -> int:
-    """Of the transfers `among`, sorted by (subject, voucher), who passes most to `subject`: the smallest of equals."""
+    """Return the voucher of the largest transfer `among` these to `subject`; the smallest number of equals."""
     rows = np.flatnonzero(among & (flow.subject == subject))
     return int(flow.voucher[rows[np.argmax(flow.amount[rows])]])
 
 
 def _strongest_first(flow: Transfers, paths: list[Path]) -> list[Path]:
-    """The paths in falling order of what they carry, shorter ones and smaller numbers first among equals."""
-    ordered = _take(flow, np.lexsort((flow.subject, flow.voucher)))
+    """Sort paths by their product, the largest first; shorter ones and smaller numbers first among equals."""
+    ordered = _select(flow, np.lexsort((flow.subject, flow.voucher)))
     return sorted(paths, key=lambda path: (-product_along(ordered, path), len(path), path))

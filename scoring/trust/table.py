@@ -1,15 +1,16 @@
-"""Structural trust of everyone from every seed set, as columns of the `trust` table, with evidence checked.
+"""Computes the columns of the `trust` table: structural trust of everyone from every seed set.
 
-A vouch may name evidence, which is checked against the store: which pull requests its subject really had merged. Any
-at-uri can stand in a vouch and the forge checks none of them, so what is named counts only where
+A vouch may name merged pull requests of its subject as evidence. Any at-uri can stand in a vouch and the forge checks
+none of them, so a named pull request counts only where
 
-- it is a pull request by the subject of that vouch: somebody else's says nothing about them;
+- its author is the subject of that vouch;
 - its target is a watched repository: elsewhere anybody may be their own push-holder;
-- `outcomes` (derived.sql) has it merged as of now: in the last word of a push-holder who is not its author, or because
-  it newly landed on the target branch, and neither reverted nor mended within its window;
-- it is named once: ten mentions of one merge are one.
+- `outcomes` (derived.sql) has it merged as of now: by the last status of a push-holder who is not its author, or by a
+  landing on the target branch; and neither reverted nor fixed within its window;
+- it was not counted before: ten mentions of one merge are one.
 
-Nothing of that is in the hands of voucher or subject. What a later word takes back counts no more from then on.
+Neither voucher nor subject can bring that about alone. A merge that a later status takes back does not count from then
+on.
 """
 
 from collections.abc import Sequence
@@ -30,7 +31,7 @@ from scoring.trust.first_passage import Transfers, evidence_weights, trust_of, v
 from scoring.trust.graph import Edges, Floats, Integers, Network, prepare, strongest
 from scoring.trust.paths import strongest_chains
 
-# Of vouches that stand, as in scoring/trust/table.py; a denounce gains nothing by evidence.
+# Vouches that stand and name evidence; a denounce gains nothing by evidence.
 NAMING = """
 from vouches
 where kind = 'vouch' and evidences <> '[]' and voucher_id <> subject_id
@@ -52,23 +53,21 @@ group by n.voucher_id, n.subject_id
 """
 
 
-def verified_evidence(rows: Rows, now: datetime, window_days: int) -> Edges:
-    """Return how many merged pull requests each vouch rightly names, as its weight.
+def read_verified_evidence(rows: Rows, now: datetime, window_days: int) -> Edges:
+    """Return how many verified pull requests each vouch names, as its weight; people by contributor_id.
 
-    People by contributor_id, others left out.
-
-    Only what was seen up to `now` counts; a merge is taken back by what is known by then to have happened to its lines
-    within `window_days`.
+    Only events seen up to `now` count, also those that happened to the lines of a merge within `window_days`.
     """
     if not rows.value(ANY, {"now": now}):
         return Edges(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
-    found = rows.columns(VERIFIED, {"now": now, "window": window_days})
-    return Edges(*(np.asarray(found[name]) for name in ("voucher_id", "subject_id")), np.asarray(found["pulls"], float))
+    counts = rows.columns(VERIFIED, {"now": now, "window": window_days})
+    return Edges(
+        *(np.asarray(counts[name]) for name in ("voucher_id", "subject_id")), np.asarray(counts["pulls"], float)
+    )
 
 
-# A change of mind counts from when it was seen: until then the version before it stands. The age is that of whole days
-# of the calendar, so that between two midnights no weight changes and only what a new vouch reaches does; a vouch loses
-# .1 % in one of these steps.
+# A changed vouch counts from the moment it was seen; until then the version before it stands. Age is counted in whole
+# days of the calendar, so that between two midnights no weight changes by itself; a vouch loses .1 % a day.
 VOUCHES = """
 select v.voucher_id, v.subject_id, v.kind = 'vouch' as is_vouch, 0 as merges,
   date_diff('day', v.written_at, $now::timestamp) as age_days
@@ -76,9 +75,9 @@ from vouches v
 where v.seen_at <= $now and (v.superseded_at is null or v.superseded_at > $now) and v.voucher_id <> v.subject_id
   and v.voucher_id not in (select contributor_id from hidden_people)
 """
-# Who had whose work merged: in the last word of a push-holder who is not its author, into a repository where the author
-# may not push, and not against the word of others. Whoever says something of that person themselves is taken at that.
-# A merge that only a landing shows (`landings`) is nobody's vouch: who pushed it is not known.
+# Merges as weak vouches of the person who merged for the author: by the last status of a push-holder who is not the
+# author, in a repository where the author may not push, and not contradicted by others. A real vouch or denounce of
+# that pair replaces them. A merge that only a landing shows (`landings`) is nobody's vouch: its pusher is not known.
 MERGES = f"""
 with said as ({VOUCHES}), told as (
   select pull_uri, arg_max({{'status': status, 'actor_id': actor_id, 'seen_at': seen_at}}, (seen_at, event_seq)) as word
@@ -98,38 +97,38 @@ where t.word.status = 'merged' and p.merge_proof is distinct from 'contradicted'
 group by voucher_id, subject_id
 """
 NEGLIGIBLE = 1e-12  # below this a share of the EigenTrust walk is rounding
-# Significant digits that are stored: a vouch somewhere moves everybody's trust and share a little, beyond these digits
-# in nine of ten rows, which need not be written then. Cut, never rounded up: what is stored passes no threshold that
-# the value does not pass. `SLACK` keeps what is a round number but for the order of a sum.
+# Significant digits that are stored: any vouch moves everybody's trust and share a little, beyond these digits in nine
+# of ten rows, which then need not be written. Digits are cut, never rounded up: a stored value passes no threshold that
+# the exact one does not pass. `SLACK` keeps round numbers that the order of a sum makes slightly smaller.
 DIGITS, SHARE_DIGITS, SLACK = 4, 3, 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Graph:
-    """The vouches that stand, with people numbered in the order of their DIDs.
+    """The vouches that stand, with people indexed in the order of their DIDs.
 
-    That order, unlike the numbers of the store, is the same however the events arrived: ties between equal paths are
-    broken alike in every run.
+    Unlike the numbers of the store, that order does not depend on the order of events, so every run breaks ties between
+    equal paths alike.
     """
 
     contributor_ids: Integers  # by index
-    position: Integers  # index by contributor_id, -1 for a number that nobody has
+    position: Integers  # index by contributor_id, -1 for an unused number
     vouches: Network
     denounces: Network
-    merges: Edges  # vouches that are merges, sorted, with how many: nobody vouched there in a record
-    evidence: Edges  # vouches that name merged pull requests of their subject, sorted, with how many are verified
+    merges: Edges  # vouches that are merges, sorted, with their number: these pairs have no vouch record
+    evidence: Edges  # vouches that name pull requests, sorted, with the number of verified ones
 
     def places(self, people: Sequence[int]) -> Integers:
-        """The indices of people, in rising order, each once."""
+        """Return the indices of people, in rising order, each once."""
         return np.unique(self.position[np.asarray(people, dtype=np.int64)])
 
     @property
     def edges(self) -> Edges:
-        """The vouches as columns."""
+        """Return the vouches as columns."""
         return Edges(self.vouches.voucher, self.vouches.subject, self.vouches.weight)
 
     def merges_behind(self, voucher: Integers, subject: Integers) -> Integers:
-        """Return how many merges each of these vouches stands for; 0 where somebody really vouched."""
+        """Return how many merges each of these vouches stands for; 0 for a vouch record."""
         return _counted(self.merges, voucher, subject, len(self.contributor_ids))
 
     def evidence_behind(self, voucher: Integers, subject: Integers) -> Integers:
@@ -138,16 +137,19 @@ class Graph:
 
 
 def read_graph(rows: Rows, now: datetime, policy: Policy) -> Graph:
-    """The vouch graph as of now: weights by verified evidence and by age, merges as weak vouches if wanted."""
+    """Read the vouch graph as of now: weights by verified evidence and age, merges as weak vouches if set so."""
     ids = rows.columns("select contributor_id from contributors order by did")["contributor_id"].astype(np.int64)
     position, size = np.full(int(ids.max(initial=0)) + 1, -1, dtype=np.int64), len(ids)
     position[ids] = np.arange(size)
-    found = rows.columns(MERGES if policy.merge_weight else VOUCHES, {"now": now})
-    voucher, subject = position[found["voucher_id"]], position[found["subject_id"]]
-    vouch, merges = np.asarray(found["is_vouch"], dtype=bool), np.asarray(found["merges"], dtype=np.int64)
-    named = verified_evidence(rows, now, policy.window_days)
+    rows_by_column = rows.columns(MERGES if policy.merge_weight else VOUCHES, {"now": now})
+    voucher, subject = position[rows_by_column["voucher_id"]], position[rows_by_column["subject_id"]]
+    vouch, merges = (
+        np.asarray(rows_by_column["is_vouch"], dtype=bool),
+        np.asarray(rows_by_column["merges"], dtype=np.int64),
+    )
+    named = read_verified_evidence(rows, now, policy.window_days)
     evidence = Edges(*strongest(position[named.voucher], position[named.subject], named.weight, size))
-    weight = vouch_weights(np.asarray(found["age_days"], dtype=np.float64), policy.half_life_days)
+    weight = vouch_weights(np.asarray(rows_by_column["age_days"], dtype=np.float64), policy.half_life_days)
     weight[vouch] *= _weight_of(merges[vouch], _counted(evidence, voucher[vouch], subject[vouch], size), policy)
     implied = merges > 0
     return Graph(
@@ -161,15 +163,13 @@ def read_graph(rows: Rows, now: datetime, policy: Policy) -> Graph:
 
 
 def _weight_of(merges: Integers, pulls: Integers, policy: Policy) -> Floats:
-    """Return what vouches weigh before they age: by the merges that they are, or by the pull requests that they
-    name.
-    """
-    said = evidence_weights(pulls, policy.vouch_weight, policy.evidence_weight)
-    return np.where(merges > 0, np.minimum(policy.merge_weight * merges, policy.merge_cap), said)
+    """Weigh vouches before they age: by the merges that they stand for, or by the pull requests that they name."""
+    by_evidence = evidence_weights(pulls, policy.vouch_weight, policy.evidence_weight)
+    return np.where(merges > 0, np.minimum(policy.merge_weight * merges, policy.merge_cap), by_evidence)
 
 
 def _counted(counts: Edges, voucher: Integers, subject: Integers, size: int) -> Integers:
-    """The counts of these pairs in sorted `counts`, 0 where a pair has none."""
+    """Look up these pairs in sorted `counts`; 0 where a pair has none."""
     keys = np.append(counts.voucher * size + counts.subject, -1)
     place = np.searchsorted(keys[:-1], voucher * size + subject)
     count = np.append(counts.weight, 0).astype(np.int64)
@@ -177,30 +177,30 @@ def _counted(counts: Edges, voucher: Integers, subject: Integers, size: int) -> 
 
 
 def passage_columns(graph: Graph, seeds: Sequence[int], policy: Policy) -> pa.Table:
-    """Trust from one seed set for everyone whom it reaches or whom somebody trusted denounces, by contributor_id.
+    """Compute trust from one seed set for all people whom it reaches or whom a trusted person denounces.
 
-    `reached` is the number of hops by vouches alone, -1 beyond reach: who is not reached cannot change any of this.
+    `reached` is the number of hops by vouches alone, -1 beyond reach: people beyond reach cannot change any of this.
     """
     start, hops = graph.places(seeds), policy.parameters.hops
-    found = judge_within(graph.vouches, graph.denounces, start, policy.parameters, policy.denounce_strength)
-    shown = np.flatnonzero((found.first.distance >= 0) | (found.trusted_denouncers > 0))
-    flow = transfers_left(graph.vouches, found, start, policy.parameters)
-    mass = _cut(found.passage.mass[shown], DIGITS)
-    distance, dominator = found.passage.distance[shown], _dominators(flow, hops)[shown]
+    judged = judge_within(graph.vouches, graph.denounces, start, policy.parameters, policy.denounce_strength)
+    shown = np.flatnonzero((judged.first.distance >= 0) | (judged.trusted_denouncers > 0))
+    flow = transfers_left(graph.vouches, judged, start, policy.parameters)
+    mass = _cut(judged.passage.mass[shown], DIGITS)
+    distance, dominator = judged.passage.distance[shown], _dominators(flow, hops)[shown]
     path, path_merges = _path_columns(graph, strongest_chains(flow, hops)[shown])
     columns = {
         "contributor_id": graph.contributor_ids[shown],
-        "reached": found.first.distance[shown],
+        "reached": judged.first.distance[shown],
         "first_passage": mass,
-        "structural_trust": trust_of(mass, policy.parameters, found.passage.distance[shown] == 0),
+        "structural_trust": trust_of(mass, policy.parameters, judged.passage.distance[shown] == 0),
         "distance": pa.array(distance, mask=distance < 0),
         "path": path,
         "path_merges": path_merges,
         "dominator": pa.array(graph.contributor_ids[dominator], mask=dominator == NOBODY),
-        "denounced_by_seed": found.by_seed[shown],
-        "trusted_denouncers": found.trusted_denouncers[shown],
-        "denounce_weight": _cut(found.weight[shown], DIGITS),
-        "keep": _cut(found.keep[shown], DIGITS),
+        "denounced_by_seed": judged.by_seed[shown],
+        "trusted_denouncers": judged.trusted_denouncers[shown],
+        "denounce_weight": _cut(judged.weight[shown], DIGITS),
+        "keep": _cut(judged.keep[shown], DIGITS),
     }
     return pa.table(columns)
 
@@ -208,7 +208,7 @@ def passage_columns(graph: Graph, seeds: Sequence[int], policy: Policy) -> pa.Ta
 def trust_columns(
     graph: Graph, repository_id: int, seeds: Sequence[int], passage: pa.Table, share: Floats, policy: Policy
 ) -> pa.Table:
-    """Rows of the `trust` table for one seed set from its two measures: `passage_columns`, and EigenTrust by index."""
+    """Build rows of `trust` for one seed set from its two measures: `passage_columns`, and EigenTrust by index."""
     places = graph.position[passage["contributor_id"].to_numpy()]
     walked = share > NEGLIGIBLE
     walked[places] = False
@@ -227,7 +227,7 @@ def trust_columns(
 
 
 def _beyond_reach(graph: Graph, places: Integers, schema: pa.Schema) -> pa.Table:
-    """Rows of people whom only the walk of EigenTrust reaches."""
+    """Build rows of people whom only the walk of EigenTrust reaches."""
     count = len(places)
     columns = {
         "contributor_id": graph.contributor_ids[places],
@@ -245,7 +245,7 @@ def _beyond_reach(graph: Graph, places: Integers, schema: pa.Schema) -> pa.Table
 
 
 def served_trust(trust: Floats, keep: Floats, share: Floats, is_seed: NDArray[np.bool_], policy: Policy) -> Floats:
-    """The structural trust in [0, 1] that everything else reads; 1 for a seed, 0 for whom a seed denounces.
+    """Return the structural trust in [0, 1] that is served; 1 for a seed, 0 for a person whom a seed denounces.
 
     TRUST=eigentrust serves the baseline, scaled against one undiluted vouch by one seed: where each of k seeds vouches
     for one person who vouches for nobody, that person's share is t1 = (1 - a) / (k (2 - a)), and s = t / (t + c t1), so
@@ -260,13 +260,13 @@ def served_trust(trust: Floats, keep: Floats, share: Floats, is_seed: NDArray[np
 
 
 def _dominators(flow: Transfers, hops: int) -> Integers:
-    """For each person the one account, no seed, whose loss would end their trust; NOBODY where there is none."""
-    found = immediate_dominators(flow, hops)
-    return np.where(hangs_on_one(found, flow.distance), found, NOBODY)
+    """Return the single account, not a seed, whose loss would end each person's trust; NOBODY where there is none."""
+    nearest = immediate_dominators(flow, hops)
+    return np.where(hangs_on_one(nearest, flow.distance), nearest, NOBODY)
 
 
 def _path_columns(graph: Graph, chains: Integers) -> tuple[pa.Array, pa.Array]:
-    """The paths in the store's numbers, and for each of their vouches how many merges it stands for (0: a vouch)."""
+    """Return the paths as contributor_ids, and for each vouch on them how many merges it stands for (0: a record)."""
     used, linked = chains >= 0, chains[:, 1:] >= 0
     people = pa.ListArray.from_arrays(_ends(used), graph.contributor_ids[chains[used]])
     merges = graph.merges_behind(chains[:, :-1][linked], chains[:, 1:][linked])
@@ -274,12 +274,12 @@ def _path_columns(graph: Graph, chains: Integers) -> tuple[pa.Array, pa.Array]:
 
 
 def _ends(used: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """Return where the lists of a list column begin, and where the last one ends."""
+    """Return the starts of the lists of a list column, and the end of the last one."""
     return np.concatenate([[0], np.cumsum(used.sum(axis=1))]).astype(np.int32)
 
 
 def _cut(values: Floats, digits: int) -> Floats:
-    """Values of 0 or more with so many significant digits, the rest cut off."""
-    kept = np.where(values > 0, values, 1.0)
-    unit = 10.0 ** (np.floor(np.log10(kept)) - digits + 1)
-    return np.where(values > 0, np.floor(kept / unit * (1 + SLACK)) * unit, 0.0)
+    """Cut values of 0 or more to this number of significant digits."""
+    positive = np.where(values > 0, values, 1.0)
+    unit = 10.0 ** (np.floor(np.log10(positive)) - digits + 1)
+    return np.where(values > 0, np.floor(positive / unit * (1 + SLACK)) * unit, 0.0)

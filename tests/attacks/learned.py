@@ -15,7 +15,7 @@ from ingest.history_import.pulls import import_past
 from ingest.store.transaction import Transaction
 from scoring.dataset.dataset import Material, read_material
 from scoring.dataset.track_record import settled_record
-from scoring.models.calibration import Behind, fit_platt
+from scoring.models.calibration import CalibrationCases, fit_platt
 from scoring.models.registry import NAMES
 from scoring.models.serving import LABEL
 from scoring.models.storage import record_of, save_model, serve
@@ -98,7 +98,9 @@ def _fitted(name: str, material: Material) -> dict[str, Trained]:
     for scope in SCOPES:
         model = fit_as_of(known, features, maker(name, material, scope, 0)(moment), moment, [])
         odds = model.decision_function(features)
-        behind = Behind.of(odds[known.positions], known.target, known.weight, material.cases.authors[known.positions])
+        behind = CalibrationCases.of(
+            odds[known.positions], known.target, known.weight, material.cases.authors[known.positions]
+        )
         chosen = Decision(name, len(behind.odds), PEOPLE, ())
         found[scope] = Trained(model, fit_platt(*behind[:3]), chosen, {}, (), behind, odds)
     return found

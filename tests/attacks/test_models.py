@@ -21,7 +21,7 @@ from scoring.dataset.dataset import MATERIAL_COLUMNS
 from scoring.models.ensembles import without_alone_of
 from scoring.models.registry import NAMES
 from scoring.models.serving import _read_columns
-from scoring.models.storage import Part, Served, load_model, save_model
+from scoring.models.storage import ScopeModel, ServedModel, load_model, save_model
 from scoring.types import Lane
 from tests.attacks.learned import ATTACKERS, JUDGED, grow, start_attack, train_all, with_model
 from tests.attacks.moves import ALONE, GROUPS, Move
@@ -59,7 +59,7 @@ class Forge:
 
     folder: Path
     records: Mapping[str, dict[str, Any]]
-    models: Mapping[str, Served]
+    models: Mapping[str, ServedModel]
     quiet: Judged
 
 
@@ -106,11 +106,11 @@ def speaks_for(name: str, before: float, after: float) -> bool:
     return not (after - before) * DIRECTION[name] < 0  # what became known or unknown may speak for anybody
 
 
-def cap(model: Served, columns: Mapping[str, float]) -> float:
+def cap(model: ServedModel, columns: Mapping[str, float]) -> float:
     """P(clean) of a person without the columns that they move alone."""
     part = model.person
     without = without_alone_of(part.model) or part.model
-    return float(Part(without, part.calibration, part.behind).probability(as_rows(columns))[0])
+    return float(ScopeModel(without, part.calibration, part.behind).probability(as_rows(columns))[0])
 
 
 def as_rows(columns: Mapping[str, float]) -> dict[str, np.ndarray]:
@@ -177,7 +177,7 @@ def test_however_a_change_is_shaped_its_p_is_no_higher_than_that_of_its_author(
     assert min(person, whole) <= forge.models[name].person.probability(as_rows(shaped))[0]
 
 
-def parts(model: Served) -> tuple[Part, Part]:
+def parts(model: ServedModel) -> tuple[ScopeModel, ScopeModel]:
     return model.person, model.change
 
 

@@ -23,7 +23,7 @@ from scoring.redteam.measures import HALF, half_mass, reached
 from scoring.redteam.report import MOST_TRUSTED, RANDOM
 from scoring.trust.first_passage import first_passage
 from scoring.trust.graph import Edges
-from scoring.trust.table import verified_evidence
+from scoring.trust.table import read_verified_evidence
 from tests.bench.bench_merges import LAST, REPLAY, figures, fill, told, trust_when_asked
 from tests.pipeline import opened
 from tests.scoring.redteam.attack_table import measure
@@ -85,7 +85,7 @@ def replays() -> list[dict[str, Any]]:
             with result.store.read() as rows:
                 known = told(rows)
                 share = {"vouches": rows.value("select count(*) from vouches where kind = 'vouch'")}
-                share |= {"verified": len(verified_evidence(rows, LAST, Policy().window_days).voucher)}
+                share |= {"verified": len(read_verified_evidence(rows, LAST, Policy().window_days).voucher)}
                 for base, each in SETTINGS:
                     lines.append({name: share | {"base": base, "each": each} | replayed(rows, base, each, known)})
                     print(json.dumps(lines[-1]), flush=True)

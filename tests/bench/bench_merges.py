@@ -20,7 +20,7 @@ from scipy.stats import rankdata
 from ingest.records import watched
 from ingest.store.transaction import Rows
 from scoring.config.policy import Policy
-from scoring.pipeline.score import _seed_sets
+from scoring.pipeline.score import _read_seed_sets
 from scoring.trust.first_passage import first_passage
 from scoring.trust.graph import Floats
 from scoring.trust.table import read_graph
@@ -48,7 +48,7 @@ def month_before(moment: datetime) -> datetime:
 
 def trust_when_asked(rows: Rows, policy: Policy) -> Iterator[float]:
     """Trust in the author of each pull request of ASKED, in order."""
-    sets, month, graph = _seed_sets(rows), None, None
+    sets, month, graph = _read_seed_sets(rows), None, None
     trust: dict[int, Floats] = {}
     for pull in rows.rows(ASKED):
         if graph is None or month_before(pull["opened_at"]) != month:

@@ -22,9 +22,9 @@ from ingest.store.database import Store
 from ingest.store.transaction import Rows
 from scoring.dataset.dataset import build_cases
 from scoring.models.boosted import FEWEST
-from scoring.models.calibration import Behind
-from scoring.models.serving import _read_columns, _told, predict
-from scoring.models.storage import Part, Served, load_model, save_model
+from scoring.models.calibration import CalibrationCases
+from scoring.models.serving import _predict_scope, _read_columns, predict
+from scoring.models.storage import ScopeModel, ServedModel, load_model, save_model
 from tests.scoring.models.test_serving import made_up_model
 from tests.sources import PROJECT
 from trustsite.settings import DATA_ROOT
@@ -55,28 +55,28 @@ def main() -> None:
         store.close()
 
 
-def _served(folder: Path, name: str) -> Served:
+def _served(folder: Path, name: str) -> ServedModel:
     """A model as it is read back, with as many settled cases as a real one."""
     served = load_model(folder, save_model(folder, made_up_model(1, names=(name, name), rounds=FEWEST), ""))
     draw = np.random.default_rng(1)
     odds = draw.normal(1.0, 1.0, SETTLED)
     came = (draw.random(SETTLED) < 1 / (1 + np.exp(-odds))).astype(np.float64)
-    behind = Behind.of(odds, came, np.ones(SETTLED), draw.integers(0, 400, SETTLED))
+    behind = CalibrationCases.of(odds, came, np.ones(SETTLED), draw.integers(0, 400, SETTLED))
 
-    def settled(part: Part) -> Part:
+    def settled(part: ScopeModel) -> ScopeModel:
         return replace(part, behind=behind)
 
     return replace(served, person=settled(served.person), change=settled(served.change))
 
 
-def _run(rows: Rows, name: str, served: Served) -> None:
+def _run(rows: Rows, name: str, served: ServedModel) -> None:
     build_cases(rows, NOW, WINDOW_DAYS)
     newest = {row["key"]: (row["author_id"], row["repository_id"]) for row in rows.rows(NEWEST, [MANY])}
     key, author = next(iter(newest.items()))
     columns, places = _read_columns(rows, [author], [key], NOW, WINDOW_DAYS)
 
     def from_columns() -> None:
-        told = [_told(part, columns) for part in (served.person, served.change)]
+        told = [_predict_scope(part, columns) for part in (served.person, served.change)]
         for one in told:
             one.at(places[key])
 

@@ -88,7 +88,7 @@ def forget() -> None:
     context._newest = None
     as_shown._queues, as_shown._approved, as_shown._changed = PerSnapshot(), PerSnapshot(), PerSnapshot()
     rounds._repositories, trust._graphs = PerSnapshot(), PerSnapshot(1)
-    stored._named = PerSnapshot(stored.NAMED)
+    stored._cached_people = PerSnapshot(stored.CACHED_PEOPLE)
     for key in list(trust._kept):  # of a snapshot before
         trust._kept[(0, *key[1:])] = trust._kept.pop(key)
 

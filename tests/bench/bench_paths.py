@@ -21,7 +21,7 @@ from scoring.trust.first_passage import find_transfers
 from scoring.trust.graph import Edges, prepare
 from scoring.trust.incremental import SeedSetTrust
 from scoring.trust.paths import contributions, disjoint_paths
-from scoring.trust.what_if import blast_radius, worth_making
+from scoring.trust.what_if import blast_radius, propose_vouches
 from tests.bench.bench_trust import popular_graph, seconds
 from tests.sources import PROJECT
 
@@ -34,12 +34,12 @@ def explanations(size: int, vouches: int) -> dict[str, object]:
     flow, seeds, threshold = Parameters(), np.arange(50), 0.5
     edges, none = popular_graph(size, vouches), Edges(seeds[:0], seeds[:0], np.zeros(0))
     network, denounces = prepare(edges, size), prepare(none, size)
-    standing = SeedSetTrust.of(network, denounces, seeds, flow)
+    standing = SeedSetTrust.compute(network, denounces, seeds, flow)
     passage, transfers = standing.judged.passage, find_transfers(edges, seeds, size, flow)
     reached = np.flatnonzero(passage.distance > 0)
     person = int(reached[np.argsort(passage.mass[reached])[len(reached) // 2]])
     merges = (passage.trust < threshold).astype(np.int64)
-    made = partial(worth_making, standing, network, denounces, int(seeds[0]), merges, threshold)
+    made = partial(propose_vouches, standing, network, denounces, int(seeds[0]), merges, threshold)
     return {
         "people": size,
         "vouches": vouches,

@@ -26,9 +26,9 @@ from scoring.config.policy import Parameters, Policy
 from scoring.trust.eigentrust import eigentrust, prepare_walk, walk_from
 from scoring.trust.first_passage import first_passage, passage_along, transfers_within
 from scoring.trust.graph import Edges, Network, prepare
-from scoring.trust.incremental import SeedSetTrust, replaced
-from scoring.trust.paths import strongest_paths
+from scoring.trust.incremental import SeedSetTrust, replace_vouches
 from scoring.trust.table import read_graph
+from tests.scoring.trust.graphs import strongest_paths
 from trustsite.settings import DATA_ROOT
 
 FLOW = Parameters()
@@ -105,7 +105,9 @@ def measure_updates(size: int, vouches: int, sets: int = 50, rounds: int = 10) -
     """What one more vouch costs each of 50 seed sets of five, the share of working it into the network included."""
     draw, network = np.random.default_rng(2), prepare(popular_graph(size, vouches), size)
     silence = prepare(Edges(*(np.zeros(0, dtype=np.int64) for _ in range(2)), np.zeros(0)), size)
-    standings = [SeedSetTrust.of(network, silence, draw.choice(size // 4, 5, replace=False), FLOW) for _ in range(sets)]
+    standings = [
+        SeedSetTrust.compute(network, silence, draw.choice(size // 4, 5, replace=False), FLOW) for _ in range(sets)
+    ]
     spent, again, busy = [], 0, time.process_time()
     for _ in range(rounds):
         voucher, subject = draw.choice(network.voucher, 1), draw.choice(size, 1)
@@ -116,7 +118,7 @@ def measure_updates(size: int, vouches: int, sets: int = 50, rounds: int = 10) -
             np.append(network.weight[row], 1.0),
         )
         started = time.perf_counter()
-        network = replaced(network, voucher, said)
+        network = replace_vouches(network, voucher, said)
         share = (time.perf_counter() - started) / sets
         for place, standing in enumerate(standings):
             started = time.perf_counter()

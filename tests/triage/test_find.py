@@ -16,7 +16,7 @@ from pytest_django import Settings
 
 from ingest.http.fetcher import Fetcher
 from ingest.store.snapshots import publish
-from scoring.pipeline.objections import tell_wish
+from scoring.pipeline.objections import write_wish
 from scoring.queries import read
 from scoring.queries.read import AnswerMonth, Answers
 from tests.ingest.stream.frames import ANA, MALLORY, MARA, SEED, STRANGER, at, pull_uri
@@ -157,7 +157,7 @@ def test_whoever_is_hidden_erased_or_opted_out_is_told_in_the_words_of_what_neve
     world: Result, how: str, asked: str, unknown: str
 ) -> None:
     if how == "opted out":
-        tell_wish(world.store, MARA, True, at(0))
+        write_wish(world.store, MARA, True, at(0))
     else:
         sql(world, HIDDEN[how], MARA)
     client = shown(world)

@@ -3,7 +3,7 @@
 import msgspec
 
 from ingest.store.transaction import Rows
-from scoring.gate.inputs import differ_notably
+from scoring.gate.decide import differ_notably
 from scoring.queries.replay import judge_again
 
 HISTORY = "select * from scores where pull_uri is not null order by data_version, as_of"

@@ -11,7 +11,7 @@ from pytest_django import Settings
 
 from ingest.git.patches import patch_id
 from ingest.store.snapshots import publish
-from scoring.handlers.actions import ToldAction, take
+from scoring.handlers.actions import ActionMessage, apply_action
 from scoring.queries import read
 from tests.ingest.stream.frames import MARA, REPO, SEED, Frames, at
 from tests.pipeline import Result
@@ -37,8 +37,8 @@ def approve(result: Result, uri: str) -> str:
         seen = read.subjects(rows, [uri])[uri].seen
     assert seen.patch_id
     made_at = at(50)
-    told = ToldAction("approve", None, "", uri, SEED, seen.record_cid, seen.round, seen.patch_id, None, made_at)
-    take(result.store, f"key of {uri} {seen.round}", told, made_at)
+    told = ActionMessage("approve", None, "", uri, SEED, seen.record_cid, seen.round, seen.patch_id, None, made_at)
+    apply_action(result.store, f"key of {uri} {seen.round}", told, made_at)
     publish(result.store, result.folder / "snapshots")
     return seen.patch_id
 

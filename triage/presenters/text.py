@@ -34,7 +34,7 @@ from scoring.formatting import (
     visible_name,
 )
 from scoring.formatting import visible as visible
-from scoring.gate.counterfactual import Tightened
+from scoring.gate.counterfactual import TightenedRule
 from scoring.queries.queue import is_drawn
 from scoring.queries.read import (
     BudgetState,
@@ -110,7 +110,7 @@ CONDITION_WORDS: Mapping[str, str] = {
 }
 
 
-def tightened_words(one: Tightened) -> str:
+def tightened_words(one: TightenedRule) -> str:
     """One rule that would have held it, as a clause."""
     return WORDS[one.rule](one.before, one.after)
 

@@ -23,8 +23,8 @@ from ingest.worker.runtime import Runtime
 from scoring.handlers.actions import take_action
 from scoring.handlers.closures import take_closure, take_estimate, take_estimate_end, take_opening
 from scoring.handlers.runs import delivered_run, note_run
-from scoring.handlers.settings import take_first_reading, take_settings, take_watched, tell_role
-from scoring.pipeline.objections import tell_objection, tell_wish
+from scoring.handlers.settings import set_role, take_first_reading, take_settings, take_watched
+from scoring.pipeline.objections import write_objection, write_wish
 from scoring.queries.audit import draw_of, take_answer
 from triage.access.roles import is_seed
 from triage.models import DeliveryRun, LeaderboardWish, OutboxEntry
@@ -37,21 +37,21 @@ AT_ONCE = 500  # messages of one run
 def deliver_role(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
     """Bring the worker's copy to what stands here now: in whatever order messages come, it ends with the newest."""
     did, repo_key = payload["did"], payload["repo_key"]
-    tell_role(runtime.store, did, repo_key, is_seed(did, repo_key))
+    set_role(runtime.store, did, repo_key, is_seed(did, repo_key))
 
 
 def deliver_objection(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
     """Bring the worker's row of an objection to what stands here now; nothing where its author was erased since."""
     told = to_tell(payload["key"])
     if told is not None:
-        tell_objection(runtime.store, payload["key"], told)
+        write_objection(runtime.store, payload["key"], told)
 
 
 def deliver_leaderboard_wish(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
     """Bring the worker's copy of a wish to what stands here now."""
     wish = LeaderboardWish.objects.filter(did=payload["did"]).first()
     if wish is not None:
-        tell_wish(runtime.store, wish.did, wish.left_out, naive(wish.told_at))
+        write_wish(runtime.store, wish.did, wish.left_out, naive(wish.told_at))
 
 
 def deliver_answer(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:

@@ -132,7 +132,7 @@ def _sentence(one: Any, repository: str) -> str:
 
 
 def to_tell(key: str) -> dict[str, Any] | None:
-    """The objection as `scoring.pipeline.objections.tell_objection` takes it; None: it is gone."""
+    """The objection as `scoring.pipeline.objections.write_objection` takes it; None: it is gone."""
     found = Objection.objects.filter(key=key).first()
     if found is None:
         return None

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
-from scoring.config.repository import RepositorySettings, changes_between, check_settings, read_told
+from scoring.config.repository import RepositorySettings, changes_between, check_settings, parse_settings
 from scoring.queries.read import WatchedRepository
 from triage.access.permissions import Role
 from triage.models import Change, Person, RepositoryChoice
@@ -30,7 +30,7 @@ def newest(found: WatchedRepository) -> RepositorySettings:
     choice = RepositoryChoice.objects.filter(repo_key=found.key).first()
     if choice is None or choice.version <= found.settings.version:
         return found.settings
-    return read_told(choice.settings)
+    return parse_settings(choice.settings)
 
 
 def save(person: Person, found: WatchedRepository, after: RepositorySettings, seen: int, now: datetime) -> bool:
@@ -57,7 +57,7 @@ def save(person: Person, found: WatchedRepository, after: RepositorySettings, se
 
 def _keep(person: Person, repo_key: str, after: RepositorySettings, now: datetime) -> None:
     """Write the row; of two that saw the same version only one finds it."""
-    columns: dict[str, Any] = {"version": after.version, "settings": after.told(), "changed_at": now}
+    columns: dict[str, Any] = {"version": after.version, "settings": after.as_json(), "changed_at": now}
     rows = RepositoryChoice.objects.filter(repo_key=repo_key)
     if not rows.exists():
         rows.create(repo_key=repo_key, changed_by=person, **columns)
@@ -72,7 +72,7 @@ def _message_key(repo_key: str, version: int) -> str:
 
 def _message(repo_key: str, after: RepositorySettings, now: datetime) -> Mapping[str, Any]:
     changed_at = now.astimezone(UTC).replace(tzinfo=None).isoformat()
-    return {"repo_key": repo_key, "changed_at": changed_at, "settings": after.told()}
+    return {"repo_key": repo_key, "changed_at": changed_at, "settings": after.as_json()}
 
 
 def history(repo_key: str) -> list[tuple[Change, Mapping[str, Any]]]:

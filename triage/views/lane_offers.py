@@ -13,8 +13,8 @@ from scoring.certificates.lane_curve import is_served
 from scoring.certificates.lane_offer import Offer
 from scoring.config.policy import policy_from_settings
 from scoring.formatting import visible_name
-from scoring.pipeline.lane_certificates import OFFERS
 from scoring.pipeline.lane_history import ENOUGH
+from scoring.pipeline.lane_thresholds import OFFERS
 from scoring.queries import read
 from scoring.queries.read import LanePast, WatchedRepository
 from triage.access.permissions import Role, Roles
@@ -124,4 +124,4 @@ def _budget(one: WatchedRepository) -> float:
 
 def _present(snapshot: Snapshot, budget: float) -> Offer | None:
     policy = policy_from_settings()
-    return OFFERS.of(snapshot, policy, str(is_served(policy.models)), [budget], present(snapshot))[budget]
+    return OFFERS.read(snapshot, policy, str(is_served(policy.models)), [budget], present(snapshot))[budget]

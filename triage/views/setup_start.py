@@ -19,7 +19,7 @@ from ingest.store.snapshots import Snapshot
 from ingest.tasks import run_job
 from ingest.worker.queue import huey
 from scoring.config.repository import DEFAULTS
-from scoring.handlers.runs import held_run
+from scoring.handlers.runs import read_run
 from scoring.queries.read import WatchedRepository
 from scoring.review.by_hand import FOUND, new_job, reply_key
 from triage.access.requests import Request
@@ -74,7 +74,7 @@ def _taken_since(snapshot: Snapshot | None) -> int:
     before it on may be missing, as a message bears the time at which its run began.
     """
     run = DeliveryRun.objects.first()
-    if run is None or (snapshot and held_run(snapshot) == (run.store, run.number)):
+    if run is None or (snapshot and read_run(snapshot) == (run.store, run.number)):
         return 0
     taken = OutboxEntry.objects.filter(kind__in=KINDS).exclude(delivered_at=None)
     since = snapshot.published_at.replace(tzinfo=UTC) - LONGEST_RUN if snapshot else None

@@ -6,7 +6,7 @@ import pytest
 
 from ingest.git.patches import patch_id
 from scoring.diff.mailbox import Source, mailbox
-from scoring.handlers.actions import ToldAction, take
+from scoring.handlers.actions import ActionMessage, apply_action
 from scoring.pipeline.approvals import settle_approvals
 from tests.ingest.git.git_world import OWNER, TEXT, Place, Work
 from tests.scoring.diff.hidden_mails import INSTALL, ways
@@ -21,10 +21,10 @@ def approve(place: Place, uri: str) -> str:
         "where p.pull_uri = ?",
         uri,
     )
-    told = ToldAction(
+    told = ActionMessage(
         "approve", None, "", uri, OWNER, seen["record_cid"], seen["round"], seen["patch_id"], None, place.present
     )
-    assert take(place.store, "one", told, place.present)
+    assert apply_action(place.store, "one", told, place.present)
     return seen["patch_id"]
 
 

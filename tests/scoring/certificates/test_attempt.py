@@ -10,11 +10,11 @@ import pytest
 from scoring.certificates.certificate import Certificate, CertificateProblem, Side, case_name
 from scoring.certificates.issue import Terms, bytes_and_name
 from scoring.certificates.verify import differences
-from scoring.dataset.audit_weights import Audited, Waved
+from scoring.dataset.audit_weights import AuditAnswer, FastLaned
 from scoring.dataset.cases import Cases
 from scoring.dataset.labels import outcomes
 from scoring.models.base import Floats
-from scoring.models.calibration import Behind, Platt
+from scoring.models.calibration import CalibrationCases, Platt
 from scoring.models.linear import ShrunkRate
 from scoring.training.certify import attempt, lane_table
 from scoring.training.train import Trained
@@ -38,7 +38,13 @@ def scope(told: Floats) -> Trained:
     """What training left of one scope; only what every case was told counts here."""
     empty = np.zeros(0)
     return Trained(
-        ShrunkRate(), Platt(1.0, 0.0), cast(Any, None), {}, (), Behind(empty, empty, empty, empty.astype(int)), told
+        ShrunkRate(),
+        Platt(1.0, 0.0),
+        cast(Any, None),
+        {},
+        (),
+        CalibrationCases(empty, empty, empty, empty.astype(int)),
+        told,
     )
 
 
@@ -46,14 +52,14 @@ def made(
     cases: Cases = CASES,
     change: float = 0.9,
     person: float = 0.9,
-    audited: dict[str, Audited] | None = None,
+    audited: dict[str, AuditAnswer] | None = None,
     waved: set[str] | None = None,
     before: dict[str, Certificate] | None = None,
     now: datetime = NOW,
     side: Side = "high",
 ) -> Certificate:
     trained = {"change": scope(np.full(len(cases), change)), "person": scope(np.full(len(cases), person))}
-    lane = Waved(audited or {}, waved or set())
+    lane = FastLaned(audited or {}, waved or set())
     return attempt(cases, trained, Terms(0.4, 0.05, LABEL, MODEL, 90, side), lane, before or {}, now)
 
 
@@ -71,7 +77,7 @@ def test_of_a_change_and_its_author_the_lower_probability_counts() -> None:
 
 def test_what_the_lane_let_through_counts_only_where_it_was_audited_and_then_for_its_odds() -> None:
     first, second = (str(key) for key in CASES.keys[~CASES.push_holder][:2])
-    answers = {first: Audited(0.25, True, NOW)}
+    answers = {first: AuditAnswer(0.25, True, NOW)}
     found = {one.name: (one.odds, one.bad) for one in made(audited=answers, waved={first, second}).cases}
     assert found[case_name(NOW, first)] == (0.25, 1.0)
     assert case_name(NOW, second) not in found
@@ -80,7 +86,7 @@ def test_what_the_lane_let_through_counts_only_where_it_was_audited_and_then_for
 def test_what_a_person_answered_in_the_audit_stands_before_what_was_mined() -> None:
     keys = [str(key) for key in CASES.keys[~CASES.push_holder]]
     for bad in (True, False):
-        found = made(audited={key: Audited(1.0, bad, NOW) for key in keys})
+        found = made(audited={key: AuditAnswer(1.0, bad, NOW) for key in keys})
         assert {one.bad for one in found.cases} == {float(bad)}
 
 
@@ -102,7 +108,7 @@ def test_a_side_has_attempts_of_its_own() -> None:
 
 def test_the_table_of_thresholds_counts_what_a_certificate_counts_and_names_nobody() -> None:
     trained = {"change": scope(np.linspace(0.1, 0.9, len(CASES))), "person": scope(np.ones(len(CASES)))}
-    kept = lane_table(CASES, trained, Terms(0.4, 0.05, LABEL, MODEL), Waved(), NOW)
+    kept = lane_table(CASES, trained, Terms(0.4, 0.05, LABEL, MODEL), FastLaned(), NOW)
     assert (kept.sizes[-1], kept.model, kept.label) == (len(made().cases), MODEL, LABEL)
     assert list(kept.thresholds) == sorted(kept.thresholds, reverse=True)
     assert kept.bad[-1] == pytest.approx(sum(one.bad for one in made().cases))

@@ -15,7 +15,7 @@ from scoring.config.repository import DEFAULTS
 from scoring.handlers.settings import write_settings
 from scoring.models.serving import LABEL
 from scoring.models.storage import save_model, serve
-from scoring.pipeline.lane_certificates import CERTIFICATES
+from scoring.pipeline.lane_thresholds import CERTIFICATES
 from scoring.pipeline.score import score
 from scoring.thresholds import Thresholds
 from tests.ingest.stream.frames import REPO

@@ -25,7 +25,7 @@ from scoring.certificates.renew import write_successors
 from scoring.certificates.store import compare_with_store
 from scoring.certificates.verify import differences, extends
 from scoring.config.repository import DEFAULTS
-from scoring.pipeline.lane_certificates import known
+from scoring.pipeline.lane_thresholds import read_outcomes
 from tests.pipeline import Result, prepared
 from tests.scoring import small
 from tests.scoring.certificates.certified_cases import TERMS
@@ -135,7 +135,7 @@ def test_an_outcome_that_was_turned_round_is_found(merged: Result, tmp_path: Pat
 
 
 def clean_outcomes(rows: Rows, number: int, since: datetime | None) -> tuple[LaneOutcome, ...]:
-    return known(rows, "", {number: DEFAULTS}, 50, NOW, since).repositories[number].clean
+    return read_outcomes(rows, "", {number: DEFAULTS}, 50, NOW, since).repositories[number].clean
 
 
 def test_clean_work_counts_against_t_low_where_its_author_had_a_record(merged: Result) -> None:

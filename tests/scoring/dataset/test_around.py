@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.store.transaction import Rows
-from scoring.dataset.dataset import KEPT, build_cases, only_around, read_cases
-from scoring.dataset.features import NAMES, ask
-from scoring.dataset.past_trust import take_standing
+from scoring.dataset.dataset import VISIBLE_ROWS, build_cases, only_around, read_cases
+from scoring.dataset.features import NAMES, read_features
+from scoring.dataset.past_trust import load_current_trust
 from scoring.types import Pair
 from tests.conftest import count
 from tests.scoring.dataset.past_projects import day
@@ -141,8 +141,8 @@ def whole(rows: Rows) -> Told:
 
 def asked(rows: Rows, people: Sequence[Pair], changes: Sequence[str]) -> Told:
     build_cases(rows, NOW, WINDOW_DAYS)
-    take_standing(rows)
-    return ask(rows, people, changes, NOW)
+    load_current_trust(rows)
+    return read_features(rows, people, changes, NOW)
 
 
 def test_the_world_of_these_tests_tells_something_of_every_person(whole: Told) -> None:
@@ -183,13 +183,13 @@ def test_what_others_did_elsewhere_is_not_even_read(rows: Rows) -> None:
 
 
 def test_nothing_stays_hidden_afterwards_not_even_after_a_failure(rows: Rows) -> None:
-    counts = [rows.value(f"select count(*) from {table}") for table in KEPT]
+    counts = [rows.value(f"select count(*) from {table}") for table in VISIBLE_ROWS]
     with pytest.raises(RuntimeError):
         _fail_within(rows, counts)
-    assert [rows.value(f"select count(*) from {table}") for table in KEPT] == counts
+    assert [rows.value(f"select count(*) from {table}") for table in VISIBLE_ROWS] == counts
 
 
 def _fail_within(rows: Rows, counts: list[int]) -> None:
     with only_around(rows, [(7, 2)]):
-        assert [rows.value(f"select count(*) from {table}") for table in KEPT] != counts
+        assert [rows.value(f"select count(*) from {table}") for table in VISIBLE_ROWS] != counts
         raise RuntimeError

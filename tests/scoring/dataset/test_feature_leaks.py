@@ -11,8 +11,8 @@ from ingest.history_import.pulls import import_past
 from ingest.store.transaction import Rows
 from scoring.dataset.dataset import build_cases, read_cases
 from scoring.dataset.features import QUERY, add_features
-from scoring.dataset.leakage import leaking
 from tests.conftest import count
+from tests.scoring.dataset.leakage import find_leaks
 from tests.scoring.dataset.past_projects import (
     EMPTY,
     Case,
@@ -37,7 +37,7 @@ def test_deleting_every_event_after_opening_changes_no_feature(rows: Rows, histo
     place(rows, history)
     rows.rows(EMPTY)
     moments = sorted({one["opened_at"] for one in history})
-    assert leaking(rows, QUERY, moments[len(moments) // 2 :: max(len(moments) // 3, 1)]) == {}
+    assert find_leaks(rows, QUERY, moments[len(moments) // 2 :: max(len(moments) // 3, 1)]) == {}
 
 
 @pytest.mark.parametrize(
@@ -48,16 +48,16 @@ def test_a_planted_column_of_the_future_is_caught(rows: Rows, planted: str) -> N
     place(rows, [case(0, merged_at=3), case(1), case(5, merged_at=9)])
     rows.rows(EMPTY)
     query = f"select f.*, ({planted})::double as planted from ({QUERY}) f join cases c using (key)"
-    assert set(leaking(rows, query, [day(1), day(5)])) == {"planted"}
+    assert set(find_leaks(rows, query, [day(1), day(5)])) == {"planted"}
 
 
 def test_what_was_learned_of_a_person_later_changes_nothing_either(rows: Rows) -> None:
     place(rows, [case(4), case(10), case(30)])
     rows.rows(EMPTY)
-    assert leaking(rows, QUERY, [day(10)]) == {}
+    assert find_leaks(rows, QUERY, [day(10)]) == {}
     newest = "select max(value::double) from signals where source = 'bluesky' and key = 'followers'"
     late = f"select key, ({newest}) as f from cases"
-    assert leaking(rows, late, [day(10)]) == {"f": 2}
+    assert find_leaks(rows, late, [day(10)]) == {"f": 2}
 
 
 def test_real_history_has_no_future_in_its_features(tmp_path: Path, shared: Path) -> None:
@@ -67,7 +67,7 @@ def test_real_history_has_no_future_in_its_features(tmp_path: Path, shared: Path
         build_cases(found, day(700), 14)
         cases = add_features(found, read_cases(found))
         assert len(cases) > 13_000
-        assert leaking(found, QUERY, [np.datetime64("2024-06-01").astype(object)]) == {}
+        assert find_leaks(found, QUERY, [np.datetime64("2024-06-01").astype(object)]) == {}
     store.close()
     known = {name: float(np.isfinite(column).mean()) for name, column in cases.features.items()}
     assert min(known[name] for name in ("merge_rate_here", "repository_merge_rate", "merged_here")) > 0.95

@@ -11,8 +11,8 @@ from ingest.store.transaction import Rows
 from scoring.config.policy import Policy
 from scoring.dataset.catalogue import FEATURES
 from scoring.dataset.dataset import read_cases
-from scoring.dataset.features import NAMES, PERSON, QUERY, add_features, ask
-from scoring.dataset.past_trust import build_slices, months
+from scoring.dataset.features import NAMES, PERSON, QUERY, add_features, read_features
+from scoring.dataset.past_trust import build_slices, month_starts
 from tests.scoring.dataset.past_projects import (
     ANA,
     ELSEWHERE,
@@ -271,21 +271,21 @@ def test_no_vouch_makes_no_slice(rows: Rows) -> None:
 
 
 def test_slices_are_of_each_month_and_of_now() -> None:
-    assert [moment.month for moment in months(day(10), day(95))] == [2, 3, 4, 4]
-    assert months(day(10), day(9)) == []
+    assert [moment.month for moment in month_starts(day(10), day(95))] == [2, 3, 4, 4]
+    assert month_starts(day(10), day(9)) == []
 
 
 def test_people_are_asked_about_as_of_now_and_changes_as_of_their_opening(rows: Rows) -> None:
     place(rows, [case(0, merged_at=3), case(2, MARA)])
     maras = rows.value("select key from cases where author_id = ?", [MARA])
-    columns, places = ask(rows, [(ANA, HERE), (MALLORY, HERE)], [maras], day(5))
+    columns, places = read_features(rows, [(ANA, HERE), (MALLORY, HERE)], [maras], day(5))
     rows.rows(EMPTY)
     assert set(places) == {(ANA, HERE), (MALLORY, HERE), maras}
     assert [columns["merged_here"][places[one]] for one in ((ANA, HERE), (MALLORY, HERE))] == [1, 0]
     assert all(math.isnan(columns[name][places[ANA, HERE]]) for name in NAMES if name not in PERSON)
     assert columns["share_of_merges_here"][places[ANA, HERE]] == 1
     assert math.isnan(columns["share_of_merges_here"][places[maras]])
-    assert ask(rows, [], [], day(5))[1] == {}
+    assert read_features(rows, [], [], day(5))[1] == {}
 
 
 def test_cases_of_another_table_are_refused(rows: Rows) -> None:

@@ -11,7 +11,7 @@ from scoring.dataset.cases import LABELS, Cases, LabelName
 from scoring.dataset.labels import (
     HOURS,
     NEVER,
-    Known,
+    WeightedLabels,
     arrivals_by,
     as_known,
     chance_of_quiet,
@@ -130,7 +130,7 @@ def test_nothing_is_known_before_it_happened_or_after_it_was_watched(
         assert (found.known_from[good] >= cases.merged_at[good] + wait).all()
 
 
-def same(one: Known, other: Known) -> bool:
+def same(one: WeightedLabels, other: WeightedLabels) -> bool:
     return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
 

@@ -6,7 +6,7 @@ from typing import cast
 import numpy as np
 import pytest
 
-from scoring.dataset.audit_weights import Audited, Waved
+from scoring.dataset.audit_weights import AuditAnswer, FastLaned
 from scoring.dataset.cases import Cases
 from scoring.dataset.labels import known_by, outcomes
 from scoring.models.registry import make_estimator
@@ -20,9 +20,9 @@ BEFORE, AFTER = END - np.timedelta64(1, "D"), END + np.timedelta64(1, "D")
 LABEL = "label_merge"
 
 
-def lane(known_from: np.datetime64 = BEFORE, odds: float = 0.25, bad: bool = True) -> Waved:
+def lane(known_from: np.datetime64 = BEFORE, odds: float = 0.25, bad: bool = True) -> FastLaned:
     """Two were let through, of which the first was answered."""
-    return Waved({FIRST: Audited(odds, bad, cast(datetime, known_from.item()))}, {FIRST, SECOND})
+    return FastLaned({FIRST: AuditAnswer(odds, bad, cast(datetime, known_from.item()))}, {FIRST, SECOND})
 
 
 def rows_of(past: Past, place: int) -> list[tuple[int, float]]:
@@ -53,11 +53,11 @@ def test_judging_takes_the_answer_and_leaves_out_what_went_unheard(bad: bool) ->
     assert np.array_equal(came[2:], outcomes(CASES, LABEL).clean[2:])
 
 
-def hidden_faults(draw: np.random.Generator) -> tuple[Cases, Waved, Waved]:
+def hidden_faults(draw: np.random.Generator) -> tuple[Cases, FastLaned, FastLaned]:
     """Everything was let through; one in five is bad and surfaces in two of five cases. A tenth is audited."""
     bad = draw.random(len(CASES)) < 0.2
     audited = np.flatnonzero(draw.random(len(CASES)) < 0.1)
-    told = {str(CASES.keys[at]): Audited(0.1, bool(bad[at]), cast(datetime, BEFORE.item())) for at in audited}
+    told = {str(CASES.keys[at]): AuditAnswer(0.1, bool(bad[at]), cast(datetime, BEFORE.item())) for at in audited}
     everything = {str(key) for key in CASES.keys}
     never = np.full(len(CASES), np.datetime64("NaT", "us"))
     surfaced = bad & (draw.random(len(CASES)) < 0.4)
@@ -66,7 +66,7 @@ def hidden_faults(draw: np.random.Generator) -> tuple[Cases, Waved, Waved]:
     cases = CASES.select(np.arange(len(CASES)))
     for name, column in merged.items():
         object.__setattr__(cases, name, column)
-    return cases, Waved(told, everything), Waved()
+    return cases, FastLaned(told, everything), FastLaned()
 
 
 def test_faults_that_do_not_surface_are_learned_from_the_audit_and_from_nothing_else() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scoring.explain.sentences import would_change
 from scoring.explain.what_would_change import WAYS, ways
 from scoring.gate.conditions import ORDINARY
-from scoring.gate.inputs import Inputs, judge_inputs
+from scoring.gate.decide import Inputs, judge_inputs
 from scoring.models.counterfactual import LEVERS
 from scoring.models.registry import clean_needed, shrunk_rate
 from scoring.thresholds import Thresholds

@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.gate.attestations import STALE, Accepted, Attested, State, attestation_state
+from scoring.gate.attestations import STALE, AcceptedIssuers, CheckedAttestation, State, attestation_state
 from tests.ingest.stream.frames import ANA, MARA
 
 NOW = datetime(2026, 9, 21, 15)
 SINCE, UNTIL = NOW - timedelta(days=1), NOW + timedelta(days=30)
 ISSUER = "did:plc:" + "i" * 24
-OURS = Accepted(frozenset({ISSUER}), frozenset({"example.org"}))
-PROVEN = Attested("proven", ISSUER, SINCE, UNTIL, NOW)
+OURS = AcceptedIssuers(frozenset({ISSUER}), frozenset({"example.org"}))
+PROVEN = CheckedAttestation("proven", ISSUER, SINCE, UNTIL, NOW)
 TICK = timedelta(microseconds=1)
 
 
-def state(*attestations: Attested, did: str = MARA, stands: bool = False, now: datetime = NOW) -> State:
+def state(*attestations: CheckedAttestation, did: str = MARA, stands: bool = False, now: datetime = NOW) -> State:
     return attestation_state(did, attestations, OURS, stands, now)
 
 
@@ -49,7 +49,7 @@ def test_a_proof_that_could_not_be_renewed_for_a_week_proves_nothing() -> None:
         (replace(PROVEN, valid_until=None), "unverifiable"),
     ],
 )
-def test_what_each_record_is_worth(one: Attested, expected: State) -> None:
+def test_what_each_record_is_worth(one: CheckedAttestation, expected: State) -> None:
     assert state(one) == expected
 
 
@@ -72,12 +72,12 @@ def test_an_accepted_organisation_needs_no_word_of_others_and_a_did_web_needs_it
 
 def test_nobody_attests_themselves() -> None:
     """An issuer who is the author needs no attestation; where the maintainers accept nobody, nothing is valid."""
-    nobody = Accepted(frozenset(), frozenset())
+    nobody = AcceptedIssuers(frozenset(), frozenset())
     assert attestation_state(MARA, [replace(PROVEN, issuer=MARA)], nobody, True, NOW) == "missing"
 
 
 ANY = st.builds(
-    Attested,
+    CheckedAttestation,
     st.sampled_from(["proven", "revoked", "unverifiable", "other"]),
     st.sampled_from([None, ISSUER, ANA, MARA]),
     st.sampled_from([None, SINCE, UNTIL]),
@@ -88,7 +88,9 @@ ANY = st.builds(
 
 
 @given(st.lists(ANY, max_size=4))
-def test_only_a_proven_standing_fresh_record_of_an_accepted_issuer_is_ever_valid(records: list[Attested]) -> None:
+def test_only_a_proven_standing_fresh_record_of_an_accepted_issuer_is_ever_valid(
+    records: list[CheckedAttestation],
+) -> None:
     good = any(
         one.proof == "proven"
         and one.issuer == ISSUER

@@ -12,7 +12,7 @@ from ingest.lookups.attestations import fetch_attestations
 from scoring.config.repository import DEFAULTS
 from scoring.gate.attestations import STALE, State
 from scoring.handlers.settings import write_settings
-from scoring.pipeline.circumstances import attestation_states
+from scoring.pipeline.circumstances import read_attestation_states
 from tests.ingest.atproto.signed import SignedAccount, SignedNetwork, Signer
 from tests.ingest.stream.frames import ANA, CREATED, MALLORY, MARA, REPO, SEED, Frames, at, pull_uri
 from tests.pipeline import Result, prepared
@@ -66,7 +66,7 @@ class Sensitive:
 
     def state(self, now: datetime = NOW) -> State:
         with self.result.reading() as rows:
-            (found,) = attestation_states(rows, now).values()
+            (found,) = read_attestation_states(rows, now).values()
         return found
 
     def asked(self, now: datetime = NOW) -> State:
@@ -120,7 +120,7 @@ def test_in_the_tier_public_nobody_is_asked_for_anything(world: Sensitive) -> No
     write_settings(world.result.store, REPO, replace(DEFAULTS, version=2), at(9))
     assert world.ask() == 0
     with world.result.reading() as rows:
-        assert attestation_states(rows, NOW) == {}
+        assert read_attestation_states(rows, NOW) == {}
 
 
 def test_no_decision_outlives_an_attestation_that_ends_though_nothing_else_happens(world: Sensitive) -> None:

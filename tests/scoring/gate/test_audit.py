@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.config.policy import AuditRules
-from scoring.gate.audit import Ballot, Judged, audit_odds, draw_audit
+from scoring.gate.audit import AuditSampler, RoundKey, audit_odds, draw_audit
 from scoring.types import Draw
 
 KEY, OTHER = b"one key", b"another key"
 RULES = AuditRules()
 
 
-def judged(number: int, round: int = 0) -> Judged:
-    return Judged(f"at://did:plc:someone/pull/{number}", round, f"cid {round}", f"patch {round}")
+def judged(number: int, round: int = 0) -> RoundKey:
+    return RoundKey(f"at://did:plc:someone/pull/{number}", round, f"cid {round}", f"patch {round}")
 
 
 ROUNDS = [judged(number) for number in range(4_000)]
@@ -80,7 +80,7 @@ def test_an_operator_who_wants_no_audit_has_none() -> None:
 
 
 def test_an_estimated_lane_is_audited_one_in_three_from_the_first_and_takes_nobodys_turn() -> None:
-    ballot = Ballot(RULES, KEY, drawn_from=59, daily=1000.0)
+    ballot = AuditSampler(RULES, KEY, drawn_from=59, daily=1000.0)
     drawn = [ballot.draw(one, 1, estimated=True) for one in ROUNDS[1:]]
     assert [one.odds for one in drawn] == pytest.approx([1 / 3] * len(drawn))
     share = sum(one.drawn for one in drawn) / len(drawn)
@@ -90,7 +90,7 @@ def test_an_estimated_lane_is_audited_one_in_three_from_the_first_and_takes_nobo
 
 
 def test_each_draw_of_a_pass_counts_for_the_next() -> None:
-    ballot = Ballot(RULES, KEY, drawn_from=58, daily=100.0)
+    ballot = AuditSampler(RULES, KEY, drawn_from=58, daily=100.0)
     odds = [ballot.draw(one, 1).odds for one in ROUNDS[:4]]
     assert odds == [1.0, 1.0, 0.05, 0.05]
     assert list(ballot.draws) == ROUNDS[:4]
@@ -98,7 +98,7 @@ def test_each_draw_of_a_pass_counts_for_the_next() -> None:
 
 def test_an_author_who_saw_that_a_round_was_not_drawn_knows_nothing_of_the_next() -> None:
     passed = [one for one in ROUNDS if not draw_audit(KEY, one, 0.5).drawn]
-    ballot = Ballot(AuditRules(0.5, 0.0, 0), KEY, 0, 0.0, {one.pull_uri: Draw(False, 0.5) for one in passed})
+    ballot = AuditSampler(AuditRules(0.5, 0.0, 0), KEY, 0, 0.0, {one.pull_uri: Draw(False, 0.5) for one in passed})
     drawn = [ballot.draw(one._replace(round=1, record_cid="cid 1", patch_id="patch 1"), 1) for one in passed]
     share = sum(one.drawn for one in drawn) / len(passed)
     assert share == pytest.approx(0.5, abs=4 * sqrt(0.25 / len(passed)))
@@ -116,7 +116,7 @@ def test_what_was_drawn_once_stays_drawn_and_its_odds_are_those_of_all_its_round
     """Over many pull requests the share that is drawn by their second round is what each one's odds say."""
     rules = AuditRules(0.2, 0.0, 0)
     firsts = {one.pull_uri: draw_audit(KEY, one, 0.2) for one in ROUNDS}
-    ballot = Ballot(rules, KEY, 0, 0.0, firsts)
+    ballot = AuditSampler(rules, KEY, 0, 0.0, firsts)
     by_now = [ballot.draw(one._replace(round=1, record_cid="cid 1"), 1) for one in ROUNDS]
     assert all(found.drawn for one, found in zip(ROUNDS, by_now, strict=True) if firsts[one.pull_uri].drawn)
     assert by_now[0].odds == pytest.approx(0.36)
@@ -125,7 +125,7 @@ def test_what_was_drawn_once_stays_drawn_and_its_odds_are_those_of_all_its_round
 
 
 def test_many_rounds_of_one_pull_request_do_not_use_up_the_first_ones() -> None:
-    ballot = Ballot(RULES, KEY, drawn_from=59, daily=100.0, earlier={ROUNDS[0].pull_uri: Draw(True, 1.0)})
+    ballot = AuditSampler(RULES, KEY, drawn_from=59, daily=100.0, earlier={ROUNDS[0].pull_uri: Draw(True, 1.0)})
     for number in range(1, 100):
         assert ballot.draw(judged(0, number), 1) == Draw(True, 1.0)
     assert ballot.draw(ROUNDS[1], 1).odds == 1.0

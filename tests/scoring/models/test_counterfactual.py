@@ -9,7 +9,7 @@ from scoring.dataset.dataset import MATERIAL_COLUMNS
 from scoring.dataset.track_record import CLEAN, NOT_CLEAN
 from scoring.models.base import Estimator, Floats
 from scoring.models.calibration import Platt
-from scoring.models.counterfactual import LEVERS, MOST_MERGES, Columns, Part, what_would_do
+from scoring.models.counterfactual import LEVERS, MOST_MERGES, Columns, Part, find_ways
 from scoring.models.registry import NAMES, make_estimator
 from scoring.types import Needed
 
@@ -55,7 +55,7 @@ def test_what_is_said_to_do_does_and_the_amount_before_it_does_not(fitted: Estim
     part, columns = says(fitted), people()
     now = part[0](columns)
     targets = np.minimum(now + 0.02, 1.0)
-    found = what_would_do([part], targets)
+    found = find_ways([part], targets)
     assert sum(map(bool, found)) > ROWS / 4
     for row, ways in enumerate(found):
         for way in ways:
@@ -69,19 +69,19 @@ def test_what_is_said_to_do_does_and_the_amount_before_it_does_not(fitted: Estim
 def test_where_two_models_speak_the_lower_one_has_to_be_brought_there_too(fitted: Estimator) -> None:
     parts = [says(fitted, 5.0), says(fitted)]
     alone, targets = says(fitted), parts[1][0](people()) + 0.02
-    assert what_would_do(parts, targets) == what_would_do([alone], targets)
+    assert find_ways(parts, targets) == find_ways([alone], targets)
 
 
 def test_nothing_is_said_where_the_target_is_reached_or_none(fitted: Estimator) -> None:
     part = says(fitted)
     now = part[0](people())
-    assert not any(what_would_do([part], now))
-    assert not any(what_would_do([part], np.full(ROWS, np.nan)))
-    assert what_would_do([(part[0], {name: column[:0] for name, column in part[1].items()})], np.empty(0)) == []
+    assert not any(find_ways([part], now))
+    assert not any(find_ways([part], np.full(ROWS, np.nan)))
+    assert find_ways([(part[0], {name: column[:0] for name, column in part[1].items()})], np.empty(0)) == []
 
 
 def test_nothing_is_promised_that_nothing_would_bring(fitted: Estimator) -> None:
-    assert not any(what_would_do([says(fitted)], np.full(ROWS, 1.1)))
+    assert not any(find_ways([says(fitted)], np.full(ROWS, 1.1)))
 
 
 def test_what_is_unknown_is_moved_by_nobody() -> None:
@@ -92,7 +92,7 @@ def test_what_is_unknown_is_moved_by_nobody() -> None:
         asked.append(len(rows[CLEAN]))
         return np.zeros(len(rows[CLEAN]))
 
-    assert what_would_do([(refuses, columns)], np.full(3, 0.5)) == [()] * 3
+    assert find_ways([(refuses, columns)], np.full(3, 0.5)) == [()] * 3
     assert asked == [3]
 
 
@@ -122,7 +122,7 @@ def test_everything_is_tried_at_once_and_of_a_row_little() -> None:
         asked.append(len(rows[CLEAN]))
         return np.zeros(len(rows[CLEAN]))
 
-    what_would_do([(refuses, people())], np.full(ROWS, 0.5))
+    find_ways([(refuses, people())], np.full(ROWS, 0.5))
     assert len(asked) == 1
     assert asked[0] < (MOST_MERGES + 23) * ROWS
 

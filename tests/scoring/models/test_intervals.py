@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.models.calibration import GROUPS, Behind, Steps, fit_platt, interval_of, venn_abers
+from scoring.models.calibration import GROUPS, CalibrationCases, Steps, fit_platt, interval_of, venn_abers
 from tests.conftest import count
 
 AT = np.linspace(-1.5, 3.5, 41)
@@ -47,7 +47,7 @@ def test_the_true_probability_lies_in_the_interval_as_often_as_it_says(n: int, t
     for _ in range(count(12, 200)):
         one = Drawn(draw, n, truth)
         told = fit_platt(one.odds, one.came).probability(AT)
-        low, high = interval_of(Behind.of(one.odds, one.came, np.ones(n), one.authors).grounds(), AT, told)
+        low, high = interval_of(CalibrationCases.of(one.odds, one.came, np.ones(n), one.authors).grounds(), AT, told)
         held.append(((low <= one.truth) & (one.truth <= high)).mean())
         p0, p1 = venn_abers(Steps.of(one.odds, one.came), AT)
         pair_held.append(((p0 <= one.truth) & (one.truth <= p1)).mean())
@@ -69,7 +69,7 @@ def test_bad_news_that_comes_late_does_not_lift_the_interval_above_the_number() 
     weights = np.concatenate([np.ones(int((~waits).sum())), np.tile([chance, 1 - chance], int(waits.sum()))])
     authors = np.concatenate([one.authors[~waits], np.repeat(one.authors[waits], 2)])
     told = fit_platt(odds, came, weights).probability(AT)
-    behind = Behind.of(odds, came, weights, authors)
+    behind = CalibrationCases.of(odds, came, weights, authors)
     low, high = interval_of(behind.grounds(), AT, told)
     assert ((low < told - 0.005) & (told + 0.005 < high)).mean() > 0.8
     sure = behind.is_settled
@@ -89,21 +89,23 @@ def test_the_interval_holds_its_number_and_lies_between_none_and_all(
     given_rows: list[tuple[float, float, float, int]], at: float, told: float
 ) -> None:
     odds, came, weights, authors = (np.array(column) for column in zip(*given_rows, strict=True))
-    low, high = interval_of(Behind.of(odds, came, weights, authors).grounds(), np.array([at]), np.array([told]))
+    low, high = interval_of(
+        CalibrationCases.of(odds, came, weights, authors).grounds(), np.array([at]), np.array([told])
+    )
     assert 0 <= low[0] <= told <= high[0] <= 1
 
 
 def test_without_people_enough_for_every_group_nothing_is_sure() -> None:
     odds, told = np.linspace(-2, 2, 30), np.array([0.6])
-    few = Behind.of(odds, (odds > 0).astype(float), np.ones(30), np.arange(30) % (GROUPS - 1))
+    few = CalibrationCases.of(odds, (odds > 0).astype(float), np.ones(30), np.arange(30) % (GROUPS - 1))
     assert interval_of(few.grounds(), np.zeros(1), told) == (0.0, 1.0)
-    none = Behind.of(*(np.zeros(0) for _ in range(3)), np.zeros(0, dtype=int))
+    none = CalibrationCases.of(*(np.zeros(0) for _ in range(3)), np.zeros(0, dtype=int))
     assert interval_of(none.grounds(), np.zeros(1), told) == (0.0, 1.0)
 
 
 def test_an_author_is_in_one_group_and_those_who_send_most_are_in_different_ones() -> None:
     authors = np.repeat(np.arange(10), [50, 40, 30, 20, 5, 4, 3, 2, 1, 1])
     ones = np.ones(len(authors))
-    groups = Behind.of(ones, ones, ones, authors).groups
+    groups = CalibrationCases.of(ones, ones, ones, authors).groups
     assert all(len(set(groups[authors == author])) == 1 for author in range(10))
     assert {int(groups[authors == author][0]) for author in range(GROUPS)} == set(range(GROUPS))

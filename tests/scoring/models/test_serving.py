@@ -13,9 +13,9 @@ from scoring.config.policy import Policy
 from scoring.dataset.dataset import MATERIAL_COLUMNS
 from scoring.explain.sentences import factor_label
 from scoring.explain.what_would_change import WAYS
-from scoring.gate.inputs import judge_inputs, read_inputs
+from scoring.gate.decide import judge_inputs, read_inputs
 from scoring.models.boosted import Boosted
-from scoring.models.calibration import Behind, Platt
+from scoring.models.calibration import CalibrationCases, Platt
 from scoring.models.linear import Logistic
 from scoring.models.registry import NAMES, SHRUNK_RATE
 from scoring.models.serving import LABEL, Predictions, _read_columns, predict, version_of
@@ -56,7 +56,7 @@ def made_up_model(
         made = Boosted(directions, seed=seed, rounds=rounds) if name == "lightgbm" else Logistic(directions)
         model = made.fit(columns, labels)
         odds = model.decision_function(columns)
-        behind = Behind.of(odds, labels, np.ones(ROWS), np.arange(ROWS))
+        behind = CalibrationCases.of(odds, labels, np.ones(ROWS), np.arange(ROWS))
         parts[scope] = {
             "model": model.as_dict(),
             "calibration": Platt(1.0, offset if scope == "change" else alone).as_dict(),

@@ -20,7 +20,7 @@ from scoring.config.policy import FILE, Policy
 from scoring.dataset.dataset import build_cases, read_cases
 from scoring.dataset.features import add_features
 from scoring.models.serving import LABEL
-from scoring.models.starter import ALONE, LARGEST, WEIGHED, Borrowing, StarterProblem, parse_starter, read_columns
+from scoring.models.starter import ALONE, LARGEST, WEIGHED, StarterFile, StarterProblem, parse_starter, read_columns
 from scoring.models.storage import save_model, serve
 from scoring.pipeline.score import score
 from scoring.queries import read
@@ -161,7 +161,7 @@ def test_the_queue_goes_on_without_a_file_that_is_absent_or_damaged_and_says_so_
     world: Result, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "starter.json"
-    borrowing = Borrowing(path)
+    borrowing = StarterFile(path)
     policy = replace(Policy(), starter=path)
     with caplog.at_level(logging.WARNING, "scoring.models.starter"):
         assert all(row["borrowed"] is None for row in judged(world, policy).values())
@@ -178,7 +178,7 @@ def test_the_queue_goes_on_without_a_file_that_is_absent_or_damaged_and_says_so_
 
 
 def test_a_file_that_did_not_change_is_not_made_anew(tmp_path: Path) -> None:
-    borrowing = Borrowing(FILE)
+    borrowing = StarterFile(FILE)
     assert borrowing.starter() is borrowing.starter()
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from scoring.handlers.actions import ToldAction, take
-from scoring.pipeline.approvals import IN_FORCE, MERGED, MERGED_ELSE, settle_approvals, voided
+from scoring.handlers.actions import ActionMessage, apply_action
+from scoring.pipeline.approvals import IN_FORCE, MERGED, MERGED_ELSE, read_outdated_pulls, settle_approvals
 from scoring.queries import read
 from tests.ingest.stream.frames import MARA, PULL, REPO, SEED, Frames, at, pull_record
 from tests.pipeline import Result
@@ -30,7 +30,7 @@ def newest(result: Result) -> read.Seen:
         return read.subjects(rows, [OFFERED])[OFFERED].seen
 
 
-def told(result: Result, kind: str = "approve", **changes: Any) -> ToldAction:
+def told(result: Result, kind: str = "approve", **changes: Any) -> ActionMessage:
     """What seed did with mara's newest round."""
     seen = newest(result)
     payload: Mapping[str, Any] = {
@@ -45,11 +45,11 @@ def told(result: Result, kind: str = "approve", **changes: Any) -> ToldAction:
         "batch": "",
         "made_at": "2026-09-21T14:20:00+00:00",
     }
-    return ToldAction.read({**payload, **changes})
+    return ActionMessage.read({**payload, **changes})
 
 
 def approve(result: Result, key: str = "one", now: datetime = NOW, **changes: Any) -> bool:
-    return take(result.store, key, told(result, **changes), now)
+    return apply_action(result.store, key, told(result, **changes), now)
 
 
 def approvals(result: Result) -> list[tuple[str, str | None]]:
@@ -117,7 +117,7 @@ def test_a_round_that_arrives_after_an_approval_voids_it_before_any_hop_has_run(
     a_new_round(offered)
     assert approved(offered) == []
     with offered.reading() as rows:
-        assert voided(rows) == {OFFERED}
+        assert read_outdated_pulls(rows) == {OFFERED}
         changed = read.changed_after(rows)[OFFERED]
     assert changed.approver.did == SEED
     assert changed.seen != newest(offered)
@@ -150,7 +150,7 @@ def test_an_approval_of_what_stands_now_ends_the_word_that_it_changed(offered: R
     settle_approvals(offered.store, NOW)
     approve(offered, key="two")
     with offered.reading() as rows:
-        assert voided(rows) == set()
+        assert read_outdated_pulls(rows) == set()
     assert approvals(offered) == [("voided", "changed_after"), ("in force", None)]
 
 
@@ -176,7 +176,7 @@ def test_a_closed_pull_request_has_no_approval_in_force(offered: Result) -> None
 
 def test_a_release_takes_an_approval_back_and_both_stay_on_record(offered: Result) -> None:
     approve(offered)
-    take(offered.store, "two", told(offered, "release"), NOW)
+    apply_action(offered.store, "two", told(offered, "release"), NOW)
     assert approvals(offered) == [("released", None)]
     assert approved(offered) == []
     with offered.reading() as rows:
@@ -185,7 +185,7 @@ def test_a_release_takes_an_approval_back_and_both_stay_on_record(offered: Resul
 
 def test_a_corrected_outcome_keeps_both(offered: Result) -> None:
     for key, outcome in (("one", "clean"), ("two", "needed_fix")):
-        take(offered.store, key, told(offered, "outcome", outcome=outcome), NOW)
+        apply_action(offered.store, key, told(offered, "outcome", outcome=outcome), NOW)
     with offered.reading() as rows:
         assert [action.outcome for action in read.past_actions(rows, OFFERED)] == ["clean", "needed_fix"]
     known = offered.rows("select known_from, made_at from maintainer_actions")
@@ -200,7 +200,7 @@ def test_a_message_that_no_form_of_ours_could_send_is_refused(offered: Result, w
 
 
 def test_an_action_on_something_erased_leaves_nothing_and_is_not_tried_for_ever(offered: Result) -> None:
-    assert not take(offered.store, "one", told(offered, pull_uri=OFFERED + "x"), NOW)
+    assert not apply_action(offered.store, "one", told(offered, pull_uri=OFFERED + "x"), NOW)
     assert offered.value("select count(*) from maintainer_actions") == 0
 
 

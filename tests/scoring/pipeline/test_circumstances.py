@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scoring.config.policy import AuditRules
-from scoring.gate.inputs import judge_inputs, read_inputs
+from scoring.gate.decide import judge_inputs, read_inputs
 from scoring.pipeline.circumstances import Moment, read_circumstances
 from scoring.thresholds import RepositoryRules
 from scoring.types import AccountChange, Circumstances, Draw, Lane

@@ -10,7 +10,7 @@ import pytest
 from ingest.erasure.erase import erase
 from scoring.certificates.lane_offer import Offer, check_offer
 from scoring.handlers.closures import STRUCK, end_estimate, open_on_estimate
-from scoring.pipeline.estimated_lanes import estimated_lanes, openings
+from scoring.pipeline.lane_thresholds import estimated_lanes, read_openings
 from tests.ingest.erasure.planted import KEY, folders_below
 from tests.ingest.stream.frames import ANA, MALLORY, REPO, SOURCE, at
 from tests.pipeline import Result
@@ -47,7 +47,7 @@ def test_an_opening_stands_from_when_it_was_known_until_it_is_ended(offered: Res
     assert not open_on_estimate(offered.store, "1", {**TOLD, "threshold": 0.1}, NOW), "the message came twice"
     with offered.reading() as rows:
         (lane,) = estimated_lanes(rows, NOW)
-        (opening,) = openings(rows, NOW).values()
+        (opening,) = read_openings(rows, NOW).values()
     assert (lane.repository, lane.offer, lane.opener and lane.opener.did) == (REPO, OFFER, ANA)
     assert (lane.opened_at, opening.since, opening.offer) == (*[datetime(2026, 11, 20, 12)] * 2, OFFER)
     assert standing(offered, NOW - timedelta(seconds=1)) == []

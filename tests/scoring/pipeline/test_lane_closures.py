@@ -8,7 +8,7 @@ import pytest
 
 from ingest.erasure.erase import erase
 from scoring.handlers.closures import STRUCK, close, reopen
-from scoring.pipeline.lane_closures import ERASED, Closure, closed_because, closed_pulls, closures
+from scoring.pipeline.lane_closures import ERASED, Closure, closed_because, read_closed_pulls, read_closures
 from tests.ingest.erasure.planted import KEY, folders_below
 from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, SOURCE, at
 from tests.pipeline import Result
@@ -67,14 +67,14 @@ def offered(tmp_path: Path) -> Iterator[Result]:
 
 def scopes(result: Result, now: datetime = NOW) -> list[str]:
     with result.reading() as rows:
-        return [one.scope for one in closed_pulls(rows, now).get(OFFERED, ())]
+        return [one.scope for one in read_closed_pulls(rows, now).get(OFFERED, ())]
 
 
 def test_a_closure_reaches_whoever_is_trusted_or_vouched_for_through_the_account(offered: Result) -> None:
     for key, voucher in (("1", SEED), ("2", ANA), ("3", MALLORY), ("4", MARA)):
         close(offered.store, key, {**TOLD, **MADE, "repo_key": "", "voucher": voucher}, NOW)
     with offered.reading() as rows:
-        held = closed_pulls(rows, NOW)[OFFERED]
+        held = read_closed_pulls(rows, NOW)[OFFERED]
     assert [one.scope for one in held] == ["voucher"] * 3, "her own account vouches for nobody here"
 
 
@@ -108,7 +108,7 @@ def test_a_repository_that_nobody_knows_is_an_error_and_no_closure_of_everything
 def test_who_closed_it_and_why_is_read_with_it(offered: Result) -> None:
     close(offered.store, "1", {**TOLD, **MADE, "author": MARA, "because": "x" * 600}, NOW)
     with offered.reading() as rows:
-        (one,) = closures(rows, NOW)
+        (one,) = read_closures(rows, NOW)
     assert (one.repository, one.author, one.voucher) == (REPO, MARA, "")
     assert one.because == "x" * 500
     assert one.closed_at == datetime(2026, 11, 20, 12)
@@ -121,7 +121,7 @@ def test_a_reason_that_names_somebody_erased_loses_its_words_and_not_its_closure
     erase(offered.store, MALLORY, "by_request", NOW, folders_below(tmp_path))
     close(offered.store, "1", {**TOLD, **MADE, "because": MALLORY}, NOW)
     with offered.reading() as rows:
-        assert [one.because for one in closures(rows, NOW)] == [STRUCK]
+        assert [one.because for one in read_closures(rows, NOW)] == [STRUCK]
 
 
 def test_erasing_who_closed_it_leaves_it_closed_and_erasing_its_author_takes_it_away(
@@ -131,4 +131,4 @@ def test_erasing_who_closed_it_leaves_it_closed_and_erasing_its_author_takes_it_
     close(offered.store, "2", {**TOLD, **MADE, "author": MALLORY}, NOW)
     erase(offered.store, MALLORY, "by_request", NOW, folders_below(tmp_path))
     with offered.reading() as rows:
-        assert [(one.key, one.author, one.by) for one in closures(rows, NOW)] == [("1", "", ERASED)]
+        assert [(one.key, one.author, one.by) for one in read_closures(rows, NOW)] == [("1", "", ERASED)]

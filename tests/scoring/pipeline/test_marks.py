@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scoring.handlers.actions import ToldAction, take
+from scoring.handlers.actions import ActionMessage, apply_action
 from scoring.queries import read
 from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
 from tests.pipeline import Result, prepared
@@ -27,7 +27,7 @@ def mark(
     made_at = f"{(NOON + timedelta(minutes=minutes)).isoformat()}+00:00"
     told = {"kind": "outcome", "outcome": outcome, "note": "", "pull_uri": OFFERED, "person": SEED, "batch": ""}
     seen = {"record_cid": None, "round": 0, "patch_id": None, "made_at": made_at}
-    assert take(result.store, key, ToldAction.read({**told, **seen, **changes}), now)
+    assert apply_action(result.store, key, ActionMessage.read({**told, **seen, **changes}), now)
 
 
 def labels(result: Result) -> list[tuple[bool, datetime]]:

@@ -9,7 +9,8 @@ import pytest
 
 from ingest.records.registry import DEFAULT_AUTHORITY
 from scoring.explain.sentences import sentence
-from scoring.pipeline.objections import is_left_out, open_objections, record_objections, tell_objection, tell_wish
+from scoring.pipeline.circumstances import read_open_objections
+from scoring.pipeline.objections import is_left_out, record_objections, write_objection, write_wish
 from scoring.queries import read
 from scoring.types import Lane
 from tests.ingest.stream.frames import CREATED, MALLORY, MARA, REPO, Frames
@@ -49,7 +50,7 @@ def objects(world: Result, did: str, text: str = "No", operation: str = "create"
 
 def open_now(world: Result) -> set[str]:
     with world.reading() as rows:
-        return set(open_objections(rows))
+        return set(read_open_objections(rows))
 
 
 def decision(world: Result) -> tuple[Lane, str]:
@@ -64,13 +65,13 @@ def test_an_open_objection_sends_the_pull_request_to_a_person_until_it_is_answer
     world: Result, pull_uri: str | None
 ) -> None:
     before = decision(world)
-    tell_objection(world.store, "page:1", told(pull_uri=pull_uri))
+    write_objection(world.store, "page:1", told(pull_uri=pull_uri))
     assert decision(world) == (Lane.NEEDS_HUMAN, "objection_open")
     row = world.pull(OFFERED)
     assert row is not None
     assert "The author objects" in row.sentence
     assert row.would_change == "An answer to the objection lifts this; then it is judged like any other."
-    tell_objection(world.store, "page:1", told("rejected", pull_uri, answered_at=NOON))
+    write_objection(world.store, "page:1", told("rejected", pull_uri, answered_at=NOON))
     assert decision(world) == before
 
 
@@ -80,7 +81,7 @@ def test_an_objection_by_record_counts_and_its_edit_after_an_answer_counts_anew(
     with world.reading() as rows:
         (one,) = record_objections(rows)
     assert (one.did, one.pull_uri, one.text, one.due_at - one.seen_at) == (MARA, OFFERED, "No", timedelta(days=30))
-    tell_objection(world.store, one.uri, told("accepted", record_cid=one.record_cid, answered_at=NOON))
+    write_objection(world.store, one.uri, told("accepted", record_cid=one.record_cid, answered_at=NOON))
     assert open_now(world) == set()
     objects(world, MARA, "Still no", "update", subject=OFFERED)
     assert open_now(world) == {OFFERED}
@@ -97,14 +98,14 @@ def test_neither_answered_ones_nor_a_heap_of_them_hides_what_a_contributor_says(
     with world.reading() as rows:
         found = record_objections(rows)
     assert (len(found), found[0].did) == (500, MARA)
-    tell_objection(world.store, found[0].uri, told("rejected", record_cid=found[0].record_cid, answered_at=NOON))
+    write_objection(world.store, found[0].uri, told("rejected", record_cid=found[0].record_cid, answered_at=NOON))
     with world.reading() as rows:
         assert MARA not in {one.did for one in record_objections(rows)}
 
 
 def test_nobody_objects_for_somebody_else(world: Result) -> None:
     objects(world, MALLORY, subject=OFFERED)
-    tell_objection(world.store, "page:1", told(did=MALLORY))
+    write_objection(world.store, "page:1", told(did=MALLORY))
     assert open_now(world) == set()
     with world.reading() as rows:
         assert record_objections(rows) == ()
@@ -125,9 +126,9 @@ def test_a_maintainer_speaks_about_their_own_repository_alone_and_the_row_says_s
     before = decision(world)
     elsewhere = told(pull_uri=pull_uri, repo_key=CABIN, by_maintainer=True)
     for key in (CABIN, "did:plc:unknown"):
-        tell_objection(world.store, "page:1", elsewhere | {"repo_key": key})
+        write_objection(world.store, "page:1", elsewhere | {"repo_key": key})
         assert decision(world) == before
-    tell_objection(world.store, "page:1", elsewhere | {"repo_key": REPO})
+    write_objection(world.store, "page:1", elsewhere | {"repo_key": REPO})
     assert decision(world) == (Lane.NEEDS_HUMAN, "objection_open")
     row = world.pull(OFFERED)
     assert row is not None
@@ -135,7 +136,7 @@ def test_a_maintainer_speaks_about_their_own_repository_alone_and_the_row_says_s
     assert sentence(row.verdict.reasons[0]) == (
         "A maintainer of this repository objects in the contributor's name to this judgement, so a person decides."
     )
-    tell_objection(world.store, "page:2", told())
+    write_objection(world.store, "page:2", told())
     world.judge()
     row = world.pull(OFFERED)
     assert row is not None
@@ -153,9 +154,9 @@ def test_who_wishes_to_be_left_out_stands_on_no_leaderboard_and_is_counted(world
     everybody, nobody = listed(world)
     assert MARA in everybody
     assert nobody == 0
-    tell_wish(world.store, MARA, True, NOON)
+    write_wish(world.store, MARA, True, NOON)
     assert listed(world) == (everybody - {MARA}, 1)
-    tell_wish(world.store, MARA, False, NOON)
+    write_wish(world.store, MARA, False, NOON)
     assert listed(world) == (everybody, 0)
 
 
@@ -165,6 +166,6 @@ def test_of_a_record_and_a_wish_on_a_page_the_newer_counts(world: Result) -> Non
     feed(world, frames)
     changed_at = world.value("select changed_at from declarations")
     for told_at, left_out in ((changed_at - timedelta(days=1), True), (changed_at + timedelta(days=1), False)):
-        tell_wish(world.store, MARA, False, told_at)
+        write_wish(world.store, MARA, False, told_at)
         with world.reading() as rows:
             assert is_left_out(rows, MARA) is left_out

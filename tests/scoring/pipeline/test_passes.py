@@ -12,13 +12,13 @@ import scoring.pipeline.score
 from ingest.store.database import Store
 from scoring.config.policy import Policy
 from scoring.config.repository import DEFAULTS
-from scoring.handlers.actions import ToldAction
-from scoring.handlers.actions import take as take_action
+from scoring.handlers.actions import ActionMessage
+from scoring.handlers.actions import apply_action as take_action
 from scoring.handlers.closures import close, reopen
 from scoring.handlers.settings import write_settings
 from scoring.pipeline.approvals import settle_approvals
-from scoring.pipeline.objections import tell_objection
-from scoring.pipeline.score import PEOPLE, STANDING
+from scoring.pipeline.objections import write_objection
+from scoring.pipeline.score import CHANGED_PEOPLE, TRUST_CACHES
 from scoring.thresholds import Thresholds
 from scoring.types import Evidence, Verdict
 from tests.conftest import Count
@@ -55,8 +55,8 @@ def check_full_pass_changes_nothing(result: Result) -> None:
     """Judge everyone and everything anew from nothing that was kept, at the same moment, and compare."""
     before = standing(result)
     history = result.value("select count(*) from scores")
-    STANDING.pop(result.store, None)
-    PEOPLE.pop(result.store, None)
+    TRUST_CACHES.pop(result.store, None)
+    CHANGED_PEOPLE.pop(result.store, None)
     with result.store.write() as txn:
         for table in ("trust", "features", "labels", "seeds"):
             txn.execute(f"delete from {table}")
@@ -81,7 +81,7 @@ def approve(result: Result) -> None:
         seen = rows.row("select record_cid, round, patch_id from current_decisions where pull_uri = ?", [OFFERED])
     assert seen
     told = {"kind": "approve", "outcome": "", "note": "", "pull_uri": OFFERED, "person": SEED, "batch": ""}
-    take_action(result.store, "one", ToldAction.read({**told, **seen, "made_at": MADE_AT}), NOW)
+    take_action(result.store, "one", ActionMessage.read({**told, **seen, "made_at": MADE_AT}), NOW)
 
 
 def void(result: Result) -> None:
@@ -91,7 +91,7 @@ def void(result: Result) -> None:
 
 def objects(state: str) -> Callable[[Result], object]:
     told = {"did": MARA, "pull_uri": OFFERED, "record_cid": None, "state": state, "made_at": NOW, "due_at": NOW}
-    return lambda result: tell_objection(result.store, "page:1", told | {"answered_at": None})
+    return lambda result: write_objection(result.store, "page:1", told | {"answered_at": None})
 
 
 def close_lane(result: Result) -> None:

@@ -10,9 +10,9 @@ import pytest
 import scoring.pipeline.score
 from ingest.store.transaction import Rows
 from scoring.config.policy import Policy
-from scoring.derived import changed_people
-from scoring.pipeline import changed_people as standing_people
-from scoring.pipeline.score import PEOPLE
+from scoring.pipeline import evidence
+from scoring.pipeline.evidence import find_stale_people
+from scoring.pipeline.score import CHANGED_PEOPLE
 from scoring.thresholds import Thresholds
 from scoring.types import Pair
 from tests.conftest import Count
@@ -36,9 +36,9 @@ def looked_fixture(result: Result, monkeypatch: pytest.MonkeyPatch) -> LOOKS:
     def noted(rows: Rows, basis: str, among: Collection[Pair] | None) -> dict[Pair, str]:
         dids = {row["contributor_id"]: row["did"] for row in rows.rows("from contributors")}
         looks.append(EVERYBODY if among is None else {dids[person] for person, _ in among})
-        return changed_people(rows, basis, among)
+        return find_stale_people(rows, basis, among)
 
-    monkeypatch.setattr(scoring.pipeline.score, "changed_people", noted)
+    monkeypatch.setattr(scoring.pipeline.score, "find_stale_people", noted)
     frames = world((SEED, ANA), (ANA, MARA))
     frames.pull(MALLORY, "first")
     take(result, frames, NOW)
@@ -86,7 +86,7 @@ def test_after_a_pass_that_failed_everybody_is_looked_at(
     frames.vouch(SEED, MALLORY)
     feed(result, frames)
     with monkeypatch.context() as failing:
-        failing.setattr(scoring.pipeline.score, "keep_pulls", fail)
+        failing.setattr(scoring.pipeline.score, "append_decisions", fail)
         with pytest.raises(OSError, match="no room"):
             result.judge(NOW)
     result.judge(NOW)
@@ -98,7 +98,7 @@ def test_after_a_pass_that_failed_everybody_is_looked_at(
 def test_a_change_that_touches_many_is_about_everybody(
     result: Result, looked: LOOKS, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standing_people, "MOST", 0)
+    monkeypatch.setattr(evidence, "MOST_CHANGED", 0)
     frames = Frames()
     frames.pull(MARA, "offered")
     feed(result, frames)
@@ -111,7 +111,7 @@ def test_a_process_that_begins_on_a_filled_store_judges_everybody_once_and_decid
 ) -> None:
     history = result.rows("from scores order by all")
     assert result.judge(NOW) == 0
-    PEOPLE.pop(result.store)
+    CHANGED_PEOPLE.pop(result.store)
     assert result.judge(NOW) > 0
     assert result.judge(NOW + timedelta(hours=1)) == 0
     assert looked == [EVERYBODY]

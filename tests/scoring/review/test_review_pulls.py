@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ingest.store.database import Store
-from scoring.gate.inputs import NUMBERED
+from scoring.gate.decide import HASHES_OF_VERSIONS
 from scoring.pipeline import decisions
 from scoring.review import pending
 from scoring.review.cost_gate import Call
@@ -257,7 +257,7 @@ def test_a_store_judged_under_hashes_of_sources_comes_over_without_a_new_reading
     monkeypatch.setattr(pending, "REVIEW_VERSION", "1")
     monkeypatch.setattr(decisions, "GATE_VERSION", "1")
     queued.review()
-    gate, review = NUMBERED
+    gate, review = HASHES_OF_VERSIONS
     with queued.store.write() as txn:
         txn.execute("update content_reviews set rules = ?", [review])
         for table in ("scores", "current_decisions"):

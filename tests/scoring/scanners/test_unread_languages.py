@@ -14,8 +14,9 @@ from scoring.diff.parser import read_change
 from scoring.explain.content import CONTENT_SENTENCES, missing_words
 from scoring.gate.conditions import ORDINARY
 from scoring.gate.decide import decide_change
+from scoring.pipeline.decisions import read_content
 from scoring.review.deterministic import review_without_model
-from scoring.review.store import content_of, review_columns
+from scoring.review.store import review_columns
 from scoring.scanners._rules import rules
 from scoring.scanners._text import NAMES
 from scoring.scanners._unread_languages import languages_without_rules
@@ -65,7 +66,7 @@ def test_everything_else_is_code_that_nobody_read(path: str, language: str) -> N
 
 def lane_of(*files: FileChange) -> tuple[Lane, list[str]]:
     """Return the lane of a change by somebody well known, and the sentences on the row."""
-    content = content_of(review_columns(review_without_model(change_of(*files), []), []))
+    content = read_content(review_columns(review_without_model(change_of(*files), []), []))
     lane, reasons = decide_change(KNOWN, estimate(0.95), content, ORDINARY, OPEN)
     return lane, [
         CONTENT_SENTENCES[reason.code](reason.params) for reason in reasons if reason.code in CONTENT_SENTENCES

@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from scoring.config.policy import Parameters
-from scoring.trust.graph import Edges
+from scoring.trust.first_passage import find_transfers
+from scoring.trust.graph import Edges, Integers
+from scoring.trust.paths import Path as TrustPath
+from scoring.trust.paths import strongest_chains
 
 Vouch = tuple[int, int, float]
 
@@ -31,6 +34,12 @@ def vouches_of(edges: Edges) -> list[Vouch]:
 def people(*ids: int) -> np.ndarray:
     """Ids as an array."""
     return np.array(ids, dtype=np.int64)
+
+
+def strongest_paths(edges: Edges, seeds: Integers, size: int, parameters: Parameters) -> list[TrustPath]:
+    """`strongest_chains` as tuples: (seed,) for a seed, () for a person beyond reach."""
+    chains = strongest_chains(find_transfers(edges, seeds, size, parameters), parameters.hops)
+    return [tuple(person for person in chain if person >= 0) for chain in chains.tolist()]
 
 
 def random_edges(size: int) -> Edges:

@@ -9,7 +9,7 @@ from scoring.config.policy import Parameters
 from scoring.trust.denounces import Denounced, judge_denounces
 from scoring.trust.first_passage import first_passage
 from scoring.trust.graph import Network, prepare
-from scoring.trust.incremental import SeedSetTrust, changed_vouchers, replaced
+from scoring.trust.incremental import SeedSetTrust, find_changed_vouchers, replace_vouches
 from tests.scoring.trust.graphs import Vouch, edges_of, graphs, parameters, people
 
 DEFAULTS = Parameters()
@@ -38,11 +38,11 @@ def test_after_any_sequence_of_changes_every_bit_is_that_of_a_full_run(
     person, weight = st.integers(0, size - 1), st.none() | st.floats(0.01, 1.0)
     changes = data.draw(st.lists(st.tuples(st.sampled_from(sorted(rows)), person, person, weight), max_size=8))
     networks = {kind: prepare(edges_of(said), size) for kind, said in rows.items()}
-    standing = SeedSetTrust.of(networks["vouch"], networks["denounce"], seeds, flow)
+    standing = SeedSetTrust.compute(networks["vouch"], networks["denounce"], seeds, flow)
     for kind, author, subject, heavy in changes:
         rows[kind] = changed(rows[kind], author, subject, heavy)
         theirs = edges_of([row for row in rows[kind] if row[0] == author])
-        networks[kind] = replaced(networks[kind], people(author), theirs)
+        networks[kind] = replace_vouches(networks[kind], people(author), theirs)
         authors = [people(author) if kind == one else people() for one in ("vouch", "denounce")]
         standing = standing.after(networks["vouch"], networks["denounce"], *authors)
         full = judge_denounces(edges_of(rows["vouch"]), edges_of(rows["denounce"]), seeds, size, flow)
@@ -61,12 +61,12 @@ def test_the_people_whose_vouches_differ_are_found_and_nobody_else(graph: tuple,
         return list(zip(network.subject[row].tolist(), network.weight[row].tolist(), strict=True))
 
     expected = [person for person in range(size) if said(before, person) != said(after, person)]
-    assert changed_vouchers(before, after).tolist() == expected
+    assert find_changed_vouchers(before, after).tolist() == expected
 
 
 def test_a_vouch_by_somebody_out_of_reach_leaves_the_standing_itself() -> None:
     chain = [(person, person + 1, 1.0) for person in range(5)]
-    standing = SeedSetTrust.of(prepare(edges_of(chain), 6), SILENCE, people(0), Parameters(hops=3))
+    standing = SeedSetTrust.compute(prepare(edges_of(chain), 6), SILENCE, people(0), Parameters(hops=3))
     for voucher in (3, 4, 5):
         more = prepare(edges_of([*chain, (voucher, 1, 1.0)]), 6)
         assert standing.after(more, SILENCE, people(voucher)) is standing
@@ -76,7 +76,7 @@ def test_a_vouch_by_somebody_out_of_reach_leaves_the_standing_itself() -> None:
 
 def test_a_denounce_by_somebody_without_trust_leaves_the_standing_itself_and_a_seeds_does_not() -> None:
     vouches = prepare(edges_of([(0, 1, 1.0), (3, 4, 1.0)]), 6)
-    standing = SeedSetTrust.of(vouches, SILENCE, people(0), DEFAULTS)
+    standing = SeedSetTrust.compute(vouches, SILENCE, people(0), DEFAULTS)
     denounced = prepare(edges_of([(3, 1, 1.0)]), 6)
     assert standing.after(vouches, denounced, people(), people(3)) is standing
     final = standing.after(vouches, prepare(edges_of([(0, 1, 1.0)]), 6), people(), people(0))
@@ -84,26 +84,26 @@ def test_a_denounce_by_somebody_without_trust_leaves_the_standing_itself_and_a_s
 
 
 def test_a_network_that_grew_is_judged_anew() -> None:
-    standing = SeedSetTrust.of(prepare(edges_of([(0, 1, 1.0)]), 6), SILENCE, people(0), DEFAULTS)
+    standing = SeedSetTrust.compute(prepare(edges_of([(0, 1, 1.0)]), 6), SILENCE, people(0), DEFAULTS)
     grown = standing.after(prepare(edges_of([(0, 1, 1.0)]), 9), prepare(edges_of([]), 9), people(8))
     assert len(grown.judged.passage.mass) == 9
 
 
 def test_vouches_of_somebody_else_are_not_replaced_unasked() -> None:
     with pytest.raises(ValueError, match="not among those"):
-        replaced(SILENCE, people(1), edges_of([(2, 3, 1.0)]))
+        replace_vouches(SILENCE, people(1), edges_of([(2, 3, 1.0)]))
     with pytest.raises(ValueError, match="unknown voucher 6"):
-        replaced(SILENCE, people(6), edges_of([]))
+        replace_vouches(SILENCE, people(6), edges_of([]))
 
 
 def test_vouches_and_denounces_of_two_sizes_do_not_fit_together() -> None:
     with pytest.raises(ValueError, match="do not fit together"):
-        SeedSetTrust.of(prepare(edges_of([]), 5), SILENCE, people(0), DEFAULTS)
+        SeedSetTrust.compute(prepare(edges_of([]), 5), SILENCE, people(0), DEFAULTS)
 
 
 def test_a_standing_holds_its_bits_while_the_networks_change() -> None:
     vouches = prepare(edges_of([(0, 1, 1.0), (1, 2, 0.5)]), 6)
-    standing = SeedSetTrust.of(vouches, SILENCE, people(0), DEFAULTS)
+    standing = SeedSetTrust.compute(vouches, SILENCE, people(0), DEFAULTS)
     before = bits(standing.judged)
-    replaced(vouches, np.arange(6), edges_of([(0, 2, 1.0)]))
+    replace_vouches(vouches, np.arange(6), edges_of([(0, 2, 1.0)]))
     assert bits(standing.judged) == before

@@ -14,11 +14,11 @@ from scoring.trust.files import (
     FileProblem,
     NamedGraph,
     build_graph,
+    build_table,
+    compute_trust,
     explain,
-    judge,
     no_edges,
     parse_moment,
-    table_of,
 )
 from scoring.trust.first_passage import first_passage
 from tests.scoring.trust.graphs import edges_of, graphs, parameters
@@ -40,11 +40,11 @@ def graph_of(*rows: Row, seeds: tuple[str, ...] = ("root",), denounces: EdgeTabl
 
 
 def rows_of(graph: NamedGraph) -> dict[str, dict[str, object]]:
-    return {row["node"]: row for row in table_of(graph, judge(graph, DEFAULTS, 1.0)).to_pylist()}
+    return {row["node"]: row for row in build_table(graph, compute_trust(graph, DEFAULTS, 1.0)).to_pylist()}
 
 
 def told(graph: NamedGraph, name: str) -> list[str]:
-    return list(explain(graph, judge(graph, DEFAULTS, 1.0), DEFAULTS, name))
+    return list(explain(graph, compute_trust(graph, DEFAULTS, 1.0), DEFAULTS, name))
 
 
 @given(graphs(), parameters, st.randoms(use_true_random=False))
@@ -55,7 +55,7 @@ def test_names_and_the_order_of_rows_change_no_figure(graph: tuple, flow: Parame
     rows += [(f"{person:02}", f"{person:02}", 1.0) for person in range(size)]  # so that everybody is named
     draw.shuffle(rows)
     named = graph_of(*rows, seeds=tuple(f"{seed:02}" for seed in seeds))
-    found = table_of(named, judge(named, flow, 1.0))
+    found = build_table(named, compute_trust(named, flow, 1.0))
     assert found["node"].to_pylist() == [f"{person:02}" for person in range(size)]
     assert found["first_passage"].to_pylist() == expected.mass.tolist()
     assert found["s"].to_pylist() == expected.trust.tolist()

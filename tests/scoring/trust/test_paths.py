@@ -12,9 +12,18 @@ from scoring.config.policy import Parameters
 from scoring.trust.dominators import hangs_on_one, immediate_dominators
 from scoring.trust.first_passage import find_transfers, first_passage
 from scoring.trust.graph import Edges
-from scoring.trust.paths import contributions, disjoint_paths, product_along, strongest_paths
+from scoring.trust.paths import contributions, disjoint_paths, product_along
 from tests.growth import in_linear_time
-from tests.scoring.trust.graphs import edges_of, graphs, parameters, people, random_edges, walks, young_forge
+from tests.scoring.trust.graphs import (
+    edges_of,
+    graphs,
+    parameters,
+    people,
+    random_edges,
+    strongest_paths,
+    walks,
+    young_forge,
+)
 
 DEFAULTS = Parameters()
 

@@ -6,8 +6,8 @@ from itertools import pairwise
 import pytest
 
 import scoring.trust.incremental
-from scoring.pipeline.score import STANDING
-from scoring.trust.incremental import StandingTrust
+from scoring.pipeline.score import TRUST_CACHES
+from scoring.trust.incremental import TrustCache
 from tests.conftest import Count
 from tests.ingest.stream.frames import ANA, MALLORY, MARA, SEED, STRANGER, Frames, at
 from tests.pipeline import Result
@@ -76,7 +76,7 @@ def test_another_day_computes_everything_anew(result: Result, runs: list[str]) -
 
 def test_what_was_not_committed_is_computed_again(result: Result, runs: list[str]) -> None:
     take(result, world((SEED, ANA)), at(5))
-    held = STANDING[result.store]
+    held = TRUST_CACHES[result.store]
     held.forget()
     runs.clear()
     frames = world((SEED, ANA))
@@ -104,7 +104,7 @@ def test_after_any_history_the_rows_are_those_of_a_run_from_nothing(result: Resu
             frames.vouch(voucher, subject, "update", kind=kind)
         later(result, frames, len(frames) - 1)
         kept = result.rows(TRUST)
-        STANDING[result.store] = StandingTrust()
+        TRUST_CACHES[result.store] = TrustCache()
         with result.store.write() as txn:
             txn.inputs_changed()
             txn.execute("delete from trust")

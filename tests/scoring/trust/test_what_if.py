@@ -10,7 +10,7 @@ from scoring.trust.dominators import hangs_on_one, immediate_dominators
 from scoring.trust.first_passage import find_transfers, first_passage, passage_along
 from scoring.trust.graph import Edges, prepare
 from scoring.trust.incremental import SeedSetTrust
-from scoring.trust.what_if import Exposure, Worthwhile, blast_radius, exposure_of, worth_making
+from scoring.trust.what_if import Exposure, ProposedVouch, blast_radius, exposure_of, propose_vouches
 from tests.growth import in_linear_time
 from tests.scoring.trust.graphs import Vouch, edges_of, graphs, parameters, people, random_edges, young_forge
 
@@ -26,11 +26,11 @@ def asked(
     threshold: float = 0.5,
     limit: int = 5,
     denounces: Edges = NOTHING,
-) -> list[Worthwhile]:
+) -> list[ProposedVouch]:
     """The vouches worth making, among as many people as `merges` has entries."""
     against, network = prepare(denounces, len(merges)), prepare(vouches, len(merges))
-    standing = SeedSetTrust.of(network, against, seeds, DEFAULTS)
-    return worth_making(standing, network, against, maintainer, merges, threshold, limit)
+    standing = SeedSetTrust.compute(network, against, seeds, DEFAULTS)
+    return propose_vouches(standing, network, against, maintainer, merges, threshold, limit)
 
 
 @given(graphs(), parameters, st.sampled_from([0.05, 0.3, 0.5, 0.9]))
@@ -172,15 +172,15 @@ def test_who_cannot_be_asked_about_is_an_error_in_words() -> None:
     with pytest.raises(ValueError, match="threshold must lie between 0 and 1, not 0"):
         asked(edges_of(young_forge()), people(0), 0, merges, threshold=0.0)
     network = prepare(edges_of(young_forge()), 600)
-    standing = SeedSetTrust.of(network, prepare(NOTHING, 600), people(0), DEFAULTS)
+    standing = SeedSetTrust.compute(network, prepare(NOTHING, 600), people(0), DEFAULTS)
     with pytest.raises(ValueError, match="one entry for each of 600 people, not 3"):
-        worth_making(standing, network, prepare(NOTHING, 600), 0, merges[:3], 0.5)
+        propose_vouches(standing, network, prepare(NOTHING, 600), 0, merges[:3], 0.5)
 
 
 def test_five_vouches_worth_making_among_twenty_thousand_people_are_found_in_linear_time() -> None:
     merges = np.random.default_rng(6).integers(0, 4, 20_000)
 
-    def find(edges: Edges) -> list[Worthwhile]:
+    def find(edges: Edges) -> list[ProposedVouch]:
         return asked(edges, np.arange(20), 0, merges[: len(edges.voucher) // 5])
 
     assert len(in_linear_time(find, random_edges, 20_000, 2)) == 5

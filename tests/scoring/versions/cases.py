@@ -8,7 +8,7 @@ from typing import Any
 from ingest.git.apply_check import GitReading
 from scoring.diff.parser import compared, read_change
 from scoring.diff.paths import Role
-from scoring.gate.inputs import Inputs
+from scoring.gate.decide import Inputs
 from scoring.scanners._rules import Rule, rules
 from scoring.scanners.submission import Knowledge, Submission
 from scoring.scanners.whole_files import whole_files

@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from scoring.gate.decide import GATE_VERSION
-from scoring.gate.inputs import Inputs, judge_inputs
+from scoring.gate.decide import GATE_VERSION, Inputs, judge_inputs
 from scoring.review.deterministic import review_without_model
 from scoring.scanners.run import REVIEW_VERSION, examine
 from scoring.scanners.submission import Submission

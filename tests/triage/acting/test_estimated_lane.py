@@ -14,8 +14,8 @@ from pytest_django import Settings
 from ingest.store.database import StreamClock
 from scoring.certificates.in_force import thresholds_from
 from scoring.config.repository import read_settings
-from scoring.pipeline import lane_certificates
-from scoring.pipeline.lane_certificates import known
+from scoring.pipeline import lane_thresholds
+from scoring.pipeline.lane_thresholds import read_outcomes
 from scoring.queries import read
 from scoring.thresholds import Thresholds
 from tests.ingest.stream.frames import REPO
@@ -87,7 +87,7 @@ def test_before_anybody_opens_it_the_lane_is_shut_in_both_repositories(site: Act
 def test_in_shadow_mode_decisions_say_what_the_lane_would_do_and_nothing_is_drawn(
     site: ActingSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lane_certificates, "present_offer", lambda *asked: OFFER)
+    monkeypatch.setattr(lane_thresholds, "present_offer", lambda *asked: OFFER)
     site.result.policy = replace(site.result.policy, lane_traffic=51)  # the offer is counted anew
     site.result.judge()
     found = decided(site)
@@ -192,7 +192,7 @@ def test_the_bet_of_a_new_opening_counts_only_what_became_known_since(site: Acti
     open_lane(site)
     with site.result.reading() as rows:
         (lane,) = read.estimated_lanes(rows, opened)
-        its = known(rows, "", read_settings(rows), 0, opened)
+        its = read_outcomes(rows, "", read_settings(rows), 0, opened)
     assert (lane.audited, lane.audited_bad, len(answered)) == (0, 0, 5)
     assert its.audited == (), "the audit of an estimated lane says nothing of a certified one"
     answer(site, next(uri for uri in drawn(site) if uri not in answered), "no")
@@ -209,7 +209,7 @@ def test_a_certificate_outranks_it_and_the_opening_stands_again_after_it(site: A
     open_lane(site)
     now = StreamClock(site.result.store).now()
     with site.result.reading() as rows:
-        found = known(rows, MODEL, read_settings(rows), 0, now)
+        found = read_outcomes(rows, MODEL, read_settings(rows), 0, now)
     certificate = certify(settled(), TERMS, {}, NOW)
     policy = Thresholds(budget=0.10)
     number = repository(site).number
@@ -288,7 +288,7 @@ def test_a_lane_that_a_person_shuts_is_shut_on_every_surface_before_the_worker_k
 def test_a_lane_that_a_person_opens_lets_nothing_through_before_the_worker_drew_its_audit(
     site: ActingSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lane_certificates, "present_offer", lambda *asked: OFFER)
+    monkeypatch.setattr(lane_thresholds, "present_offer", lambda *asked: OFFER)
     site.result.policy = replace(site.result.policy, lane_traffic=51)
     site.result.judge()
     site.publish()

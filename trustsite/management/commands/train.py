@@ -23,7 +23,7 @@ from scoring.certificates.issue import Terms
 from scoring.certificates.lane_curve import FILE as CURVE_FILE
 from scoring.certificates.sample_size import Need, say_low_need, say_need
 from scoring.certificates.threshold_queries import keep_table
-from scoring.dataset.audit_weights import Waved
+from scoring.dataset.audit_weights import FastLaned
 from scoring.dataset.cases import LABELS, LabelName
 from scoring.dataset.dataset import read_lane
 from scoring.formatting import percent_in_full
@@ -39,7 +39,7 @@ from scoring.models.storage import (
     serve,
     serving_name,
 )
-from scoring.pipeline.lane_certificates import CERTIFICATES
+from scoring.pipeline.lane_thresholds import CERTIFICATES
 from scoring.training.certify import attempt, lane_table
 from scoring.training.process import note_end
 from scoring.training.starter import text_of
@@ -50,7 +50,7 @@ from trustsite.worker.material import material_of, starter_of
 if TYPE_CHECKING:
     from scoring.certificates.certificate import Certificate, Side
     from scoring.certificates.issue import Terms
-    from scoring.dataset.audit_weights import Waved
+    from scoring.dataset.audit_weights import FastLaned
     from scoring.dataset.cases import Cases
     from scoring.dataset.dataset import Material
     from scoring.training.train import Trained
@@ -152,7 +152,7 @@ class Command(BaseCommand):
     ) -> "Attempts":
         """Keep the table of thresholds, and attempt to certify both for the model that serves now."""
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
-            lane = read_lane(snapshot, now) if snapshot else Waved()
+            lane = read_lane(snapshot, now) if snapshot else FastLaned()
         high, low = (_terms(side, label, name) for side in ("high", "low"))
         keep_table(settings.MODEL_DIR, lane_table(material.cases, trained, high, lane, now))
         (said, made), (said_low, made_low) = (
@@ -191,7 +191,7 @@ def _terms(side: "Side", label: LabelName, model: str) -> "Terms":
 
 
 def _attempt(
-    cases: "Cases", trained: "Mapping[str, Trained]", terms: "Terms", lane: "Waved", now: datetime
+    cases: "Cases", trained: "Mapping[str, Trained]", terms: "Terms", lane: "FastLaned", now: datetime
 ) -> "tuple[str, Certificate | None]":
     """One attempt at one side, kept whatever came of it, in a sentence; None where none may be made."""
     folder = settings.MODEL_DIR / CERTIFICATES

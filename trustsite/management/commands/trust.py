@@ -10,14 +10,14 @@ from scoring.trust.files import (
     FileProblem,
     NamedGraph,
     build_graph,
+    build_table,
     check_ending,
+    compute_trust,
     explain,
-    judge,
     no_edges,
     parse_moment,
     read_edges,
     read_seeds,
-    table_of,
     write_table,
 )
 
@@ -71,10 +71,10 @@ class Command(BaseCommand):
         parameters = Parameters(settings.TRUST_TRANSFER, settings.TRUST_BUDGET, settings.TRUST_HOPS)
         for note in graph.notes:
             self.stderr.write(note)
-        judged = judge(graph, parameters, settings.TRUST_DENOUNCE_STRENGTH)
+        judged = compute_trust(graph, parameters, settings.TRUST_DENOUNCE_STRENGTH)
         lines = [] if node is None else list(explain(graph, judged, parameters, node))
         if out is not None:
-            write_table(out, table_of(graph, judged))
+            write_table(out, build_table(graph, judged))
         for line in lines:
             self.stdout.write(line)
 

@@ -24,13 +24,13 @@ SEEN = {"comments": "seen_at", "ci_runs": "observed_at", "signals": "known_from"
 SLICED = ("slice_dates", "trust_slices")
 
 
-def leaking(rows: Rows, query: str, moments: Sequence[datetime]) -> dict[str, int]:
+def find_leaks(rows: Rows, query: str, moments: Sequence[datetime]) -> dict[str, int]:
     """Columns of `query` that what happened at or after a moment changes, each with in how many cases.
 
     `query` selects `key` and one number a column for each case, as features.sql does. A case is compared at every one
     of `moments` that is not before its opening. ValueError where a case is missing once the future is.
     """
-    whole, found = rows.columns(query), dict[str, int]()
+    whole, leaks = rows.columns(query), dict[str, int]()
     place = {key: index for index, key in enumerate(whole["key"])}
     for moment in moments:
         with _only_known(rows, moment):
@@ -42,8 +42,8 @@ def leaking(rows: Rows, query: str, moments: Sequence[datetime]) -> dict[str, in
         for name in (name for name in whole if name != "key"):
             changed = int((~_equal(_floats(whole[name])[same], _floats(then[name]))).sum())
             if changed:
-                found[name] = found.get(name, 0) + changed
-    return found
+                leaks[name] = leaks.get(name, 0) + changed
+    return leaks
 
 
 @contextmanager
@@ -77,5 +77,5 @@ def _floats(column: NDArray[np.generic]) -> NDArray[np.float64]:
     return np.ma.filled(np.ma.asarray(column).astype(np.float64), np.nan)
 
 
-def _equal(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.bool_]:
-    return np.isclose(one, other, rtol=CLOSE, atol=CLOSE, equal_nan=True)
+def _equal(before: NDArray[np.float64], after: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return np.isclose(before, after, rtol=CLOSE, atol=CLOSE, equal_nan=True)

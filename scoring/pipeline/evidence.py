@@ -1,0 +1,157 @@
+"""Reads the evidence on people, and finds those whose evidence may have changed since the last pass.
+
+Only these people are read again: of 20,000 a vouch or a pull request touches a few. The changed keys are held in memory
+beside the store. A process that begins, other rules, a pass that failed, and a change that touches more people than are
+worth telling apart have everybody read. Changes are noted once they are committed, so nobody is missed: at worst
+somebody is read in vain.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ingest.store.transaction import Keys, Rows
+from scoring.derived import display_name
+from scoring.types import Evidence, Pair
+
+# Evidence on these pairs; `names` is an aggregate over the people of a trust path, each at its `place`.
+EVIDENCE = """
+with pairs as not materialized ({pairs}), path_people as not materialized (
+  select contributor_id, repository_id, unnest(path) as person, generate_subscripts(path, 1) as place
+  from trust semi join pairs using (contributor_id, repository_id)
+), named_paths as not materialized (
+  select p.contributor_id, p.repository_id, {names} as people
+  from path_people p join contributors c on c.contributor_id = p.person group by all
+)
+select f.*, t.distance, n.people, coalesce(t.path_merges, []) as path_merges,
+  t.dominator is not null or t.distance is null as one_account,
+  coalesce(t.denounced_by_seed, false) as denounced_by_seed, s.contributor_id is not null as is_seed, x.budget
+from features f semi join pairs using (contributor_id, repository_id)
+left join trust t using (contributor_id, repository_id)
+left join named_paths n using (contributor_id, repository_id)
+left join seeds s using (contributor_id, repository_id)
+left join repository_settings x on x.repository_id = f.repository_id
+"""
+# A number for the names on a path: lists of them would take 54 MB for 20,000 people, a sum of digests 15.
+DIGESTS = "sum(md5_number_lower(concat_ws(chr(31), p.place, c.did, c.handle_verified, c.handle))::hugeint)"
+# A fingerprint changes with everything that a judgement of this person is made from; $basis are the rules for all.
+STALE = f"""
+with evidence as not materialized ({EVIDENCE.format(pairs="{pairs}", names=DIGESTS)}), printed as not materialized (
+  select *, sha256($basis || struct_pack(*columns(* exclude (contributor_id, repository_id)))::varchar) as fingerprint
+  from evidence
+)
+select p.contributor_id, p.repository_id, p.fingerprint
+from printed p left join current_scores c using (contributor_id, repository_id)
+where c.fingerprint is distinct from p.fingerprint
+"""
+ALL_PAIRS = "select contributor_id, repository_id from features"
+GIVEN_PAIRS = "select unnest($people) as contributor_id, unnest($repositories) as repository_id"
+EVIDENCE_ON_PAIRS = EVIDENCE.format(
+    pairs=GIVEN_PAIRS,
+    names="list({'did': c.did, 'handle': c.handle, 'handle_verified': c.handle_verified} order by p.place)",
+)
+GROUP = 5_000  # pairs read or written at once: a pass over 20,000 people needs 110 MB of the 160 that a store may have
+PLAIN = tuple(field.name for field in fields(Evidence) if field.name not in ("path", "path_merges"))
+MOST_CHANGED = 5_000  # beyond that many pairs the statement over everybody costs less than one that names them
+NAME_HASHES = "select contributor_id, hash(did, handle_verified, handle) as shown from contributors"
+PAIRS_WITH_PATHS_OVER = """
+select contributor_id, repository_id from trust where list_has_any(path, $people::integer[])
+"""
+Hashes = NDArray[np.uint64]
+
+
+def find_stale_people(rows: Rows, basis: str, among: Collection[Pair] | None = None) -> dict[Pair, str]:
+    """Return the fingerprints of people who were not judged from this evidence on this basis; None: among everybody."""
+    if among is None:
+        stale = rows.rows(STALE.format(pairs=ALL_PAIRS), {"basis": basis})
+    elif among:
+        stale = rows.rows(STALE.format(pairs=GIVEN_PAIRS), {"basis": basis, **_as_lists(among)})
+    else:
+        stale = []
+    return {_pair(row): row["fingerprint"] for row in stale}
+
+
+def read_evidence(rows: Rows, pairs: Collection[Pair]) -> dict[Pair, Evidence]:
+    """Read the evidence on these pairs; a pair without features is left out."""
+    evidence: dict[Pair, Evidence] = {}
+    wanted = list(pairs)
+    for begin in range(0, len(wanted), GROUP):
+        group = rows.rows(EVIDENCE_ON_PAIRS, _as_lists(wanted[begin : begin + GROUP]))
+        evidence.update((_pair(row), _evidence(row)) for row in group)
+    return evidence
+
+
+def _as_lists(pairs: Collection[Pair]) -> dict[str, list[int]]:
+    people, repositories = (list(numbers) for numbers in zip(*pairs, strict=True))
+    return {"people": people, "repositories": repositories}
+
+
+def _pair(row: Mapping[str, Any]) -> Pair:
+    return row["contributor_id"], row["repository_id"]
+
+
+def _evidence(row: Mapping[str, Any]) -> Evidence:
+    path = tuple(display_name(person) for person in row["people"] or ())
+    return Evidence(**{name: row[name] for name in PLAIN}, path=path, path_merges=tuple(row["path_merges"]))
+
+
+class ChangedPeople:
+    """The pairs whose evidence may differ from what the last pass judged. Not for two threads.
+
+    `pairs` is None where that may be everybody.
+    """
+
+    def __init__(self) -> None:
+        self.pairs: set[Pair] | None = None
+        self._basis = ""
+        self._judged_names = np.zeros(0, dtype=np.uint64)
+        self._read_names = self._judged_names
+
+    def add(self, changed: Keys) -> None:
+        """Add the pairs of rows that changed, by their `contributor_id` and `repository_id`."""
+        people, repositories = changed["contributor_id"], changed["repository_id"]
+        if self.pairs is not None and len(people) + len(self.pairs) <= MOST_CHANGED:
+            self.pairs.update(zip(people.tolist(), repositories.tolist(), strict=True))
+        else:
+            self.pairs = None
+
+    def to_read(self, rows: Rows, basis: str) -> Collection[Pair] | None:
+        """Return the pairs to read when judging on this basis, None for everybody.
+
+        A new name of a person changes every pair with a path over that person.
+        """
+        self._read_names = _name_hashes(rows)
+        if basis != self._basis:
+            self._basis, self.pairs = basis, None
+        if self.pairs is None:
+            return None
+        renamed = _differing(self._judged_names, self._read_names)
+        if len(renamed):
+            self.add(rows.columns(PAIRS_WITH_PATHS_OVER, {"people": renamed.tolist()}))
+        return self.pairs
+
+    def clear(self) -> None:
+        """Forget the changes: all that `to_read` returned were judged and written."""
+        self._judged_names, self.pairs = self._read_names, set()
+
+    def forget(self) -> None:
+        """Have everybody read next time: the last judgements were not written."""
+        self.pairs = None
+
+
+def _name_hashes(rows: Rows) -> Hashes:
+    """Return a hash of each person's shown name, by contributor_id; 0 for a number that nobody has."""
+    names = rows.columns(NAME_HASHES)
+    hashes = np.zeros(int(names["contributor_id"].max(initial=0)) + 1, dtype=np.uint64)
+    hashes[names["contributor_id"]] = names["shown"]
+    return hashes
+
+
+def _differing(old: Hashes, new: Hashes) -> NDArray[np.intp]:
+    """Return the numbers of people whose hashes differ."""
+    size = max(len(old), len(new))
+    before, after = (np.pad(part, (0, size - len(part))) for part in (old, new))
+    return np.flatnonzero(before != after)
