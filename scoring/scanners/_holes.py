@@ -13,6 +13,7 @@ CHARACTERS = 3_000  # of a statement that is taken apart
 NAME_CHARACTERS = 40  # of a function that may be a format
 INNER_CHARACTERS = 600  # of a value that is looked into for values of its own
 NAMES = 40  # holes of one statement whose guards are looked for
+DEPTH = 3  # of values that are made of other values
 _TEXT = re.compile(r"([fFrRbBuU$@]{0,2})(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|`[^`]*`)")
 _BRACED = re.compile(r"[$#]\{((?:[^{}]|\{[^{}]*\})*)\}|\{(\$[^{}]*)\}")
 _PLAIN = re.compile(r"(?<!\{)\$([A-Za-z_]\w*(?:->\w+|\[[^\]]*\])?)")
@@ -27,7 +28,7 @@ _CONSTANT = (
     r"(?:[rRbBuU@]?(?:\"[^\"$#{}]*\"|'[^'{}]*'|`[^`$]*`)|\d+(?:\.\d+)?|"
     r"(?:[\w$]+(?:\.|::|->))*[A-Z][A-Z0-9_]+|(?:\\?[A-Z]\w*(?:\.|::)|(?:self|static|parent)::)+[A-Z]\w*)"
 )
-_FIXED = re2.compile(rf"(?:[\s()+.]|[\"'][^\"']*[\"']|{_CONSTANT})+")
+_FIXED = re2.compile(rf"(?:[\s()+.,\[\]]|\bor\b|\|\||\?\?|[\"'][^\"']*[\"']|\.join\(|{_CONSTANT})+")
 # One of two fixed values: `newest ? "desc" : "asc"`, `"desc" if newest else "asc"`, `if (newest) "desc" else "asc"`.
 _CONDITION = r"(?:[^\"'`(){};,?]|\"[^\"]*\"|'[^']*'|\([^()\"'`]*\))"
 _CHOICES = (
@@ -39,8 +40,22 @@ _CHOSEN = re2.compile(
     rf"\s*(?:if\b[^;\n]*\{{\s*{_CONSTANT}\s*\}}\s*else\s*\{{\s*{_CONSTANT}\s*\}}|{_CONDITION}{{1,200}}\?\s*{_CONSTANT}\s*:\s*{_CONSTANT}|"
     rf"{_CONSTANT}\s+if\b[^\n]*\belse\s+{_CONSTANT}|{_CONSTANT}\s*;?$|\{{[^{{}}\n]*\}}\s*(?:\[|\.get\()|"
     r"(?:\w+(?:\.|::))*[A-Z][A-Z_]{2,}(?:\[|\.get\()|"
+    rf"[\w.]+\.(?:has|includes|contains\w*|include\?|key\?)\([^?]{{1,80}}\?\s*[^?:\"'`]{{1,80}}:\s*{_CONSTANT}|"
+    rf"[\w.()\[\]]{{1,80}} if \S{{1,80}} in [A-Z]\w+ else {_CONSTANT}|"
     r"[\w.$>-]*(?i:columns|sorts|fields|orders|allowed|known|tables|choices|directions)\w*\[\$?[a-z]\w*\]\s*;?\s*(?:(?:\?\?|\|\||\?:)\s*[\"'].*)?$)"
 )
+_IS_CHOICE = re.compile(r"\?|\bif\b")
+# A list of fixed values as a whole, joined or not; a list that is joined; an entry of a table; the name given first.
+_LISTED = re2.compile(
+    rf"(?:(?:\[\]\w+|\w+(?:\.\w+)?)?[\[({{]+(?:\s|,|{_CONSTANT})*[\])}}]*|%w\[[\w\s]*\])(?:\.join\([^()]*\))?[):]*"
+)
+_JOINED = re.compile(
+    r"(?:[fF]?[\"'`][^\"'`]{0,12}[\"'`]\.join\(\s*([\w.$]+)\s*\)|([\w.$]+)\.join\([^()]*\))(?:\s*(?:or|\|\||\?\?)\s*[\"'`][^\"'`]*[\"'`])?"
+)
+_ENTRY = re.compile(r"\$?([A-Za-z_]\w*)(?:\[\$?[\w.]+\]|\.get\(\$?[\w.]+\))(?:\s*(?:\?\?|\|\||\?:).*)?$")
+_CALL = re.compile(r"(?:new\s+)?([\w.$>:?-]+)\((.*)\)\s*;?$", re.DOTALL)
+_LIST = re.compile(r"(?:&?\[|(?:List\.of|Arrays\.asList|listOf)\(|new String\[\]\s*\{)(.*)[\])}]$", re.DOTALL)
+_IN_TEMPLATE = re.compile(r"\$\{([^{}`]*`[^`]*`[^{}`]*)\}")  # a value that holds a template of its own
 # A value to look for, as `"%" + name + "%"`: no text that holds one.
 _PATTERN = re.compile(r"[fF$]?([\"'`])[%_*]*(?:[$#]?\{[^{}]*\})?[%_*]*\1")
 # Types of which no value holds text of somebody's own.
@@ -51,7 +66,9 @@ _NUMBER_TYPES = (
 )
 _CALLED = re.compile(r"[\w$.>:-]+$")
 _NAME = re.compile(r"[$@]{0,2}[A-Za-z_]\w*(?:(?:\.|->|\?\.)\w+)*")
-_PERCENT = re.compile(r"\s*%\s*(?:\(([^()]*(?:\([^()]*\)[^()]*)*)\)|([\w.]+(?:\([^()]*\))?))")
+_PERCENT = re.compile(
+    r"\s*%\s*(?:\(([^()]*(?:\([^()]*\)[^()]*)*)\)|((?:[\w.]+|\0\.\w+)(?:\((?:[^()]|\([^()]*\))*\))?))"
+)
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
 _OPEN, _CLOSE, _ENDS = "([{", ")]}", ",;=?:<>&|"
 
@@ -68,6 +85,9 @@ def holes(statement: str, safe: "re2._Regexp | None" = None, *, is_inner: bool =
         return "\0"
 
     plain = " ".join(statement[:CHARACTERS].replace("\0", "").split())
+    for nested in _IN_TEMPLATE.findall(plain) if not is_inner else ():
+        yield from holes(nested, safe)
+    plain = _IN_TEMPLATE.sub("", plain)
     for choice in _CHOICES:
         plain = choice.sub(r"\1 \2", plain)
     masked = _TEXT.sub(kept, plain)
@@ -162,31 +182,118 @@ def _of_format(arguments: list[str]) -> Iterator[str]:
 def has_unsafe(statement: str, safe: "re2._Regexp", near: str) -> bool:
     """Return whether something that may be anything becomes a part of a text, or nothing can be said of it.
 
-    A value is safe that is written out, is a constant, matches `safe`, or is looked up in a list of values `near`.
+    A value is safe that is written out, is a constant, matches `safe`, or is one of a few texts by the rows `near`. A
+    call that puts nothing into a text is judged by the name that it is given first.
     """
     found = [one for one in dict.fromkeys(value.strip() for value in holes(statement, safe)) if one]
     if not found:
+        given = _first_value(statement)
+        return given is None or not _is_safe_argument(given, safe, near)
+    return not all(_is_safe(one, safe, near) for one in found[:NAMES])
+
+
+def _first_value(statement: str) -> str | None:
+    """Return the first argument of a call that is no text, also in a list of arguments; None where there is none."""
+    call = _CALL.match(statement)
+    values = (one for one in _arguments(call[2]) if not _TEXT.fullmatch(one)) if call else iter(())
+    first = next(values, None)
+    inner = _LIST.match(first) if first else None
+    return next((one for one in _arguments(inner[1]) if not _TEXT.fullmatch(one)), None) if inner else first
+
+
+def _is_safe_argument(value: str, safe: "re2._Regexp", near: str) -> bool:
+    call = _CALL.match(value)
+    if call and safe.search(f"{call[1]}("):
         return True
-    return any(not (_FIXED.fullmatch(one) or safe.search(one) or is_bounded(one, near)) for one in found[:NAMES])
+    if _TEXT.search(value):  # `safe` tells values and no texts
+        return bool(_FIXED.fullmatch(value) or _CHOSEN.match(value))
+    return _is_safe(value, safe, near)
 
 
-def is_bounded(hole: str, near: str) -> bool:
-    """Return whether the rows near a value say that it is a number, or one of a few texts that are known."""
-    return _is_listed(hole, near) or _is_number(hole, near) or _is_chosen(hole, near)
+def _is_safe(value: str, safe: "re2._Regexp", near: str, depth: int = 0) -> bool:
+    is_fixed = _FIXED.fullmatch(value) is not None or safe.search(value) is not None
+    return is_fixed or is_bounded(value, safe, near, depth)
 
 
-def _is_chosen(hole: str, near: str) -> bool:
-    """Return whether a name is given one of a few fixed values near the text that holds it, and nothing else."""
-    name = hole.strip("( )\x02").lstrip("$")
+def is_bounded(value: str, safe: "re2._Regexp", near: str, depth: int = 0) -> bool:
+    """Return whether the rows near a value say that it is a number, or one of a few texts that are known or safe."""
+    if _is_listed(value, near) or _is_number(value, near):
+        return True
+    return depth < DEPTH and (_is_chosen(value, safe, near, depth + 1) or _is_fixed_where_called(value, near))
+
+
+def _is_chosen(value: str, safe: "re2._Regexp", near: str, depth: int) -> bool:
+    """Return whether each value that the rows near a text give to a name in it is safe by itself.
+
+    One that is joined from a list is safe where all that the list gets is.
+    """
+    joined = _JOINED.fullmatch(value)
+    name = (joined[1] or joined[2] if joined else value).strip("( )\x02").lstrip("$")
+    if (joined and name.isupper()) or (_IS_CHOICE.search(value) and _CHOSEN.match(value)):
+        return True
+    if not re.fullmatch(r"[a-z_]\w*", name):
+        return _is_entry(value, near)
+    given = re2.findall(
+        rf"(?m)(?:^|[^\w.])\$?{name}(?:\s*:\s*[\w&' ]+)?(?:,\s*\w+)?(?:\[\])?\s*[:+.|]?=([^=\n][^\n]*)|"
+        rf"\b{name}(?:\.(?:append|push|add|extend)\(|\s*<<)([^\n]*)|"
+        rf"\bfor\s*\(?(?:const |let |var |final \w+ |\w+ |_, )?{name}\s*(?:\bof\b|\bin\b|:=\s*range|:)([^\n]*)",
+        near,
+    )
+    values = [next(filter(None, one), "").strip().rstrip(";").removesuffix("{").strip() for one in given]
+    return bool(values) and all(_is_safe_value(one, safe, near, depth) for one in values)
+
+
+def _is_safe_value(value: str, safe: "re2._Regexp", near: str, depth: int) -> bool:
+    if _CHOSEN.match(value) or _LISTED.fullmatch(value) or _FIXED.fullmatch(value) or _is_entry(value, near):
+        return True
+    inner = [one.strip() for one in holes(value, safe)]
+    return bool(safe.search(value)) or all(_is_safe(one, safe, near, depth) for one in inner or [value])
+
+
+def _is_entry(value: str, near: str) -> bool:
+    """Return whether a value is looked up in a table that is written out near it."""
+    table = _ENTRY.match(value)
+    return table is not None and (
+        re2.search(rf"\b{table[1]}\b[^=\n]*=\s*(?:new Map\(|\w*Map\.of\(|map\[\w+\]\w+\{{|[{{\[]|array\()", near)
+        is not None
+    )
+
+
+def _is_fixed_where_called(value: str, near: str) -> bool:
+    """Return whether a value is a parameter of a function that is called near it, and with fixed texts only."""
+    name = value.strip("( )").lstrip("$")
     if not re.fullmatch(r"[a-z_]\w*", name):
         return False
-    given = re2.findall(rf"(?m)(?:^|[^\w.])\$?{name}(?:\s*:\s*[\w&' ]+)?(?:,\s*\w+)?\s*[:+.|]?=([^=\n][^\n]*)", near)
-    return bool(given) and all(_CHOSEN.match(value) for value in given)
+    head = re2.search(
+        rf"\b(?:function|def|func|fn|fun|const|let|var)\s+(\w+)\s*(?:=\s*(?:async\s*)?(?:function\s*)?)?\(([^()\n]*\b{name}\b[^()\n]*)\)",
+        near,
+    )
+    if head is None:
+        return False
+    place = [name in re.findall(r"\w+", one.partition(":")[0]) for one in head[2].split(",")].index(True)
+    calls = [*re2.finditer(rf"\b{head[1]}\(((?:[^()\"'`\n]|\"[^\"\n]*\"|'[^'\n]*'|`[^`\n]*`)*)\)", near)]
+    given = [_arguments(call[1]) for call in calls if call.start() != head.start(1)]
+    return bool(given) and all(len(one) > place and _FIXED.fullmatch(one[place]) for one in given)
+
+
+def _arguments(text: str) -> list[str]:
+    """Return the arguments of a call; a comma in a text or in brackets parts nothing."""
+    parts, depth, texts = [""], 0, {found.start(): found[0] for found in _TEXT.finditer(text)}
+    place = 0
+    while place < len(text):
+        piece = texts.get(place, text[place])
+        depth += (piece in _OPEN) - (piece in _CLOSE)
+        if piece == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += piece
+        place += len(piece)
+    return [part.strip() for part in parts if part.strip()]
 
 
 def _is_number(hole: str, near: str) -> bool:
     """Return whether a name is declared as a number, a truth value or an identifier near the text that holds it."""
-    name = hole.strip("( )\x02").lstrip("$")
+    name = re.sub(r"\s*[+-]\s*\d+$", "", hole.strip("( )\x02").lstrip("$"))
     if re.fullmatch(r"[\w.$ ]+(?:[*/][\w.$ ]+)+", name):  # a product
         return True
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
@@ -194,7 +301,8 @@ def _is_number(hole: str, near: str) -> bool:
     before = rf"\b(?:{_NUMBER_TYPES})\??\s+\$?{name}\b(?:\s*[,)=;]|\s+in\b)"
     after = rf"\b{name}\??\s*:\s*&?(?:{_NUMBER_TYPES})\b\s*(?:\|\s*(?:None|null|undefined)\s*)?\??[,)=;{{]"
     go = rf"[(,]\s*(?:\w+,\s*)*{name}(?:,\s*\w+)*\s+(?:{_NUMBER_TYPES})\s*[,)]"
-    return re2.search(f"(?m){before}|{after}|{go}", near) is not None
+    counted = rf"\bfor\s+{name}\s+in\s+range\(|\bfor\s+{name},\s*\w+\s+in\s+enumerate\(|\(\w+,\s*{name}\)\s*=>"
+    return re2.search(f"(?m){before}|{after}|{go}|{counted}", near) is not None
 
 
 def _is_listed(hole: str, near: str) -> bool:

@@ -159,7 +159,7 @@ def _is_safe_command(rows: list[str], first: int, last: int) -> bool:
     """Return whether every value that is put into a command is a number, quoted, or one of a list of allowed ones."""
     safe, near = safe_in_shell(), rows_near(rows, first, last)
     values = [one.strip() for one in holes(" ".join(rows[first : last + 1]), safe)][:VALUES]
-    return bool(values) and all(safe.search(one) or is_bounded(one, near) for one in values)
+    return bool(values) and all(safe.search(one) or is_bounded(one, safe, near) for one in values)
 
 
 def _issues(side: NewSide) -> Iterable["Issue"]:

@@ -60,14 +60,13 @@ def honest(languages: Collection[str]) -> Iterator[Phrasing]:
 
 
 def _asked_of_people(language: str) -> Iterator[Phrasing]:
-    """Yield requests of an author to translators, maintainers and readers, in the languages that have them."""
+    """Yield requests of an author to translators, maintainers and readers."""
     clauses, stop = grammar()[language], FULL_STOPS.get(language, ".")
-    asked = clauses.get("asked", [])
+    asked, people = clauses["asked"], clauses["people"]
     for place, clause in enumerate(asked):
-        for person in clauses["people"]:
-            text = f"{person}: {clause}{stop}"
-            yield language, text
-            yield language, f"{text[0].upper()}{text[1:-1]}{stop} {asked[place - 2]}{stop}"
+        text = f"{people[place % len(people)]}: {clause}{stop}"
+        yield language, text
+        yield language, f"{text[0].upper()}{text[1:-1]}{stop} {asked[place - 2]}{stop}"
 
 
 def disturbed(random: Random, text: str) -> str:

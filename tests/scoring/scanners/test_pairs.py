@@ -57,8 +57,9 @@ class HonestChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def honest_changes() -> list[HonestChange]:
-    """Every change of honest.yml."""
-    return msgspec.yaml.decode(FOLDER.with_name("honest.yml").read_bytes(), type=list[HonestChange])
+    """Every change of every file of honest/."""
+    files = sorted(FOLDER.with_name("honest").glob("*.yml"))
+    return [change for file in files for change in msgspec.yaml.decode(file.read_bytes(), type=list[HonestChange])]
 
 
 @pytest.mark.parametrize("change", honest_changes(), ids=lambda change: change.path)
