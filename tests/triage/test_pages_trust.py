@@ -72,7 +72,7 @@ def test_a_contributors_page_draws_each_path_with_the_weight_of_every_vouch_and_
     assert drawn.count('class="chip seed"') == drawn.count('class="chip me"') == 2
     for weight in ("1 <span", "0.7 <span", "0.9 <span", "0.31 <span"):
         assert f"</span>{weight}" in drawn
-    assert "No account except seeds is on more than one of them." in page
+    assert "They share no account except seeds." in page
     assert "“&lt;i&gt;solid&lt;/i&gt;⟨U+202E⟩”" in drawn
 
 
@@ -81,8 +81,7 @@ def test_paths_that_hang_on_one_seed_or_bring_next_to_nothing_are_said_to() -> N
     paths = ((SEED, MARA), (SEED, MALLORY, MARA))
     found = replace(NOTHING, distance=1, paths=paths, vouchers=(read.Contribution(SEED, 0.9, 0), faint))
     assert paths_sentence(found, "") == (
-        "No account except seeds is on more than one of them. "
-        f"All of them begin at the seed {SEED.name}. 1 of them brings under 1 % of the trust."
+        f"They share no account except seeds. All begin at {SEED.name}; 1 brings under 1 %."
     )
 
 

@@ -156,7 +156,8 @@ def paths_sentence(found: TrustExplanation | None, no_path: str) -> str:
     if found.dominator is not None:
         return f"If {visible(found.dominator.name)} were compromised, this trust would be gone."
     if len(found.paths) > 1:
-        return " ".join(("No account except seeds is on more than one of them.", *_limits_of_paths(found)))
+        limits = "; ".join(_limits_of_paths(found))
+        return f"They share no account except seeds.{f' {limits}.' if limits else ''}"
     return "A seed vouches directly." if found.distance == 1 else "No single account carries all of it."
 
 
@@ -165,11 +166,11 @@ def _limits_of_paths(found: TrustExplanation) -> Iterator[str]:
     begun = Counter(path[0] for path in found.paths)
     seed, times = begun.most_common(1)[0]
     if times > 1:
-        yield f"{'All' if len(begun) == 1 else times} of them begin at the seed {visible(seed.name)}."
+        yield f"{'All' if len(begun) == 1 else times} begin at {visible(seed.name)}"
     brought = {one.person.did: one.share for one in found.vouchers}
     weak = sum(brought.get(path[-2].did, 0.0) < LEAST for path in found.paths)
     if weak:
-        yield f"{weak} of them {'brings' if weak == 1 else 'bring'} under 1 % of the trust."
+        yield f"{weak} {'brings' if weak == 1 else 'bring'} under 1 %"
 
 
 def vouch_views(found: TrustExplanation | None, page: ContributorPage) -> tuple[VouchView, ...]:
