@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import IO
 
+from ingest.clock import EPOCH
 from ingest.errors import FetchProblem
 from ingest.git.patch import DiffReader, change_id
 from ingest.git.process import Git
@@ -22,7 +23,7 @@ SUBJECT, SIGNATURE, REVERTS = 300, 10_000, 50
 _MOMENT = re.compile(rb"> (-?[0-9]{1,12}) [+-][0-9]{1,6}\s*\Z")
 _REVERTS = re.compile(r"This reverts commits?\s+((?:[0-9a-f]{7,64}\b[\s,;and]*)+)")
 _ID = re.compile(r"\b[0-9a-f]{7,64}\b")
-_EPOCH, _SPAN = datetime(1970, 1, 1), 253_402_300_799  # the last second of 9999
+_SPAN = 253_402_300_799  # the last second of 9999
 DIFF = ("diff-tree", "--stdin", "--root", "-r", "--always", "--no-ext-diff", "--no-textconv", "--no-color")
 # As `git format-patch` makes them: 3 lines of context, renames found. Binary content is named by its objects alone.
 PATCH = (*DIFF, "-p", "-U3", "-M", "--full-index", "--src-prefix=a/", "--dst-prefix=b/")
@@ -105,7 +106,7 @@ def _moment(line: bytes) -> datetime:
     """The time in an author or committer line, as naive UTC; 1970 where it says none."""
     found = _MOMENT.search(line)
     seconds = int(found[1]) if found else 0
-    return _EPOCH + timedelta(seconds=min(max(seconds, 0), _SPAN))
+    return EPOCH + timedelta(seconds=min(max(seconds, 0), _SPAN))
 
 
 def read_diffs(

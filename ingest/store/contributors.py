@@ -17,16 +17,14 @@ from ingest.atproto.syntax import IS_TID
 from ingest.clock import from_microseconds
 from ingest.store.long_texts import BYTES
 
-# Neither a DID nor a collection, key or kind holds the separator, and what may hold it comes last.
-EVENT_ID = """md5(case when kind = 'commit'
-  then concat_ws(chr(31), did, collection, rkey, operation, coalesce(rev, cid, ''))
-  else concat_ws(chr(31), did, kind, body) end)"""
-
-
 if TYPE_CHECKING:
     from ingest.records.registry import Registry
     from ingest.store.transaction import Rows
 
+# Neither a DID nor a collection, key or kind holds the separator, and what may hold it comes last.
+EVENT_ID = """md5(case when kind = 'commit'
+  then concat_ws(chr(31), did, collection, rkey, operation, coalesce(rev, cid, ''))
+  else concat_ws(chr(31), did, kind, body) end)"""
 # Everyone, with the newest rev of their repository: written with every batch it would cost .7 µs an event, read from
 # the rows at the start it costs .15 s for the 1,000,000 that a table holds.
 PEOPLE = f"""
@@ -136,9 +134,6 @@ def new_contributor(did: str, number: int, seen_at: datetime | None) -> dict[str
         "archived_rev": None,
     }
 
-
-if TYPE_CHECKING:
-    from ingest.store.transaction import Rows
 
 HOUR_US = 3_600_000_000
 # The busiest of the recorded accounts wrote 7 kB in an hour. The largest record, 1 MB, makes 6 MB of JSON at the worst.

@@ -31,6 +31,9 @@ from ingest.store.contributors import EVENT_ID
 from ingest.store.long_texts import COLUMN_BYTES, LIMIT, PREFIX, LongTexts, fitting, shorten
 from ingest.store.transaction import Rows, Transaction
 
+if TYPE_CHECKING:
+    from ingest.store.database import Store
+
 KEPT_TABLES = (
     "meta",
     "contributors",
@@ -168,9 +171,6 @@ def _from_version_1(txn: Transaction, schema: str) -> None:
     for table in tables:
         txn.execute(f"drop table old_{table}")
 
-
-if TYPE_CHECKING:
-    from ingest.store.database import Store
 
 TABLES = ("events", "dead_letters")  # each has its text in `body`
 MARK = ("long_texts", "beside, archived too")  # in `meta` once neither a table nor the archive holds a long text
