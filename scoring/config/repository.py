@@ -5,7 +5,7 @@ that take `rows` read the store; the rest is pure.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, get_args
 
@@ -156,11 +156,6 @@ def changes_between(before: RepositorySettings, after: RepositorySettings) -> di
     return {name: [old[name], new[name]] for name in names if old[name] != new[name]}
 
 
-def settings_of(rows: Iterable[Mapping[str, Any]]) -> dict[int, RepositorySettings]:
-    """Return the settings of each repository by its number, from rows of SETTINGS."""
-    return {row["repository_id"]: _settings_of_row(row) for row in rows}
-
-
 def _settings_of_row(row: Mapping[str, Any]) -> RepositorySettings:
     """Return the settings of one row; a column that is None was never set and takes its default."""
     values = {field.name: row[field.name] for field in fields(RepositorySettings) if row[field.name] is not None}
@@ -224,7 +219,7 @@ class WatchedRepository:
 
 def read_settings(rows: Rows) -> dict[int, RepositorySettings]:
     """Read the settings of every watched repository, by its number."""
-    return settings_of(rows.rows(SETTINGS))
+    return {row["repository_id"]: _settings_of_row(row) for row in rows.rows(SETTINGS)}
 
 
 def in_shadow(rows: Rows) -> frozenset[int]:
@@ -255,7 +250,7 @@ def _watched_repository(row: Mapping[str, Any], settings: Mapping[int, Repositor
 
 
 def sensitive_paths_of(rows: Rows, pull_uri: str) -> tuple[str, ...]:
-    """Read the path patterns that a pull request's repository always wants reviewed, whoever the author is."""
+    """Read the path patterns that a pull request's repository always wants reviewed, for every author."""
     sql = (
         "select x.sensitive_paths from repository_settings x join pull_requests p using (repository_id) "
         "where p.pull_uri = ?"

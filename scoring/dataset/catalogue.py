@@ -1,10 +1,10 @@
-"""A catalogue of the features that a model may know of a pull request at its opening.
+"""A catalogue of the features that a model may know of a pull request at its opening. Pure.
 
-Who can move a feature decides what it may do: what its author moves alone, be it by waiting, may lower
-P(clean) and never raise it. `self` is the author, and whoever the author can be with a second account; `voucher`
-whoever vouches or denounces along the trust flow; `push-holder` who merges or refuses in the repositories that count,
-and so decides on the author's record; `network` everybody else, as in what is usual in a repository. Where strangers
-count in that, as those whose pull requests wait or were refused, its direction lets them only lower. Pure.
+The people who can move a feature decide how it may act: a feature that its author moves alone, even by waiting, may
+lower P(clean), but never raise it. `self` is the author, also with a second account; `voucher` are people who vouch or
+denounce along the trust flow; `push-holder` are those who merge or refuse in the repositories that count, and so make
+the author's record; `network` is everybody else, as for the usual figures of a repository. Where strangers' pull
+requests count in those figures, waiting or refused, the direction lets them only lower.
 """
 
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ Mover = Literal["self", "voucher", "push-holder", "network"]
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """One column: what it says in words, its unit, and who can move it.
+    """One column with its description, its unit, and the people who can move it.
 
-    `direction`: 1 where more of it never speaks against a person, -1 where more never speaks for them, 0 where either
-    may be. `of`: the person at that moment (in that repository), or the change.
+    `direction`: 1 where more of it never speaks against a person, -1 where more never speaks for them, 0 for either.
+    `of`: the person at that moment (in that repository), or the change.
     """
 
     name: str

@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import numpy as np
-import pyarrow as pa
 
 from ingest.store.transaction import Rows
 from scoring.config.policy import Policy
 from scoring.trust.eigentrust import eigentrust
-from scoring.trust.table import Graph, passage_columns, read_graph, trust_columns
+from scoring.trust.table import passage_columns, read_graph, trust_columns
 
 TABLES = (
     "create temp table if not exists slice_dates (repository_id integer, as_of timestamp)",
@@ -79,7 +78,9 @@ def _add_slice(rows: Rows, moment: datetime, seeds: Mapping[int, Sequence[int]],
     graph = read_graph(rows, moment, policy)
     rows.rows(ADD_DATE, {"repositories": list(seeds), "as_of": moment})
     for repository, people in seeds.items():
-        table = _trust_table(graph, repository, people, policy)
+        share = np.asarray(eigentrust(graph.edges, graph.places(people), len(graph.contributor_ids)))
+        passage = passage_columns(graph, people, policy)
+        table = trust_columns(graph, repository, people, passage, share, policy)
         columns = {
             "contributors": table["contributor_id"],
             "trust": table["structural_trust"],
@@ -89,9 +90,3 @@ def _add_slice(rows: Rows, moment: datetime, seeds: Mapping[int, Sequence[int]],
         }
         values = {name: column.to_pylist() for name, column in columns.items()}
         rows.rows(ADD, {"repository": repository, "as_of": moment, **values})
-
-
-def _trust_table(graph: Graph, repository: int, seeds: Sequence[int], policy: Policy) -> pa.Table:
-    """Return rows of `trust` for one seed set, as the scoring pass writes them."""
-    share = eigentrust(graph.edges, graph.places(seeds), len(graph.contributor_ids))
-    return trust_columns(graph, repository, seeds, passage_columns(graph, seeds, policy), np.asarray(share), policy)

@@ -92,10 +92,9 @@ def sort_by_strength(reasons: list[Reason]) -> tuple[Reason, ...]:
 
 
 def _trust(facts: Facts) -> Iterator[Reason]:
-    """Yield nothing where a seed denounces: `decide` already gave that reason."""
     evidence, thresholds = facts.evidence, facts.thresholds
     if evidence.denounced_by_seed:
-        return
+        return  # `decide` gives that reason
     if evidence.structural_trust <= 0:
         yield Reason("no_trust_path", {})
         return

@@ -78,7 +78,8 @@ def write_settings(store: Store, repo_key: str, settings: RepositorySettings, ch
         txn.execute(
             "update watched_repositories set review = ? where repository_id = ?", [settings.review, before.number]
         )
-        if _needs_new_review(before.settings, settings):
+        reviews_before = (before.settings.review, before.settings.sensitive_paths)
+        if reviews_before != (settings.review, settings.sensitive_paths):
             txn.execute(UNREAD, [before.number])
         txn.inputs_changed()
     return True
@@ -98,10 +99,6 @@ def _write_seeds(txn: Transaction, number: int, settings: RepositorySettings) ->
         {"repository_id": number, "contributor_id": numbers[did], "choice": choice} for did, choice in chosen.items()
     ]
     txn.append("seed_choices", rows)
-
-
-def _needs_new_review(before: RepositorySettings, after: RepositorySettings) -> bool:
-    return (before.review, before.sensitive_paths) != (after.review, after.sensitive_paths)
 
 
 def set_role(store: Store, did: str, repo_key: str, is_maintainer: bool) -> None:

@@ -4,7 +4,7 @@ The maps are Platt, beta and isotonic, and Venn-Abers. Scores are log odds. Ever
 changes the order of two people. Measured on synthetic data with a known truth (excess log-loss at 200 / 1,000 / 5,000
 cases): Platt .005 / .002 / .001, beta .006 / .002 / .0005, isotonic .072 / .018 / .003, so that the isotonic map serves
 only in its mean with Platt's. On real history plain Platt won in most quarters and serves unless another map beats it;
-where the true map is no sigmoid the mean halves the error.
+where the true map is not a sigmoid the mean halves the error.
 
 The interval comes from Venn-Abers pairs of groups of people, each calibrated by itself. One pair of all cases is two
 calibrations and not an interval: it held the true probability in 10 to 34 of 100 draws, and together with Platt's P in

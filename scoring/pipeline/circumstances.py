@@ -222,7 +222,7 @@ def _circumstances(
 
 
 def _people_behind(pull: Mapping[str, Any], facts: _Facts) -> Iterator[tuple[int, Any]]:
-    """Yield the people whose accounts a change rests on, with their roles: the author, and the only trust path."""
+    """Yield the people whose accounts a change depends on, with their roles: the author, and the only trust path."""
     trust = facts.rests_on.get((pull["author_id"], pull["repository_id"]))
     if trust and trust["hangs"]:
         yield from ((person, "voucher") for person in trust["path"][1:-1])
@@ -291,9 +291,10 @@ def read_attestation_states(rows: Rows, now: datetime) -> dict[Pair, State]:
     checked: dict[int, list[CheckedAttestation]] = defaultdict(list)
     for row in rows.rows(CHECKS) if authors else ():
         checked[row.pop("author_id")].append(CheckedAttestation(**row))
-    return {(row["author_id"], row["repository_id"]): _state(row, checked, now) for row in authors}
-
-
-def _state(row: Mapping[str, Any], checked: Mapping[int, list[CheckedAttestation]], now: datetime) -> State:
-    accepted = AcceptedIssuers(frozenset(row["accepted_issuers"]), frozenset(row["organisation_domains"]))
-    return attestation_state(row["did"], checked.get(row["author_id"], ()), accepted, row["document_stands"], now)
+    states: dict[Pair, State] = {}
+    for row in authors:
+        accepted = AcceptedIssuers(frozenset(row["accepted_issuers"]), frozenset(row["organisation_domains"]))
+        theirs = checked.get(row["author_id"], ())
+        state = attestation_state(row["did"], theirs, accepted, row["document_stands"], now)
+        states[row["author_id"], row["repository_id"]] = state
+    return states

@@ -3,8 +3,8 @@
 A pass reads first, judges outside any lock, then writes scores of people in groups, and last the decisions and its
 position in one transaction: a pass that was killed is repeated and finds the people whom it wrote before unchanged. Its
 position is the number of the inputs that it read, so later changes leave work for the next pass. Seeds, trust, labels
-and features are rebuilt in each pass and written where they differ. People are judged again only where their evidence
-has another fingerprint than at their last judgement (`scoring.pipeline.evidence`). `scores` gets a row where a
+and features are rebuilt first (`scoring.pipeline.rebuild`). People are judged again only where their evidence has
+another fingerprint than at their last judgement (`scoring.pipeline.evidence`). `scores` gets a row where a
 judgement changed in substance (`scoring.pipeline.decisions`); the tables `current_*` always hold what a pass over
 everything would write.
 
@@ -23,10 +23,9 @@ from weakref import WeakKeyDictionary
 from ingest.clock import Clock
 from ingest.records.pull_state import settle_changed
 from ingest.store.database import Store
-from ingest.store.transaction import Keys, Rows, Transaction
+from ingest.store.transaction import Rows, Transaction
 from scoring.config.policy import Policy
 from scoring.config.repository import RepositorySettings, read_settings, rules_under
-from scoring.derived import find_outcomes, rebuild
 from scoring.gate.attestations import STALE
 from scoring.gate.decide import GATE_VERSION, judge
 from scoring.models.serving import ServingModel, predict, version_of
@@ -46,9 +45,8 @@ from scoring.pipeline.decisions import (
 )
 from scoring.pipeline.evidence import GROUP, ChangedPeople, find_stale_people, read_evidence
 from scoring.pipeline.lane_thresholds import CERTIFICATES, CertificateFolder, find_thresholds, thresholds_basis
+from scoring.pipeline.rebuild import rebuild_tables
 from scoring.thresholds import Thresholds
-from scoring.trust.incremental import TrustCache
-from scoring.trust.table import read_graph
 from scoring.types import Circumstances, Evidence, Pair, Prediction
 
 SERVING_MODELS: dict[Path, ServingModel] = {}  # by the folder of models
@@ -96,9 +94,7 @@ class RuleSet:
         return find_thresholds(rows, certificates, self.served.name, self.policy, settings, now)
 
 
-# Results of the last pass over a store: a cache, since the store's rows follow from its log with or without it.
-TRUST_CACHES: WeakKeyDictionary[Store, TrustCache] = WeakKeyDictionary()
-CHANGED_PEOPLE: WeakKeyDictionary[Store, ChangedPeople] = WeakKeyDictionary()
+CHANGED_PEOPLE: WeakKeyDictionary[Store, ChangedPeople] = WeakKeyDictionary()  # since the last pass over a store
 
 INPUTS = "select position_seq from hops where name = 'inputs'"
 LATEST = timedelta(days=1)  # windows close and vouches age without any event
@@ -165,7 +161,8 @@ class _PassInputs:
 
 def _run_pass(store: Store, changed: ChangedPeople, rules: RuleSet, now: datetime, position: int) -> int:
     """Judge as of now the people and pull requests that the inputs up to `position` changed."""
-    _rebuild_tables(store, changed, now, rules.policy)
+    for keys in rebuild_tables(store, now, rules.policy):
+        changed.add(keys)
     with store.read() as rows:
         inputs = _read_inputs(rows, store.wall(), changed, rules, now, position)
     site = inputs.passes[0]
@@ -263,45 +260,6 @@ def _judge_people(inputs: _PassInputs) -> list[dict[str, Any]]:
         keys = {"contributor_id": pair[0], "repository_id": pair[1], "fingerprint": inputs.fingerprints[pair]}
         scores.append(keys | judged[key])
     return scores
-
-
-def _rebuild_tables(store: Store, changed: ChangedPeople, now: datetime, policy: Policy) -> None:
-    """Rebuild seeds, trust, marks, labels and features, each from the ones before; note in `changed` whose differ."""
-    with store.write() as txn:
-        seeds = rebuild(txn, "seeds", now, policy.window_days)
-    changed.add(seeds)
-    changed.add(_rebuild_trust(store, now, policy))
-    with store.write() as txn:
-        find_outcomes(txn, now, policy.window_days)
-        for table in ("marks", "labels"):
-            rebuild(txn, table, now, policy.window_days)
-        features = rebuild(txn, "features", now, policy.window_days)
-    changed.add(features)
-
-
-def _rebuild_trust(store: Store, now: datetime, policy: Policy) -> Keys:
-    """Bring `trust` up to date with the seeds and the vouches that stand; return the keys of changed rows."""
-    cache = TRUST_CACHES.setdefault(store, TrustCache())
-    with store.read() as rows:
-        graph = read_graph(rows, now, policy)
-        sets = _read_seed_sets(rows)
-        stored = rows.rows("select distinct repository_id from trust")
-    parts, replaced = cache.update(graph, sets, (now.date(), policy))
-    replaced += [row["repository_id"] for row in stored if row["repository_id"] not in sets]
-    try:
-        with store.write() as txn:
-            return txn.replace("trust", parts, ("repository_id", "contributor_id"), ("repository_id", replaced))
-    except BaseException:
-        cache.forget()
-        raise
-
-
-def _read_seed_sets(rows: Rows) -> dict[int, tuple[int, ...]]:
-    """Read the seeds of each watched repository and of the site."""
-    sets = rows.rows(
-        "select repository_id, list(contributor_id order by contributor_id) as seeds from seeds group by 1"
-    )
-    return {row["repository_id"]: tuple(row["seeds"]) for row in sets}
 
 
 def _count_settled(rows: Rows) -> int:

@@ -35,16 +35,14 @@ class People:
 
     def __init__(self, rows: Rows, numbers: Iterable[int]) -> None:
         wanted = {int(number) for number in numbers}
-        cached = _read_cached(rows, wanted) if isinstance(rows, Snapshot) else {}
+        cached: dict[int, Person] = {}
+        if isinstance(rows, Snapshot):
+            cached = {number: person for number in wanted if (person := _cached_people.peek(rows, number)) is not None}
         self.persons = cached | _read_people(rows, wanted - cached.keys())
 
     def path(self, numbers: Sequence[int]) -> tuple[Person, ...]:
         """Return the people of a trust path."""
         return tuple(self.persons[number] for number in numbers)
-
-
-def _read_cached(snapshot: Snapshot, numbers: Iterable[int]) -> dict[int, Person]:
-    return {number: person for number in numbers if (person := _cached_people.peek(snapshot, number)) is not None}
 
 
 def _read_people(rows: Rows, numbers: Collection[int]) -> dict[int, Person]:

@@ -40,8 +40,8 @@ class Denounced:
 
     `first` is the trust by vouches alone; `weight` is D >= 0 (a seed's denounce adds nothing to it: it is final);
     `keep` in [0, 1] is the share of the in-flow that is left, 1 where nobody with trust denounces; `trusted_denouncers`
-    counts people with s >= .1 by vouches alone, seeds included; `by_seed` says whom a seed denounces; `passage` is the
-    trust that counts, with distances along the vouches that still carry any.
+    counts people with s >= .1 by vouches alone, seeds included; `by_seed` marks people whom a seed denounces; `passage`
+    is the trust that counts, with distances along the vouches that still carry any.
     """
 
     first: FirstPassage

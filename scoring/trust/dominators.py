@@ -2,7 +2,7 @@
 
 The hop limit is part of the definition: `e` dominates `v` when every walk of at most L vouches from a seed to `v`
 passes `e`, so that without `e` the trust in `v` is exactly 0. A detour of more than L vouches carries no trust. The
-dominators of plain graph theory count such detours, and would call people safe whose trust hangs on one account.
+dominators of plain graph theory count such detours, and would call people safe whose trust depends on one account.
 
 Every dominator of `v` lies on each of its shortest walks, so there is at most one at each distance, and the sets of two
 walks are compared distance by distance: L sweeps over the edges find everybody's dominators. Unlike in plain graph

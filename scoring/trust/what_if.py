@@ -1,12 +1,12 @@
 """Computes what depends on one person's vouches, and proposes vouches. Pure NumPy, from a trust run.
 
-Theorem (what a compromised account can bring). Let q, who is no seed, rewire its vouches at will, into any number of
-fresh accounts that nobody else vouches for and that vouch for whomever they like. With d hops from the seeds to q, the
+Theorem (the reach of a compromised account). Let q, which is not a seed, rewire its vouches at will, into any number of
+fresh accounts that nobody else vouches for and that vouch for anybody they like. With d hops from the seeds to q, the
 fresh accounts' F sum to at most F(q) * (B + B^2 + ... + B^(L - d)), and none of them has more than
-c * F(q) * (1 + B + ... + B^(L - d - 1)). Proof: every walk to them first arrives at q, and what arrives there first is
-F(q) whatever q vouches for; on each hop from there the whole grows by at most the factor B, one vouch passes at most
-the factor c, and the first arrival leaves at most L - d hops. A lane that also asks for two ways (no dominator) lets
-none of them in: q dominates them all.
+c * F(q) * (1 + B + ... + B^(L - d - 1)). Proof: every walk to them first arrives at q, and F(q) arrives there first
+whatever q vouches for; on each hop from there the sum grows by at most the factor B, one vouch passes at most the
+factor c, and the first arrival leaves at most L - d hops. A lane that also asks for two ways (no dominator) lets none
+of them in: q dominates them all.
 """
 
 from dataclasses import dataclass

@@ -20,7 +20,7 @@ from scipy.stats import rankdata
 from ingest.records import watched
 from ingest.store.transaction import Rows
 from scoring.config.policy import Policy
-from scoring.pipeline.score import _read_seed_sets
+from scoring.pipeline.rebuild import _read_seed_sets
 from scoring.trust.first_passage import first_passage
 from scoring.trust.graph import Floats
 from scoring.trust.table import read_graph

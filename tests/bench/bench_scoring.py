@@ -17,7 +17,8 @@ from ingest.store.database import Store
 from ingest.store.snapshots import SnapshotReader, publish
 from ingest.store.transaction import Keys
 from scoring.config.policy import Policy
-from scoring.pipeline import score as hop
+from scoring.pipeline import rebuild
+from scoring.pipeline.score import score
 from scoring.queries.trust import explain_trust
 from tests.bench.bench_trust import popular_graph
 from tests.pipeline import At
@@ -85,19 +86,19 @@ def fill(store: Store, people: int) -> None:
 def judged(store: Store, minutes: int) -> dict[str, float]:
     """Seconds of one pass and of its part up to `trust`."""
     taken: list[float] = []
-    rebuild = hop._rebuild_trust
+    rebuild_trust = rebuild._rebuild_trust
 
     def timed(*arguments: object) -> Keys:
         started = time.perf_counter()
-        written = rebuild(*arguments)  # ty: ignore[invalid-argument-type]
+        written = rebuild_trust(*arguments)  # ty: ignore[invalid-argument-type]
         taken.extend((time.perf_counter() - started, len(written["contributor_id"])))
         return written
 
-    hop._rebuild_trust = timed  # ty: ignore[invalid-assignment]
+    rebuild._rebuild_trust = timed  # ty: ignore[invalid-assignment]
     started = time.perf_counter()
-    hop.score(store, At(NOW + timedelta(minutes=minutes)), Policy())
+    score(store, At(NOW + timedelta(minutes=minutes)), Policy())
     whole = time.perf_counter() - started
-    hop._rebuild_trust = rebuild
+    rebuild._rebuild_trust = rebuild_trust
     return {"pass_s": round(whole, 2), "trust_s": round(taken[0], 2), "written": int(taken[1])}
 
 

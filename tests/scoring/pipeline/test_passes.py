@@ -18,7 +18,8 @@ from scoring.handlers.closures import close, reopen
 from scoring.handlers.settings import write_settings
 from scoring.pipeline.approvals import settle_approvals
 from scoring.pipeline.objections import write_objection
-from scoring.pipeline.score import CHANGED_PEOPLE, TRUST_CACHES
+from scoring.pipeline.rebuild import TRUST_CACHES
+from scoring.pipeline.score import CHANGED_PEOPLE
 from scoring.thresholds import Thresholds
 from scoring.types import Evidence, Verdict
 from tests.conftest import Count
