@@ -55,7 +55,8 @@ _JOINED = re.compile(
 )
 _ENTRY = re.compile(r"\$?([A-Za-z_]\w*)(?:\[\$?[\w.]+\]|\.get\(\$?[\w.]+\))(?:\s*(?:\?\?|\|\||\?:).*)?$")
 _CALL = re.compile(
-    r"(?:return\s+|await\s+|(?:const |let |var )?[\w, ]{1,60}:?=\s*)*(?:new\s+)?([\w.$>:?-]+)\((.*?)\)(?:\.\w+\(\))*\s*;?$",
+    r"(?:return\s+|await\s+|(?:const |let |var )?[\w, ]{1,60}:?=\s*)*(?:new\s+)?([\w.$>:?-]+)\((.*?)\)"
+    r"(?:\.\w+\(\))*\s*;?$",
     re.DOTALL,
 )
 _LIST = re.compile(r"(?:&?\[|(?:List\.of|Arrays\.asList|listOf)\(|new String\[\]\s*\{)(.*)[\])}]$", re.DOTALL)
