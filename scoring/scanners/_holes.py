@@ -41,6 +41,7 @@ _CHOSEN = re2.compile(
     rf"{_CONSTANT}\s+if\b[^\n]*\belse\s+{_CONSTANT}|{_CONSTANT}\s*;?$|\{{[^{{}}\n]*\}}\s*(?:\[|\.get\()|"
     r"(?:\w+(?:\.|::))*[A-Z][A-Z_]{2,}(?:\[|\.get\()|"
     rf"[\w.]+\.(?:has|includes|contains\w*|include\?|key\?)\([^?]{{1,80}}\?\s*[^?:\"'`]{{1,80}}:\s*{_CONSTANT}|"
+    r"\w+ switch \{(?:[^{}\"]*=>\s*\"[^\"]*\",?)+|list\([A-Z]|"
     rf"[\w.()\[\]]{{1,80}} if \S{{1,80}} in [A-Z]\w+ else {_CONSTANT}|"
     r"[\w.$>-]*(?i:columns|sorts|fields|orders|allowed|known|tables|choices|directions)\w*\[\$?[a-z]\w*\]\s*;?\s*(?:(?:\?\?|\|\||\?:)\s*[\"'].*)?$)"
 )
@@ -53,7 +54,11 @@ _JOINED = re.compile(
     r"(?:[fF]?[\"'`][^\"'`]{0,12}[\"'`]\.join\(\s*([\w.$]+)\s*\)|([\w.$]+)\.join\([^()]*\))(?:\s*(?:or|\|\||\?\?)\s*[\"'`][^\"'`]*[\"'`])?"
 )
 _ENTRY = re.compile(r"\$?([A-Za-z_]\w*)(?:\[\$?[\w.]+\]|\.get\(\$?[\w.]+\))(?:\s*(?:\?\?|\|\||\?:).*)?$")
-_CALL = re.compile(r"(?:new\s+)?([\w.$>:?-]+)\((.*)\)\s*;?$", re.DOTALL)
+_CALL = re.compile(
+    r"(?:return\s+|await\s+|(?:const |let |var )?[\w, ]{1,60}:?=\s*)*(?:new\s+)?([\w.$>:?-]+)\((.*?)\)"
+    r"(?:\.\w+\(\))*\s*;?$",
+    re.DOTALL,
+)
 _LIST = re.compile(r"(?:&?\[|(?:List\.of|Arrays\.asList|listOf)\(|new String\[\]\s*\{)(.*)[\])}]$", re.DOTALL)
 _IN_TEMPLATE = re.compile(r"\$\{([^{}`]*`[^`]*`[^{}`]*)\}")  # a value that holds a template of its own
 # A value to look for, as `"%" + name + "%"`: no text that holds one.

@@ -263,6 +263,7 @@ class _Source:
         if len(names) > 1:
             trees = [*tree.elts] if isinstance(tree, ast.Tuple | ast.List) else []
             trees = trees if len(trees) == len(names) else [None] * len(names)
+        trees = [None if isinstance(one, ast.List) and not one.elts else one for one in trees]  # filled later on
         for name, one in zip(names, trees, strict=True):
             if re.fullmatch(r"\w+|self\.\w+", name):
                 held = -1 if "." in name else scope

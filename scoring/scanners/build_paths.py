@@ -33,9 +33,11 @@ TOLD: dict[Kind, tuple[Severity, str]] = {
 }
 # Files of an install-hook path that are changed in daily work and do not run outside of tests or editors.
 EVERYDAY_HOOKS = (
-    *("conftest.py", ".pre-commit-config.yaml", ".gitattributes", ".npmrc"),
-    *(".husky/", ".vscode/", ".devcontainer/", "*.md"),
+    *("conftest.py", ".pre-commit-config.yaml", ".gitattributes", ".npmrc", "lefthook.y*ml", ".lefthook.y*ml"),
+    *(".husky/", ".githooks/", "githooks/", ".vscode/", ".devcontainer/", ".envrc", "*.md"),
 )
+# Scripts that run at the installation, which other rules read: they weigh where they do more than a package has to do.
+SCRIPTS = ("preinstall*", "postinstall*", "prepublish*", "/debian/*inst", "/debian/*rm")
 PROGRAMS = re2.compile(
     r"(?i)\.(exe|dll|so(\.\d+)*|dylib|jar|class|pyc|pyd|wasm|node|apk|deb|rpm|msi|bin|elf|whl|ko|scr)$"
 )
@@ -87,7 +89,7 @@ def _about(kind: Kind, file: FileChange) -> Finding:
         severity, message = _binary(file, severity, message)
     if kind == "symlink" and _leaves(file):
         severity, message = Severity.HIGH, "A link is added that leads out of the repository."
-    if kind == "install_hook" and _is_everyday(file.path):
+    if kind == "install_hook" and _is_everyday(file):
         severity = Severity.LOW
     return Finding(SCANNER, kind, "security", severity, message, file=file.path)
 
@@ -109,8 +111,12 @@ def _leaves(file: FileChange) -> bool:
     )
 
 
-def _is_everyday(path: str) -> bool:
-    return matching_pattern(EVERYDAY_HOOKS, path.lower()) is not None
+def _is_everyday(file: FileChange) -> bool:
+    path = file.path.lower()
+    if matching_pattern(SCRIPTS, path) is None:
+        return matching_pattern(EVERYDAY_HOOKS, path) is not None
+    acts = re2.compile(with_patterns("{hook-acts}"))
+    return bool(file.hunks) and not any(acts.search(cut(line.text, LINE_LENGTH)) for line in file.added())
 
 
 def _lines(change: Change) -> Iterator[Finding]:
@@ -161,10 +167,22 @@ def _found(file: FileChange, pattern: "re2._Regexp", rule: str, message: str) ->
             continue
         if rule == "ci-rights" and GIVEN_AS_VALUE.search(text) and not RIGHTS.search(text):
             continue
-        # Other rules read what such a class or a script of the project does.
-        is_usual = rule == "setup-hook" or (rule == "npm-hook" and _usual_hook().search(text))
+        # Other rules read what such a class or a script of the project does, and new packages are told by themselves.
+        is_usual = rule == "setup-hook" or (rule == "npm-hook" and _is_usual_hook(text))
         severity = Severity.LOW if is_usual else Severity.MED
         yield _line_finding(file, line, rule, severity, message)
+
+
+def _is_usual_hook(text: str) -> bool:
+    """Return whether a hook starts programs of packages by their names, or runs the project's own scripts at home."""
+    command = NPM_HOOK.sub("", text, 1)
+    return not _hook_runs().search(command) or _usual_hook().search(text) is not None
+
+
+@cache
+def _hook_runs() -> "re2._Regexp":
+    """Match a command of a hook that runs a script, something fetched, or code that stands in it."""
+    return re2.compile(with_patterns("{hook-runs}"))
 
 
 @cache
