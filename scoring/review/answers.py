@@ -67,8 +67,8 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=100_000_000)]
 class NoAnswer(Exception):
     """No content verdict comes from this call; `reason` is its code, `usage` what it cost all the same."""
 
-    def __init__(self, reason: Why, told: str, usage: Usage | None = None) -> None:
-        super().__init__(told)
+    def __init__(self, reason: Why, message: str, usage: Usage | None = None) -> None:
+        super().__init__(message)
         self.reason: Why = reason
         self.usage = usage or Usage()
 
@@ -84,8 +84,8 @@ class Tokens(msgspec.Struct):
     @property
     def usage(self) -> Usage:
         """The same without the names of the wire."""
-        written, read = self.cache_creation_input_tokens or 0, self.cache_read_input_tokens or 0
-        return Usage(self.input_tokens, self.output_tokens, written, read)
+        cache_written, cache_read = self.cache_creation_input_tokens or 0, self.cache_read_input_tokens or 0
+        return Usage(self.input_tokens, self.output_tokens, cache_written, cache_read)
 
 
 class _Content(msgspec.Struct):
@@ -135,20 +135,20 @@ def read_assessment(message: Message, nonces: tuple[str, ...]) -> Assessment:
     if message.stop_reason in CUT:
         raise NoAnswer("cut", f"the answer was cut ({message.stop_reason})", usage)
     if message.stop_reason not in WHOLE:
-        ended = plain_text(message.stop_reason or "", 40) or "without a reason"
-        raise NoAnswer("malformed", f"the answer ended otherwise than a whole one does ({ended})", usage)
-    calls = [one for one in message.content if one.type == "tool_use"]
+        stop_reason = plain_text(message.stop_reason or "", 40) or "without a reason"
+        raise NoAnswer("malformed", f"the answer ended otherwise than a whole one does ({stop_reason})", usage)
+    calls = [content for content in message.content if content.type == "tool_use"]
     if len(calls) != 1 or calls[0].name != TOOL:
         raise NoAnswer("malformed", "the answer holds no single call of the tool", usage)
-    told = bytes(calls[0].input)
-    if any(nonce.encode() in told.lower() for nonce in nonces):
+    arguments = bytes(calls[0].input)
+    if any(nonce.encode() in arguments.lower() for nonce in nonces):
         raise NoAnswer("echoed_nonce", "the answer repeats the mark around the data", usage)
     try:
-        return Assessment.model_validate_json(told, strict=True)
+        return Assessment.model_validate_json(arguments, strict=True)
     except ValidationError as error:
-        kinds = {found["type"] for found in error.errors(include_input=False)}
-        reason: Why = "out_of_range" if kinds <= BEYOND else "malformed"
-        raise NoAnswer(reason, f"the assessment is not one ({', '.join(sorted(kinds))})", usage) from error
+        error_types = {error_details["type"] for error_details in error.errors(include_input=False)}
+        reason: Why = "out_of_range" if error_types <= BEYOND else "malformed"
+        raise NoAnswer(reason, f"the assessment is not one ({', '.join(sorted(error_types))})", usage) from error
 
 
 def reason_of(status: int) -> Why:

@@ -129,8 +129,8 @@ class Claude:
     `told` hears of every question that was asked for a review, once it is over.
     """
 
-    def __init__(self, access: Access, sleep: Callable[[float], None], told: Listener = tell) -> None:
-        self._access, self._sleep, self._tell = access, sleep, told
+    def __init__(self, access: Access, sleep: Callable[[float], None], listener: Listener = tell) -> None:
+        self._access, self._sleep, self._tell = access, sleep, listener
 
     @property
     def attempts(self) -> int:
@@ -143,12 +143,12 @@ class Claude:
 
     def count_tokens(self, request: Request) -> int:
         """Input tokens of the request as this model counts them; free of charge. Raises NoAnswer."""
-        body = {name: value for name, value in _body(request).items() if name != "max_tokens"}
+        body = {name: value for name, value in _request_arguments(request).items() if name != "max_tokens"}
         headers = {"anthropic-version": request.capability.api_version}
         with self._client() as client, self._told("count_tokens", request) as tally:
-            count = client.messages.with_raw_response.count_tokens
-            answer, _ = self._tried(lambda: count(**body, extra_headers=headers).read(), tally)
-            return decoded(answer, Tokens).input_tokens
+            count_call = client.messages.with_raw_response.count_tokens
+            response, _ = self._tried(lambda: count_call(**body, extra_headers=headers).read(), tally)
+            return decoded(response, Tokens).input_tokens
 
     def ask(self, request: Request, tokens: int) -> tuple[Assessment, Usage]:
         """Return what the model says, checked, and what it cost; `tokens` are its counted input. Raises NoAnswer.
@@ -156,18 +156,20 @@ class Claude:
         An attempt that died on the way and an answer that cannot be read count as `tokens` of input: nobody says
         whether they were billed.
         """
-        known = request.capability
-        extra = {} if known.temperature is None else {"temperature": known.temperature}
-        headers = {"anthropic-version": known.api_version}
+        model_capability = request.capability
+        sampling = {} if model_capability.temperature is None else {"temperature": model_capability.temperature}
+        headers = {"anthropic-version": model_capability.api_version}
         with self._client() as client, self._told("chat", request) as tally:
             create = client.messages.with_raw_response.create
-            answer, lost = self._tried(
-                lambda: create(**_body(request), extra_body=extra, extra_headers=headers).read(), tally, tokens
+            response, lost_usage = self._tried(
+                lambda: create(**_request_arguments(request), extra_body=sampling, extra_headers=headers).read(),
+                tally,
+                tokens,
             )
-            tally.usage = lost + Usage(input_tokens=tokens)
+            tally.usage = lost_usage + Usage(input_tokens=tokens)
             try:
-                message = decoded(answer, Message)
-                tally.usage = lost + message.usage.usage
+                message = decoded(response, Message)
+                tally.usage = lost_usage + message.usage.usage
                 return read_assessment(message, request.nonces), tally.usage
             except NoAnswer as problem:
                 problem.usage = tally.usage
@@ -176,8 +178,8 @@ class Claude:
     def look_up(self, model: str) -> ModelTold:
         """Return what the API says of a model: lifecycle, end, limits. Raises NoAnswer."""
         with self._client() as client:
-            answer, _ = self._tried(lambda: client.models.with_raw_response.retrieve(model).read(), _Tally())
-        return decoded(answer, ModelTold)
+            response, _ = self._tried(lambda: client.models.with_raw_response.retrieve(model).read(), _Tally())
+        return decoded(response, ModelTold)
 
     @contextmanager
     def _told(self, operation: Literal["chat", "count_tokens"], request: Request) -> Generator[_Tally]:
@@ -191,10 +193,20 @@ class Claude:
             outcome, tally.usage = problem.reason, problem.usage
             raise
         finally:
-            limit = OUTPUT_TOKENS if operation == "chat" else None
-            took, sent = time.monotonic() - start, request.capability.temperature
+            output_limit = OUTPUT_TOKENS if operation == "chat" else None
+            seconds, temperature = time.monotonic() - start, request.capability.temperature
             self._tell(
-                ModelCall(operation, request.model, began, took, tally.attempts, outcome, tally.usage, sent, limit)
+                ModelCall(
+                    operation,
+                    request.model,
+                    began,
+                    seconds,
+                    tally.attempts,
+                    outcome,
+                    tally.usage,
+                    temperature,
+                    output_limit,
+                )
             )
 
     def _client(self) -> "Anthropic":
@@ -215,23 +227,23 @@ class Claude:
         """The result of a call that is repeated where that can help, and what lost attempts cost; else NoAnswer."""
         from anthropic import APIConnectionError, APIStatusError
 
-        lost = Usage()
+        lost_usage = Usage()
         for attempt in range(1, self._access.attempts + 1):
             tally.attempts = attempt
             try:
-                return call(), lost
+                return call(), lost_usage
             except (APIStatusError, APIConnectionError) as error:
-                problem, wait = _problem(error), _wait(error, attempt)
+                problem, wait = _no_answer_from(error), _seconds_to_wait(error, attempt)
                 if problem.reason in BILLED:
-                    lost += Usage(input_tokens=tokens)
+                    lost_usage += Usage(input_tokens=tokens)
                 if attempt == self._access.attempts or problem.reason not in RETRIED or wait > LONGEST_WAIT:
-                    problem.usage = lost
+                    problem.usage = lost_usage
                     raise problem from error
             self._sleep(wait)
         raise ValueError("a call needs at least one attempt")
 
 
-def _body(request: Request) -> dict[str, Any]:
+def _request_arguments(request: Request) -> dict[str, Any]:
     """The arguments of the SDK's create; no field that the model could refuse."""
     schema = tool_schema()
     # A token holds about four characters of this, so a marker that would be for nothing is not set.
@@ -239,19 +251,19 @@ def _body(request: Request) -> dict[str, Any]:
     return {
         "model": request.model,
         "max_tokens": OUTPUT_TOKENS,
-        "system": [_text(Block(request.system, long_enough))],
+        "system": [_text_block(Block(request.system, long_enough))],
         "tools": [{"name": TOOL, "description": TOOL_TEXT, "input_schema": schema, "strict": True}],
         "tool_choice": {"type": "tool", "name": TOOL, "disable_parallel_tool_use": True},
-        "messages": [{"role": "user", "content": [_text(block) for block in request.blocks]}],
+        "messages": [{"role": "user", "content": [_text_block(block) for block in request.blocks]}],
     }
 
 
-def _text(block: Block) -> dict[str, Any]:
-    kept = {"cache_control": {"type": "ephemeral"}} if block.cached else {}
-    return {"type": "text", "text": block.text, **kept}
+def _text_block(block: Block) -> dict[str, Any]:
+    cache_control = {"cache_control": {"type": "ephemeral"}} if block.cached else {}
+    return {"type": "text", "text": block.text, **cache_control}
 
 
-def _problem(error: "APIStatusError | APIConnectionError") -> NoAnswer:
+def _no_answer_from(error: "APIStatusError | APIConnectionError") -> NoAnswer:
     from anthropic import APIStatusError, APITimeoutError
 
     if isinstance(error, APIStatusError):
@@ -262,16 +274,16 @@ def _problem(error: "APIStatusError | APIConnectionError") -> NoAnswer:
     return NoAnswer("unreachable", "the connection failed")
 
 
-def _wait(error: "APIStatusError | APIConnectionError", attempt: int) -> float:
+def _seconds_to_wait(error: "APIStatusError | APIConnectionError", attempt: int) -> float:
     """Seconds to wait after this attempt: what the answer names, else longer with each."""
-    named = math.nan
+    retry_after = math.nan
     response = getattr(error, "response", None)
     if response is not None:
         try:
-            named = float(response.headers.get("retry-after", ""))
+            retry_after = float(response.headers.get("retry-after", ""))
         except ValueError:  # a date, or nothing: the API names seconds
-            named = math.nan
-    return named if named >= 0 else WAITS[min(attempt, len(WAITS)) - 1]
+            retry_after = math.nan
+    return retry_after if retry_after >= 0 else WAITS[min(attempt, len(WAITS)) - 1]
 
 
 CONNECT_SECONDS = 5.0
@@ -279,7 +291,7 @@ ANSWER_LIMIT = 2_000_000  # bytes; the longest assessment is below 100,000
 
 
 @cache
-def _authorities() -> ssl.SSLContext:
+def _tls_context() -> ssl.SSLContext:
     """The certificates that a host is checked against, read once: that takes 29 ms."""
     return httpx2.create_ssl_context(trust_env=False)
 
@@ -290,55 +302,55 @@ class Leash(httpx2.BaseTransport):
     def __init__(self, seconds: float, limit: int = ANSWER_LIMIT) -> None:
         self._seconds, self._limit = seconds, limit
         single = httpx2.Limits(max_keepalive_connections=0)
-        self._inner = httpx2.HTTPTransport(verify=_authorities(), trust_env=False, limits=single)
+        self._inner = httpx2.HTTPTransport(verify=_tls_context(), trust_env=False, limits=single)
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         """The answer with its body; ReadTimeout after the time, RemoteProtocolError for what is too long or packed."""
-        rope = _Rope()
+        connection = _Connection()
         request.headers["accept-encoding"] = "identity"
-        request.extensions = {**request.extensions, "trace": rope.note}
-        timer = threading.Timer(self._seconds, rope.cut)
+        request.extensions = {**request.extensions, "trace": connection.note}
+        timer = threading.Timer(self._seconds, connection.cut)
         timer.daemon = True
         timer.start()
         try:
-            answer = self._inner.handle_request(request)
-            return self._whole(answer, request)
+            response = self._inner.handle_request(request)
+            return self._whole(response, request)
         except httpx2.TransportError as problem:
-            if rope.was_cut:
+            if connection.was_cut:
                 raise httpx2.ReadTimeout(f"no whole answer within {self._seconds:g} s", request=request) from problem
             raise
         finally:
             timer.cancel()
 
-    def _whole(self, answer: httpx2.Response, request: httpx2.Request) -> httpx2.Response:
+    def _whole(self, response: httpx2.Response, request: httpx2.Request) -> httpx2.Response:
         try:
-            if answer.headers.get("content-encoding", "identity") != "identity":
+            if response.headers.get("content-encoding", "identity") != "identity":
                 raise httpx2.RemoteProtocolError("a packed answer was not asked for", request=request)
             body = bytearray()
-            for piece in answer.iter_raw():
+            for piece in response.iter_raw():
                 body += piece
                 if len(body) > self._limit:
                     raise httpx2.RemoteProtocolError(f"an answer of over {self._limit} bytes", request=request)
         finally:
-            answer.close()
-        return httpx2.Response(answer.status_code, headers=answer.headers, content=bytes(body), request=request)
+            response.close()
+        return httpx2.Response(response.status_code, headers=response.headers, content=bytes(body), request=request)
 
     def close(self) -> None:
         """Let go of the connections."""
         self._inner.close()
 
 
-class _Rope:
+class _Connection:
     """The socket of the request under way, which another thread may shut down."""
 
     def __init__(self) -> None:
         self._socket: socket.socket | None = None
         self.was_cut = False
 
-    def note(self, event: str, told: dict[str, Any]) -> None:
+    def note(self, event: str, details: dict[str, Any]) -> None:
         """Take the newest socket: TLS wraps the one that was connected."""
         if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
-            self._socket = told["return_value"].get_extra_info("socket")
+            self._socket = details["return_value"].get_extra_info("socket")
             if self.was_cut:
                 self._shut()
 

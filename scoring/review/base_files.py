@@ -24,7 +24,7 @@ def base_files_in(rows: Rows, folder: Path, pull_uri: str) -> Callable[[Change],
     row = rows.row(TARGET, [pull_uri])
     commit = json.loads(row["refs"]).get(row["branch"]) if row else None
 
-    def base_files(change: Change) -> Mapping[str, str]:
+    def read_base_files(change: Change) -> Mapping[str, str]:
         if row is None or commit is None:
             return {}
         paths = [file.old_path for file in change.files if file.kind != "added" and file.hunks]
@@ -34,4 +34,4 @@ def base_files_in(rows: Rows, folder: Path, pull_uri: str) -> Callable[[Change],
             log.warning("the files of %s cannot be read from its mirror: %s", pull_uri, problem)
             return {}
 
-    return base_files
+    return read_base_files

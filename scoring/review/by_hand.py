@@ -39,11 +39,11 @@ class Artefact:
 
     def submission(self, knowledge: Knowledge) -> Submission:
         """As the scanners are given it; who speaks in a discussion is not asked."""
-        said = tuple((f"reviewer-{place}", text) for place, text in enumerate(self.discussion, 1))
-        text, whole, _ = unpack(self.diff, DEFAULT_LIMITS.size)
+        discussion = tuple((f"reviewer-{number}", text) for number, text in enumerate(self.discussion, 1))
+        text, is_whole, _ = unpack(self.diff, DEFAULT_LIMITS.size)
         change = read_bytes(self.diff)
-        change = compared(change, compare_with_git(text), text.decode("utf-8", "replace")) if whole else change
-        return Submission(change, self.title, self.description, said, knowledge)
+        change = compared(change, compare_with_git(text), text.decode("utf-8", "replace")) if is_whole else change
+        return Submission(change, self.title, self.description, discussion, knowledge)
 
 
 def review_artefact(
@@ -59,10 +59,10 @@ def review_artefact(
 
 def told(review: Review, findings: Sequence[Finding]) -> dict[str, Any]:
     """Return what programs are told: the schema's object, and findings, coverage and reviewer beside it."""
-    kept = ("scanner", "severity", "file", "line", "quote", "explanation")
+    shown_fields = ("scanner", "severity", "file", "line", "quote", "explanation")
     return {
         **review.assessment.model_dump(mode="json"),
-        "findings": [{name: finding_json(one)[name] for name in kept} for one in findings],
+        "findings": [{name: finding_json(finding)[name] for name in shown_fields} for finding in findings],
         "coverage": review.coverage,
         "reviewer": review.reviewer,
     }
@@ -95,12 +95,12 @@ def review_sent(store: Store, artefact: Mapping[str, Any], sender: str) -> dict[
 
     Nobody is known to have written it, so the cost gate asks as for somebody without trust.
     """
-    sent = Artefact(
+    patch = Artefact(
         artefact["diff"].encode(), artefact["title"], artefact["description"], tuple(artefact["discussion"])
     )
     ledger = ledger_from_settings(store, sender)
     reviewer = reviewer_from_settings(ledger, time.sleep) if settings.ANTHROPIC_API_KEY else None
-    review, findings = review_artefact(sent, Knowledge(sensitive_paths=tuple(settings.SENSITIVE_PATHS)), reviewer)
+    review, findings = review_artefact(patch, Knowledge(sensitive_paths=tuple(settings.SENSITIVE_PATHS)), reviewer)
     usage = None if review.usage is None else asdict(review.usage)
     cost = {"dollars": review.dollars, "model": review.model, "tokens": usage}
     return {**told(review, findings), "verdict": review.state, "missing": review.reason, "cost": cost}

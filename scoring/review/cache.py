@@ -190,30 +190,30 @@ class StoreLedger:
         now = self._now()
         with self._store.write() as txn:
             txn.execute(ABANDON, [now, now - ABANDONED_AFTER, self._opened])
-            earlier = txn.rows("select state from reviews where cache_key = ?", [ticket.cache_key])
-            if any(row["state"] == RUNNING for row in earlier):
+            earlier_reviews = txn.rows("select state from reviews where cache_key = ?", [ticket.cache_key])
+            if any(row["state"] == RUNNING for row in earlier_reviews):
                 return "under_way"
             payer = self._payer(txn, ticket)
             if spent_by(txn, payer, _midnight(now)) + ticket.dollars > self._share(ticket):
                 return "over_own_budget" if ticket.pull_uri is None else "over_repository_budget"
             if spent_since(txn, _midnight(now)) + ticket.dollars > self._budget:
                 return "over_budget"
-            _begin(txn, ticket, payer, f"{ticket.cache_key}-{len(earlier)}", now)
+            _insert_running_review(txn, ticket, payer, f"{ticket.cache_key}-{len(earlier_reviews)}", now)
         return "reserved"
 
     def _payer(self, rows: Rows, ticket: Ticket) -> str | None:
         """Name whose share a reading is paid from: the sender's, or that of the pull request's repository."""
         if ticket.pull_uri is None:
             return self._sender
-        number = rows.value("select repository_id from pull_requests where pull_uri = ?", [ticket.pull_uri])
-        return None if number is None else f"repository:{number}"
+        repository_id = rows.value("select repository_id from pull_requests where pull_uri = ?", [ticket.pull_uri])
+        return None if repository_id is None else f"repository:{repository_id}"
 
     def _share(self, ticket: Ticket) -> float:
         return self._own_budget if ticket.pull_uri is None else self._repository_budget
 
     def settle(self, ticket: Ticket, reading: Reading) -> None:
         """The row that was reserved gets what was said and what it cost."""
-        ended = {
+        values = {
             "state": "no content verdict" if reading.reason else "content verdict",
             "reason": reading.reason,
             "verdict": verdict_json(reading),
@@ -223,11 +223,11 @@ class StoreLedger:
             "ended_clock": self._now(),
             **_usage_columns(reading.usage),
         }
-        columns = ", ".join(f"{name} = ?" for name in ended)
+        columns = ", ".join(f"{name} = ?" for name in values)
         with self._store.write() as txn:
             txn.execute(
                 f"update reviews set {columns} where cache_key = ? and state = 'running'",
-                [*ended.values(), ticket.cache_key],
+                [*values.values(), ticket.cache_key],
             )
 
     def spent_today(self) -> float:
@@ -238,8 +238,8 @@ class StoreLedger:
     def spent_by_repository(self) -> Mapping[int, float]:
         """Dollars of this day of each repository that spent any, with what running readings may cost."""
         with self._store.read() as rows:
-            found = rows.rows(SPENT_BY_REPOSITORY, [_midnight(self._now())])
-        return {row["repository_id"]: row["dollars"] for row in found}
+            spending = rows.rows(SPENT_BY_REPOSITORY, [_midnight(self._now())])
+        return {row["repository_id"]: row["dollars"] for row in spending}
 
 
 def spent_by(rows: Rows, payer: str | None, moment: datetime) -> float:
@@ -265,15 +265,15 @@ def newest_costs(rows: Rows) -> Costs:
 
 def verdict_json(reading: Reading) -> str:
     """Return what was said, as it is kept."""
-    told = {
+    verdict = {
         "assessments": [assessment.model_dump(mode="json") for assessment in reading.assessments],
         "left_out": reading.left_out,
         "words_whole": reading.words_whole,
     }
-    return msgspec.json.encode(told).decode()
+    return msgspec.json.encode(verdict).decode()
 
 
-def _begin(txn: Transaction, ticket: Ticket, payer: str | None, review_id: str, now: datetime) -> None:
+def _insert_running_review(txn: Transaction, ticket: Ticket, payer: str | None, review_id: str, now: datetime) -> None:
     row = {
         "review_id": review_id,
         "cache_key": ticket.cache_key,

@@ -37,26 +37,26 @@ class ModelReport:
 
 def check_model(claude: Claude, model: str, role: str) -> ModelReport:
     """Ask the API about a model; never raises for what it answers."""
-    known = capability(model).temperature
-    temperature = "no temperature is sent" if known is None else f"temperature {known:g} is sent"
+    sent_temperature = capability(model).temperature
+    temperature = "no temperature is sent" if sent_temperature is None else f"temperature {sent_temperature:g} is sent"
     try:
-        told = claude.look_up(model)
+        model_info = claude.look_up(model)
     except NoAnswer as problem:
         return ModelReport(model, role, temperature, problem=str(problem))
-    retires = told.retires_at
+    retires = model_info.retires_at
     report = ModelReport(
         model=model,
         role=role,
         temperature=temperature,
-        lifecycle=plain_text(told.lifecycle, 20) or "unknown",
+        lifecycle=plain_text(model_info.lifecycle, 20) or "unknown",
         retires_on=retires.date() if retires else None,
-        input_tokens=told.max_input_tokens,
-        problem="it is retired" if told.lifecycle == "retired" else None,
+        input_tokens=model_info.max_input_tokens,
+        problem="it is retired" if model_info.lifecycle == "retired" else None,
     )
-    return report if report.problem else _tried(claude, report)
+    return report if report.problem else _try_request(claude, report)
 
 
-def _tried(claude: Claude, report: ModelReport) -> ModelReport:
+def _try_request(claude: Claude, report: ModelReport) -> ModelReport:
     try:
         claude.count_tokens(first_request(report.model, NOTHING, b"check"))
     except NoAnswer as problem:

@@ -75,21 +75,21 @@ def decide(ask: Ask, t_low: float | None, t_high: float | None) -> tuple[Call, R
         return Call.DETERMINISTIC, "claude_off"
     if not ask.has_key:
         return Call.DETERMINISTIC, "no_key"
-    reason = _why_read(ask, t_low, t_high)
-    over = _what_is_spent(ask)
+    reason = _reason_to_read(ask, t_low, t_high)
+    spent_budget = _spent_budget(ask)
     if reason == "trusted":
-        return (Call.SCREEN if ask.screens and over is None else Call.DETERMINISTIC), reason
-    return (Call.CLAUDE, reason) if over is None else (Call.MISSING, over)
+        return (Call.SCREEN if ask.screens and spent_budget is None else Call.DETERMINISTIC), reason
+    return (Call.CLAUDE, reason) if spent_budget is None else (Call.MISSING, spent_budget)
 
 
-def _what_is_spent(ask: Ask) -> Reason | None:
+def _spent_budget(ask: Ask) -> Reason | None:
     """Name the budget that has no dollars left; None where both have some."""
     if ask.repository_spent >= ask.repository_budget:
         return "over_repository_budget"
     return "over_budget" if ask.spent >= ask.budget else None
 
 
-def _why_read(ask: Ask, t_low: float | None, t_high: float | None) -> Reason:
+def _reason_to_read(ask: Ask, t_low: float | None, t_high: float | None) -> Reason:
     if t_high is not None and ask.structural_trust >= t_high:
         return "trusted_but_sensitive" if ask.sensitive else "trusted"
     if t_low is not None and ask.structural_trust < t_low:

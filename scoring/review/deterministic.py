@@ -49,13 +49,15 @@ def review_without_model(change: Change, findings: Sequence[Finding], unfinished
         return Review(assessment, DETERMINISTIC, change.coverage, "no content verdict", "findings_incomplete")
     unread = languages_without_rules(change)
     if unread:
-        return Review(assessment, DETERMINISTIC, change.coverage, "no content verdict", NO_RULES + _names(unread))
+        return Review(
+            assessment, DETERMINISTIC, change.coverage, "no content verdict", NO_RULES + _named_languages(unread)
+        )
     return Review(assessment, DETERMINISTIC, change.coverage)
 
 
-def _names(languages: Sequence[str]) -> str:
-    more = f", {len(languages) - LANGUAGES_NAMED} more" if len(languages) > LANGUAGES_NAMED else ""
-    return ", ".join(languages[:LANGUAGES_NAMED]) + more
+def _named_languages(languages: Sequence[str]) -> str:
+    remainder = f", {len(languages) - LANGUAGES_NAMED} more" if len(languages) > LANGUAGES_NAMED else ""
+    return ", ".join(languages[:LANGUAGES_NAMED]) + remainder
 
 
 def assess(change: Change, findings: Sequence[Finding]) -> Assessment:
@@ -64,14 +66,14 @@ def assess(change: Change, findings: Sequence[Finding]) -> Assessment:
     The risk begins at the floor of the strongest finding and rises with further ones; without any it is at most
     SIZE_CEILING. A person is asked from a med finding on, where anything was not read, and for a large change.
     """
-    found = strongest_first(dict.fromkeys((*change.problems, *findings)))
+    ordered = strongest_first(dict.fromkeys((*change.problems, *findings)))
     lines = sum(map(changed_lines, change.files))
-    risk = _risk(found, lines)
+    risk = _risk(ordered, lines)
     unread = change.coverage < 1 or not change.files
     return Assessment(
         content_risk=risk,
-        flags=tuple(_flag(finding) for finding in found[:FLAGS_LIMIT]),
-        summary=plain_text(_summary(change, found), SUMMARY_LENGTH),
+        flags=tuple(_flag(finding) for finding in ordered[:FLAGS_LIMIT]),
+        summary=plain_text(_summary(change, ordered), SUMMARY_LENGTH),
         review_recommended=risk >= FLOOR[Severity.MED] or unread or lines > LARGE,
     )
 
@@ -81,21 +83,22 @@ def combine(ground: Assessment, readings: Sequence[Assessment]) -> Assessment:
 
     The summary is that of whoever saw most risk, of the ground only where it saw more than every reading.
     """
-    flags = strongest_first(dict.fromkeys(flag for one in (ground, *readings) for flag in one.flags))
-    risk = max(one.content_risk for one in (ground, *readings))
+    flags = strongest_first(dict.fromkeys(flag for assessment in (ground, *readings) for flag in assessment.flags))
+    risk = max(assessment.content_risk for assessment in (ground, *readings))
     risk = max([risk, *(FLOOR[flag.severity] for flag in flags)])
-    loudest = max((*readings, ground), key=lambda one: one.content_risk)
+    riskiest = max((*readings, ground), key=lambda assessment: assessment.content_risk)
     return Assessment(
         content_risk=risk,
         flags=tuple(flags[:FLAGS_LIMIT]),
-        summary=loudest.summary,
-        review_recommended=risk >= FLOOR[Severity.MED] or any(one.review_recommended for one in (ground, *readings)),
+        summary=riskiest.summary,
+        review_recommended=risk >= FLOOR[Severity.MED]
+        or any(assessment.review_recommended for assessment in (ground, *readings)),
     )
 
 
-def strongest_first(found: Iterable[Weighed]) -> list[Weighed]:
+def strongest_first(items: Iterable[Weighed]) -> list[Weighed]:
     """In order of severity, else as given."""
-    return sorted(found, key=lambda one: STRONGEST_FIRST.index(one.severity))
+    return sorted(items, key=lambda item: STRONGEST_FIRST.index(item.severity))
 
 
 def changed_lines(file: FileChange) -> int:
@@ -116,12 +119,12 @@ def place(path: str | None, line: int | None, removed: bool = False) -> str:
     ) + tail
 
 
-def _risk(found: Sequence[Finding], lines: int) -> float:
-    if not found:
+def _risk(findings: Sequence[Finding], lines: int) -> float:
+    if not findings:
         return min(SIZE_CEILING, round(SIZE_STEP * log2(1 + lines), 4))
-    strongest = found[0].severity
-    further = sum(1 for finding in found if finding.severity is strongest) - 1
-    return min(CEILING[strongest], round(FLOOR[strongest] + STEP[strongest] * further, 4))
+    strongest = findings[0].severity
+    further_count = sum(1 for finding in findings if finding.severity is strongest) - 1
+    return min(CEILING[strongest], round(FLOOR[strongest] + STEP[strongest] * further_count, 4))
 
 
 def _flag(finding: Finding) -> Flag:
@@ -133,12 +136,14 @@ def _flag(finding: Finding) -> Flag:
     )
 
 
-def _summary(change: Change, found: Sequence[Finding]) -> str:
+def _summary(change: Change, findings: Sequence[Finding]) -> str:
     """Two or three sentences: the size, the findings with the strongest one, what was not read."""
-    return " ".join(part for part in (_size(change), _findings(found), _unread(change)) if part)
+    return " ".join(
+        sentence for sentence in (_say_size(change), _say_findings(findings), _say_unread(change)) if sentence
+    )
 
 
-def _size(change: Change) -> str:
+def _say_size(change: Change) -> str:
     if not change.files:
         return "No file of this change could be read."
     marks = Counter(line.mark for file in change.files for hunk in file.hunks for line in hunk.lines)
@@ -146,15 +151,17 @@ def _size(change: Change) -> str:
     return f"Changes {_count(len(change.files), 'file')}, {counts}."
 
 
-def _findings(found: Sequence[Finding]) -> str:
-    if not found:
+def _say_findings(findings: Sequence[Finding]) -> str:
+    if not findings:
         return "The scanners found nothing, which says nothing about whether the code is right."
-    counts = Counter(finding.severity for finding in found)
-    told = " and ".join(_count(counts[one], f"{SPOKEN[one]} finding") for one in STRONGEST_FIRST if counts[one])
-    return f"{told}{'' if len(found) == 1 else ', the first'}: {found[0].explanation.rstrip('. ')}."
+    counts = Counter(finding.severity for finding in findings)
+    severities = " and ".join(
+        _count(counts[severity], f"{SPOKEN[severity]} finding") for severity in STRONGEST_FIRST if counts[severity]
+    )
+    return f"{severities}{'' if len(findings) == 1 else ', the first'}: {findings[0].explanation.rstrip('. ')}."
 
 
-def _unread(change: Change) -> str:
+def _say_unread(change: Change) -> str:
     return "" if change.coverage >= 1 else f"Only {int(100 * change.coverage)} % of the changed lines could be read."
 
 

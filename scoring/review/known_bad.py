@@ -24,14 +24,17 @@ FORGET = "delete from content_reviews where (pull_uri, patch_ref, said, rules) =
 
 def follow_known_bad(txn: Transaction) -> None:
     """Bring `diff_vectors.known_bad` up to date; open changes that were held for one that is cleared are read anew."""
-    cleared = {row["pull_uri"][:QUOTE_LENGTH] for row in txn.rows(FOLLOW) if not row["known_bad"]}
-    if cleared:
-        _forget_reviews(txn, cleared)
+    cleared_pulls = {row["pull_uri"][:QUOTE_LENGTH] for row in txn.rows(FOLLOW) if not row["known_bad"]}
+    if cleared_pulls:
+        _forget_reviews(txn, cleared_pulls)
 
 
-def _forget_reviews(txn: Transaction, cleared: Collection[str]) -> None:
+def _forget_reviews(txn: Transaction, cleared_pulls: Collection[str]) -> None:
     for row in txn.rows(LIKE):
         # A finding that did not fit into the row may be the one that is sought.
-        if any(one.rule == NOT_KEPT or (one.rule == RULE and one.quote in cleared) for one in shown_findings(row)):
+        if any(
+            finding.rule == NOT_KEPT or (finding.rule == RULE and finding.quote in cleared_pulls)
+            for finding in shown_findings(row)
+        ):
             txn.execute(FORGET, [row[name] for name in ("pull_uri", "patch_ref", "said", "rules")])
             txn.inputs_changed()

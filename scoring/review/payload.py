@@ -48,9 +48,9 @@ class Case:
     scrub: Callable[[str], str]
 
     @classmethod
-    def of(cls, sent: Submission, findings: Iterable[Finding], others: Iterable[str] = ()) -> "Case":
+    def of(cls, sent: Submission, findings: Iterable[Finding], other_names: Iterable[str] = ()) -> "Case":
         """The case of a submission; `others` are strings of further people, such as the repository's owner."""
-        scrubber = Scrubber.of(sent, others)
+        scrubber = Scrubber.of(sent, other_names)
         return cls(sent, scrubber.submission(sent), tuple(findings), scrubber.text)
 
 
@@ -82,21 +82,23 @@ def render_change(case: Case, characters: int, masked: bool = False) -> Renderin
     With `masked` the words of the change are not there: the same lines, of which none is longer.
     """
     files = case.scrubbed.change.files
-    lines = [_json({"findings": list(_findings(case))})]
-    room, changed, read, left_out = characters - len(lines[0]), 0, 0, list[int]()
+    lines = [_json({"findings": list(_finding_rows(case))})]
+    room, lines_changed, lines_read, left_out = characters - len(lines[0]), 0, 0, list[int]()
     for index in sorted(range(len(files)), key=lambda index: (rank(files[index].path), index)):
-        rows, whole = _taken(index, files[index], room, masked)
+        rows, is_whole = _render_file(index, files[index], room, masked)
         room -= sum(len(row.text) + 1 for row in rows)
         lines += [row.text for row in rows]
-        changed += changed_lines(files[index])
-        read += sum(row.read for row in rows)
-        if not whole:
+        lines_changed += changed_lines(files[index])
+        lines_read += sum(row.read for row in rows)
+        if not is_whole:
             left_out.append(index)
     if left_out:
-        written = masked_path if masked else str
-        names = [{"file": f"F{index + 1}", "path": written(files[index].path)} for index in left_out[:NAMES_SENT]]
+        path_text = masked_path if masked else str
+        names = [{"file": f"F{index + 1}", "path": path_text(files[index].path)} for index in left_out[:NAMES_SENT]]
         lines.append(_json({"left_out": names, "in_all": len(left_out)}))
-    return Rendering("\n".join(lines), read / changed if changed else float(not left_out), tuple(left_out))
+    return Rendering(
+        "\n".join(lines), lines_read / lines_changed if lines_changed else float(not left_out), tuple(left_out)
+    )
 
 
 def render_words(submission: Submission) -> Rendering | None:
@@ -104,17 +106,17 @@ def render_words(submission: Submission) -> Rendering | None:
 
     What is beyond WORDS_LENGTH is cut, and then the coverage is 0.
     """
-    said = list(_said(submission))
-    if not any(text.strip() for _, text in said):
+    words = list(_named_words(submission))
+    if not any(text.strip() for _, text in words):
         return None
     room, lines = WORDS_LENGTH, []
-    for name, text in said:
+    for name, text in words:
         lines.append(_json({"said": name, "text": text[: max(room, 0)]}))
         room -= len(text)
     return Rendering("\n".join(lines), float(room >= 0))
 
 
-def _said(submission: Submission) -> Iterator[tuple[str, str]]:
+def _named_words(submission: Submission) -> Iterator[tuple[str, str]]:
     yield "title", submission.title
     yield "description", submission.description
     for number, mail in enumerate(submission.change.mails, 1):
@@ -123,71 +125,71 @@ def _said(submission: Submission) -> Iterator[tuple[str, str]]:
         yield f"discussion, {role}", text
 
 
-def _findings(case: Case) -> Iterator[dict[str, str]]:
+def _finding_rows(case: Case) -> Iterator[dict[str, str]]:
     """Yield what may be told of the findings: no quoted line, since that stands in the diff, scrubbed; nor a
     package's name.
 
     An author may have called a package after themselves, by a word too short to be taken out wherever it stands.
     """
     for finding in strongest_first(without_identity(case.findings))[:FINDINGS_SENT]:
-        says = "" if finding.scanner in NAMING_SCANNERS else finding.explanation
+        explanation = "" if finding.scanner in NAMING_SCANNERS else finding.explanation
         yield {
             "rule": case.scrub(plain_text(f"{finding.scanner}/{finding.rule}", 120)),
             "type": finding.type,
             "severity": finding.severity.value,
             "at": finding_place(finding, case.sent.change),
-            "says": case.scrub(plain_text(says, 600)),
+            "says": case.scrub(plain_text(explanation, 600)),
         }
 
 
-def _taken(index: int, file: FileChange, room: int, masked: bool) -> tuple[list[_Row], bool]:
+def _render_file(index: int, file: FileChange, room: int, masked: bool) -> tuple[list[_Row], bool]:
     """Cut one file to `room` characters and say whether that is all of it; no more than that is masked."""
     rows: list[_Row] = []
-    shown = replace(file, path=masked_path(file.path), old_path=masked_path(file.old_path)) if masked else file
-    left = room - HEAD_LENGTH - len(shown.path) - len(shown.old_path)
-    whole = left >= 0 and not file.binary
-    for row in _rows(file, masked and left >= 0):
-        left -= len(row.text) + 1
-        if left < 0:
-            whole = False
+    shown_file = replace(file, path=masked_path(file.path), old_path=masked_path(file.old_path)) if masked else file
+    room_left = room - HEAD_LENGTH - len(shown_file.path) - len(shown_file.old_path)
+    is_whole = room_left >= 0 and not file.binary
+    for row in _hunk_rows(file, masked and room_left >= 0):
+        room_left -= len(row.text) + 1
+        if room_left < 0:
+            is_whole = False
             break
         rows.append(row)
-        whole = whole and row.whole
-    given, lines = sum(row.is_line for row in rows), sum(len(hunk.lines) for hunk in file.hunks)
-    if left < 0 and not given:
+        is_whole = is_whole and row.whole
+    lines_given, line_count = sum(row.is_line for row in rows), sum(len(hunk.lines) for hunk in file.hunks)
+    if room_left < 0 and not lines_given:
         return [], False
-    head = {"file": f"F{index + 1}", "path": shown.path, "change": file.kind, **_extras(shown)}
-    return [_Row(_json(head | {"lines": lines, "given": given})), *rows], whole
+    head = {"file": f"F{index + 1}", "path": shown_file.path, "change": file.kind, **_extras(shown_file)}
+    return [_Row(_json(head | {"lines": line_count, "given": lines_given})), *rows], is_whole
 
 
-def _rows(file: FileChange, masked: bool) -> Iterator[_Row]:
+def _hunk_rows(file: FileChange, masked: bool) -> Iterator[_Row]:
     """The hunks of a file as JSON strings."""
     number = 0
-    plain = ((hunk, hunk.section, iter(hunk.lines)) for hunk in file.hunks)
-    for hunk, section, lines in masked_hunks(file) if masked else plain:
+    plain_hunks = ((hunk, hunk.section, iter(hunk.lines)) for hunk in file.hunks)
+    for hunk, section, lines in masked_hunks(file) if masked else plain_hunks:
         yield _Row(_json(f"@@ -{hunk.old_start} +{hunk.new_start} {section[:HEAD_LENGTH]}"), whole=hunk.whole)
         for line in lines:
             number += 1
-            whole = len(line.text) <= LINE_LENGTH
-            text = line.text if whole else line.text[:LINE_LENGTH] + " (cut)"
-            written = _json(f"L{number} {line.mark} {text}")
-            yield _Row(written, is_line=True, read=whole and line.mark != " ", whole=whole)
+            is_whole = len(line.text) <= LINE_LENGTH
+            text = line.text if is_whole else line.text[:LINE_LENGTH] + " (cut)"
+            encoded = _json(f"L{number} {line.mark} {text}")
+            yield _Row(encoded, is_line=True, read=is_whole and line.mark != " ", whole=is_whole)
 
 
 def _extras(file: FileChange) -> dict[str, Any]:
     """Return what is unusual about a file."""
-    told: dict[str, Any] = {"old_path": file.old_path} if file.old_path != file.path else {}
+    extras: dict[str, Any] = {"old_path": file.old_path} if file.old_path != file.path else {}
     if file.old_mode != file.new_mode:
-        told["modes"] = [file.old_mode, file.new_mode]
-    return told | {name: True for name in ("binary", "submodule", "symlink") if getattr(file, name)}
+        extras["modes"] = [file.old_mode, file.new_mode]
+    return extras | {name: True for name in ("binary", "submodule", "symlink") if getattr(file, name)}
 
 
 def _json(value: object) -> str:
     """JSON on one line; what cannot be seen is escaped, so that the model meets it as such."""
-    return _NOT_PLAIN.sub(_escaped, json.dumps(value, ensure_ascii=False))
+    return _NOT_PLAIN.sub(_escape_unseen, json.dumps(value, ensure_ascii=False))
 
 
-def _escaped(found: re.Match[str]) -> str:
-    character = found[0]
+def _escape_unseen(match: re.Match[str]) -> str:
+    character = match[0]
     unseen = character in BLANK or unicodedata.category(character) in UNSEEN
     return json.dumps(character)[1:-1] if unseen else character

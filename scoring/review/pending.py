@@ -65,46 +65,47 @@ def kept_change(row: Row, folder: Path) -> tuple[Change, str]:
     try:
         text = load_patch(folder, row["sha256"])
     except PatchProblem:
-        gone = Finding("reading", "not-kept", "oversized", Severity.MED, "The patch is no longer stored.")
-        return Change((), (), (gone,), 0.0), row["git_reading"] or "unknown"
+        missing_patch = Finding("reading", "not-kept", "oversized", Severity.MED, "The patch is no longer stored.")
+        return Change((), (), (missing_patch,), 0.0), row["git_reading"] or "unknown"
     change = read_change(text)
     if row["patch_state"] == "oversized":
-        return _cut(change, text, row), row["git_reading"] or "unknown"
+        return _mark_as_cut(change, text, row), row["git_reading"] or "unknown"
     state = row["git_reading"]
     reading = GitReading(state, row["git_line"]) if state else compare_with_git(text.encode())
     return compared(change, reading, text), reading.state if reading else "unknown"
 
 
-def _cut(change: Change, text: str, row: Row) -> Change:
+def _mark_as_cut(change: Change, text: str, row: Row) -> Change:
     size = len(text.encode())
-    cut = Finding(
+    cut_finding = Finding(
         "reading", "cut", "oversized", Severity.MED, f"Only the first {size:,} bytes of the patch were fetched."
     )
     share = min(change.coverage, size / max(row["bytes"], size + 1))
-    return replace(change, problems=(*change.problems, cut), coverage=share)
+    return replace(change, problems=(*change.problems, cut_finding), coverage=share)
 
 
 def case_of_pull(rows: Rows, row: Row, change: Change, knowledge: Knowledge) -> tuple[Case, tuple[str, ...]]:
     """Return what reviewers are handed of a pull request, and the ids of scanners that were cut off."""
     submission = _submission(rows, row, change, knowledge)
-    named = rows.rows(OTHERS, {"repository": row["repository_id"], "pull": row["pull_uri"]})
-    others = [name for person in named for name in person.values() if name]
+    people = rows.rows(OTHERS, {"repository": row["repository_id"], "pull": row["pull_uri"]})
+    other_names = [name for person in people for name in person.values() if name]
     examined = examine(submission)
-    return Case.of(submission, examined.findings, others), examined.unfinished
+    return Case.of(submission, examined.findings, other_names), examined.unfinished
 
 
 def _submission(rows: Rows, row: Row, change: Change, knowledge: Knowledge) -> Submission:
     person = rows.row("select did, handle from contributors where contributor_id = ?", [row["author_id"]])
     account = Account(person["did"], person["handle"]) if person else None
-    said = rows.rows(DISCUSSION, [row["pull_uri"], row["author_id"], COMMENTS])
+    comments = rows.rows(DISCUSSION, [row["pull_uri"], row["author_id"], COMMENTS])
     roles = {
-        author: f"reviewer-{place}" for place, author in enumerate(dict.fromkeys(one["author_id"] for one in said), 1)
+        author: f"reviewer-{number}"
+        for number, author in enumerate(dict.fromkeys(comment["author_id"] for comment in comments), 1)
     }
     return Submission(
         change=change,
         title=row["title"],
         description=row["body"],
-        discussion=tuple((roles[one["author_id"]], one["body"]) for one in reversed(said)),
+        discussion=tuple((roles[comment["author_id"]], comment["body"]) for comment in reversed(comments)),
         knowledge=replace(knowledge, account=knowledge.account or account),
         whole=whole_files(change, knowledge.base_files(change)),
     )
@@ -154,20 +155,20 @@ def left_to_read(rows: Rows, prompt_version: str, models: Sequence[str], screen:
 
     `models` read in full, `screen` only screens. `tried_clock` is when a change was last tried, None: never.
     """
-    known = {"version": prompt_version, "models": list(models), "screen": screen, "passing": LEFT_OPEN}
-    return rows.rows(LEFT, known)
+    parameters = {"version": prompt_version, "models": list(models), "screen": screen, "passing": LEFT_OPEN}
+    return rows.rows(LEFT, parameters)
 
 
 def note_try(txn: Transaction, pull_uri: str, prompt_version: str, review: Review) -> None:
     """Keep that a change was tried where that cost nothing: its answer was known, or no call became a reading."""
     now = txn.wall()
-    name = f"{pull_uri} {prompt_version} {review.model}"
+    try_key = f"{pull_uri} {prompt_version} {review.model}"
     txn.upsert(
         "reviews",
         [
             {
-                "review_id": f"{name} {now.isoformat()}",
-                "cache_key": name,
+                "review_id": f"{try_key} {now.isoformat()}",
+                "cache_key": try_key,
                 "content_hash": "",
                 "prompt_version": prompt_version,
                 "model": review.model,
@@ -278,23 +279,23 @@ class Outcome:
 
 def review_due(store: Store, reviewing: Reviewing) -> int:
     """One turn: review what is due, else one more for a trial; returns how many were read, 0 where nothing is due."""
-    known = _known(reviewing) | {"now": store.wall(), "limit": BATCH}
+    parameters = _due_parameters(reviewing) | {"now": store.wall(), "limit": BATCH}
     with store.write() as txn:
         follow_known_bad(txn)
-        left = _left_to_try(txn, reviewing)
-        due = txn.rows(DUE, {**known, "trying": bool(left)})
-    if left and not due:
-        return _try(store, left, reviewing)
-    ends, read_now = reviewing.clock() + TURN_SECONDS, 0
-    for group in _groups(due, 1 if reviewing.has_key else GROUP):
-        _review(store, group, reviewing)
-        read_now += len(group)
-        if reviewing.clock() > ends:
+        left_to_try = _left_to_try(txn, reviewing)
+        due_pulls = txn.rows(DUE, {**parameters, "trying": bool(left_to_try)})
+    if left_to_try and not due_pulls:
+        return _try_again(store, left_to_try, reviewing)
+    deadline, reviewed = reviewing.clock() + TURN_SECONDS, 0
+    for group in _group_for_writing(due_pulls, 1 if reviewing.has_key else GROUP):
+        _review_group(store, group, reviewing)
+        reviewed += len(group)
+        if reviewing.clock() > deadline:
             break
-    return read_now
+    return reviewed
 
 
-def _known(reviewing: Reviewing) -> dict[str, Any]:
+def _due_parameters(reviewing: Reviewing) -> dict[str, Any]:
     """Return what decides, beside the tables, whether a review is due."""
     spent = reviewing.spent_by_repository()
     return {
@@ -308,33 +309,40 @@ def _known(reviewing: Reviewing) -> dict[str, Any]:
     }
 
 
-def _groups(due: Sequence[Row], size: int) -> Iterator[Sequence[Row]]:
+def _group_for_writing(due_pulls: Sequence[Row], size: int) -> Iterator[Sequence[Row]]:
     """Yield what is begun and written together; last and one by one what was begun before and did not end."""
-    fresh = [row for row in due if not row["attempts"]]
-    yield from (fresh[begin : begin + size] for begin in range(0, len(fresh), size))
-    yield from ([row] for row in due if row["attempts"])
+    first_tries = [row for row in due_pulls if not row["attempts"]]
+    yield from (first_tries[begin : begin + size] for begin in range(0, len(first_tries), size))
+    yield from ([row] for row in due_pulls if row["attempts"])
 
 
-def _review(store: Store, group: Sequence[Row], reviewing: Reviewing) -> None:
+def _review_group(store: Store, group: Sequence[Row], reviewing: Reviewing) -> None:
     """Review these and write what came of it; of one that ended the program each time, that nobody reads it."""
     if group[0]["attempts"] >= TRIES:
         failed = {"state": "no content verdict", "missing": "review_failed", "asked": "missing", "recommended": True}
         failed["git_reading"] = group[0]["git_reading"] or "unknown"
-        told = {**_meanwhile(group[0]), **failed, "asked_because": "review_failed", "reviewed_clock": store.wall()}
-        _write(store, [Outcome(group[0], told)])
+        columns = {
+            **_columns_while_reading(group[0]),
+            **failed,
+            "asked_because": "review_failed",
+            "reviewed_clock": store.wall(),
+        }
+        _write_outcomes(store, [Outcome(group[0], columns)])
         return
-    _write(store, [Outcome(row, {**_meanwhile(row), "attempts": row["attempts"] + 1}) for row in group])
-    _write(store, [_reviewed(store, row, reviewing) for row in group])
+    _write_outcomes(
+        store, [Outcome(row, {**_columns_while_reading(row), "attempts": row["attempts"] + 1}) for row in group]
+    )
+    _write_outcomes(store, [_review_pull(store, row, reviewing) for row in group])
 
 
-def _meanwhile(row: Row) -> Mapping[str, Any]:
+def _columns_while_reading(row: Row) -> Mapping[str, Any]:
     """Return what stands while a change is read: what was said of it before, else nothing. No flag is lost on the
     way.
     """
     return {} if row["has_review"] else EMPTY
 
 
-def _reviewed(store: Store, row: Row, reviewing: Reviewing) -> Outcome:
+def _review_pull(store: Store, row: Row, reviewing: Reviewing) -> Outcome:
     change, git_reading = kept_change(row, reviewing.folder)
     if row["review"] != "off":
         reviewing.learn(change)
@@ -342,24 +350,24 @@ def _reviewed(store: Store, row: Row, reviewing: Reviewing) -> Outcome:
         case, unfinished = case_of_pull(rows, row, change, reviewing.knowledge(rows, row["pull_uri"]))
         is_trial = bool(_left_to_try(rows, reviewing))
         mode: Mode = rows.value(MODE, [row["repository_id"]]) or "off"  # it may have been switched off since
-    ask = _ask(row, mode, case.sent, reviewing)
-    call, because = decide(ask, reviewing.thresholds.t_low, reviewing.thresholds.t_high)
+    ask = _gate_facts(row, mode, case.sent, reviewing)
+    call, call_reason = decide(ask, reviewing.thresholds.t_low, reviewing.thresholds.t_high)
     review = reviewing.review(case, call, unfinished, row["pull_uri"])
     if call is Call.MISSING:
-        review = replace(review, reason=because)
+        review = replace(review, reason=call_reason)
     if is_trial and review.model and review.state == "content verdict":
         review = replace(review, state="no content verdict", reason="on_trial")
     if not row["base_stands"]:
         review = replace(review, state="no content verdict", reason="base_elsewhere")
-    asked = {
+    columns = {
         "git_reading": git_reading,
         "asked": str(call),
-        "asked_because": because,
+        "asked_because": call_reason,
         "reviewed_clock": store.wall(),
         "attempts": 0,
     }
-    asked["failures"] = row["failures"] + (review.reason in PASSING)
-    return Outcome(row, review_columns(review, case.findings) | asked, change)
+    columns["failures"] = row["failures"] + (review.reason in PASSING)
+    return Outcome(row, review_columns(review, case.findings) | columns, change)
 
 
 def _left_to_try(rows: Rows, reviewing: Reviewing) -> list[dict[str, Any]]:
@@ -368,10 +376,17 @@ def _left_to_try(rows: Rows, reviewing: Reviewing) -> list[dict[str, Any]]:
     return left_to_read(rows, reviewing.version, reviewing.models, reviewing.screen)
 
 
-def _try(store: Store, left: Sequence[Row], reviewing: Reviewing) -> int:
+def _try_again(store: Store, left_to_try: Sequence[Row], reviewing: Reviewing) -> int:
     """Have today's models read one more that earlier ones read, an hour after its last try; 0 where there is none."""
     latest = store.wall() - TRIED_AGAIN
-    row = next((one for one in left if one["tried_clock"] is None or one["tried_clock"] < latest), None)
+    row = next(
+        (
+            candidate
+            for candidate in left_to_try
+            if candidate["tried_clock"] is None or candidate["tried_clock"] < latest
+        ),
+        None,
+    )
     if row is None or reviewing.spent() >= reviewing.budget:
         return 0
     with store.read() as rows:
@@ -379,17 +394,20 @@ def _try(store: Store, left: Sequence[Row], reviewing: Reviewing) -> int:
         case, unfinished = case_of_pull(rows, row, change, reviewing.knowledge(rows, row["pull_uri"]))
     review = reviewing.review(case, Call.CLAUDE, unfinished, row["pull_uri"])
     with store.write() as txn:
-        if _is_untold(row, _left_to_try(txn, reviewing)):
+        if _is_still_left(row, _left_to_try(txn, reviewing)):
             note_try(txn, row["pull_uri"], reviewing.version, review)
     return int(review.state == "content verdict")
 
 
-def _is_untold(row: Row, left: Sequence[Row]) -> bool:
+def _is_still_left(row: Row, left_to_try: Sequence[Row]) -> bool:
     """Return whether no reading of it was kept by this try."""
-    return any((one["pull_uri"], one["tried_clock"]) == (row["pull_uri"], row["tried_clock"]) for one in left)
+    return any(
+        (candidate["pull_uri"], candidate["tried_clock"]) == (row["pull_uri"], row["tried_clock"])
+        for candidate in left_to_try
+    )
 
 
-def _ask(row: Row, mode: Mode, submission: Submission, reviewing: Reviewing) -> Ask:
+def _gate_facts(row: Row, mode: Mode, submission: Submission, reviewing: Reviewing) -> Ask:
     patterns = submission.knowledge.sensitive_paths
     return Ask(
         mode=mode,
@@ -405,34 +423,39 @@ def _ask(row: Row, mode: Mode, submission: Submission, reviewing: Reviewing) -> 
     )
 
 
-def _write(store: Store, outcomes: Sequence[Outcome]) -> None:
+def _write_outcomes(store: Store, outcomes: Sequence[Outcome]) -> None:
     """Write rows of `content_reviews`, and the vectors of the changes that were read, in one transaction."""
     with store.write() as txn:
-        txn.upsert("content_reviews", [_row(txn, one) for one in outcomes])
-        if any(one.columns.get("state", RUNNING) != RUNNING for one in outcomes):
+        txn.upsert("content_reviews", [_review_row(txn, outcome) for outcome in outcomes])
+        if any(outcome.columns.get("state", RUNNING) != RUNNING for outcome in outcomes):
             txn.inputs_changed()
-            drop_superseded(txn, [one.pull["pull_uri"] for one in outcomes])
-        for one in outcomes:
-            if one.change is not None:
-                record_vector(txn, one.pull["pull_uri"], one.pull["patch_ref"], one.change, known_bad=False)
+            drop_superseded(txn, [outcome.pull["pull_uri"] for outcome in outcomes])
+        for outcome in outcomes:
+            if outcome.change is not None:
+                record_vector(txn, outcome.pull["pull_uri"], outcome.pull["patch_ref"], outcome.change, known_bad=False)
         txn.upsert(
-            "touched_files", list({_key(one): _touched(one, one.change) for one in outcomes if one.change}.values())
+            "touched_files",
+            list(
+                {
+                    _patch_key(outcome): _touched_row(outcome, outcome.change) for outcome in outcomes if outcome.change
+                }.values()
+            ),
         )
 
 
-def _key(one: Outcome) -> tuple[str, str]:
-    return one.pull["pull_uri"], one.pull["patch_ref"]
+def _patch_key(outcome: Outcome) -> tuple[str, str]:
+    return outcome.pull["pull_uri"], outcome.pull["patch_ref"]
 
 
-def _touched(one: Outcome, change: Change) -> dict[str, Any]:
+def _touched_row(outcome: Outcome, change: Change) -> dict[str, Any]:
     touched = touched_files(change)
-    named = {"pull_uri": one.pull["pull_uri"], "patch_ref": one.pull["patch_ref"], "whole": touched.whole}
-    return named | {"kinds": list(touched.kinds), "paths": list(touched.paths)}
+    columns = {"pull_uri": outcome.pull["pull_uri"], "patch_ref": outcome.pull["patch_ref"], "whole": touched.whole}
+    return columns | {"kinds": list(touched.kinds), "paths": list(touched.paths)}
 
 
-def _row(txn: Transaction, one: Outcome) -> dict[str, Any]:
+def _review_row(txn: Transaction, outcome: Outcome) -> dict[str, Any]:
     names = ("pull_uri", "patch_ref", "said", "repository_id", "record_cid", "round")
-    key = [one.pull["pull_uri"], one.pull["patch_ref"], one.pull["said"], REVIEW_VERSION]
-    begun = {"attempts": 0, "failures": 0, "begun_clock": txn.wall(), "reviewed_clock": None}
-    kept = {**begun, **(txn.row(EARLIER, key) or {})}
-    return {**kept, **{name: one.pull[name] for name in names}, "rules": REVIEW_VERSION, **one.columns}
+    key = [outcome.pull["pull_uri"], outcome.pull["patch_ref"], outcome.pull["said"], REVIEW_VERSION]
+    first_values = {"attempts": 0, "failures": 0, "begun_clock": txn.wall(), "reviewed_clock": None}
+    earlier = {**first_values, **(txn.row(EARLIER, key) or {})}
+    return {**earlier, **{name: outcome.pull[name] for name in names}, "rules": REVIEW_VERSION, **outcome.columns}

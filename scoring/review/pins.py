@@ -31,10 +31,10 @@ def read_pins(text: str) -> tuple[Package, ...]:
 
 
 def _pin(line: str) -> Package:
-    found = parse_requirement(line)
-    if found is None or found.allowed.version is None:
+    requirement = parse_requirement(line)
+    if requirement is None or requirement.allowed.version is None:
         raise PinProblem(f"{line[:200]!r} pins no package to one version.")
-    return Package(ECOSYSTEM, found.name, found.allowed.version)
+    return Package(ECOSYSTEM, requirement.name, requirement.allowed.version)
 
 
 def known_advisories(rows: Rows) -> int:
@@ -44,5 +44,9 @@ def known_advisories(rows: Rows) -> int:
 
 def unsafe_pins(rows: Rows, packages: tuple[Package, ...]) -> tuple[Unsafe, ...]:
     """Those of the packages that an imported advisory speaks of, in their order."""
-    found = find_advisories(rows, packages)
-    return tuple(Unsafe(package, advisories) for package, advisories in zip(packages, found, strict=True) if advisories)
+    advisories_by_package = find_advisories(rows, packages)
+    return tuple(
+        Unsafe(package, advisories)
+        for package, advisories in zip(packages, advisories_by_package, strict=True)
+        if advisories
+    )

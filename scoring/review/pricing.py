@@ -101,9 +101,9 @@ def parse_prices(lines: list[str]) -> Mapping[str, Price]:
 def _parse_price(line: str) -> tuple[str, Price]:
     model, _, numbers = line.partition("=")
     try:
-        found = [float(number) for number in numbers.split("/")]
+        prices = [float(number) for number in numbers.split("/")]
     except ValueError:
-        found = []
-    if not model or len(found) != 4 or not all(0 <= number <= 10_000 for number in found):
+        prices = []
+    if not model or len(prices) != 4 or not all(0 <= number <= 10_000 for number in prices):
         raise ValueError(f"{line!r} is not a price such as claude-sonnet-4-6=3/15/3.75/0.3")
-    return model, Price(*found)
+    return model, Price(*prices)

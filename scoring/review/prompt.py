@@ -28,8 +28,8 @@ def prompt_part(name: str) -> str:
 def prompt_version() -> str:
     """16 hex digits that change with every word that is always sent, the schema and the rendering."""
     schema = json.dumps(Assessment.model_json_schema(), sort_keys=True)
-    whole = "\x00".join([*map(prompt_part, PARTS), schema, str(RENDERING)])
-    return hashlib.sha256(whole.encode()).hexdigest()[:16]
+    prompt_text = "\x00".join([*map(prompt_part, PARTS), schema, str(RENDERING)])
+    return hashlib.sha256(prompt_text.encode()).hexdigest()[:16]
 
 
 def content_hash(change: Rendering, words: Rendering | None) -> str:
@@ -49,8 +49,8 @@ def first_request(model: str, change: Rendering, key: bytes, kept: bool = False,
     `masked` where the words of the change are not there, which the model is told.
     """
     mark = nonce(key, change.text)
-    data = Block(_filled("prompt_change.md", mark, change.text), kept)
-    contract = _filled("prompt_contract.md", mark)
+    data = Block(_fill_part("prompt_change.md", mark, change.text), kept)
+    contract = _fill_part("prompt_contract.md", mark)
     if masked:
         contract = f"{prompt_part('prompt_masked.md')}\n{contract}"
     return Request(model, prompt_part("prompt.md"), (data, Block(contract)), (mark,))
@@ -58,13 +58,13 @@ def first_request(model: str, change: Rendering, key: bytes, kept: bool = False,
 
 def second_request(model: str, change: Rendering, words: Rendering, key: bytes) -> Request:
     """All of the change, then title, description and discussion, for what was meant."""
-    first = first_request(model, change, key, kept=True)
+    first = first_request(model, change, key, cached=True)
     mark = nonce(key, words.text)
-    blocks = (first.blocks[0], Block(_filled("prompt_words.md", mark, words.text)))
+    blocks = (first.blocks[0], Block(_fill_part("prompt_words.md", mark, words.text)))
     return replace(first, blocks=blocks, nonces=(*first.nonces, mark))
 
 
-def _filled(part: str, mark: str, data: str = "") -> str:
+def _fill_part(part_name: str, mark: str, data: str = "") -> str:
     """Our own text with the mark and then the data in their places; nothing within the data is replaced."""
-    before, place, after = prompt_part(part).replace("NONCE", mark).partition("DATA\n")
-    return f"{before}{data}\n{after}" if place else before
+    before, placeholder, after = prompt_part(part_name).replace("NONCE", mark).partition("DATA\n")
+    return f"{before}{data}\n{after}" if placeholder else before

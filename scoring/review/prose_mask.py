@@ -103,7 +103,7 @@ def masked_hunks(file: FileChange) -> Iterator[tuple[Hunk, str, Iterator[Line]]]
     hide_all, grammar = is_prose(file.path), grammar_of(file.path)
     for hunk in file.hunks:
         section = hidden(hunk.section) if hide_all else _without_runs(_without_comments(hunk.section), SECTION_WORDS)
-        yield hunk, section, _lines(hunk, grammar, hide_all)
+        yield hunk, section, _masked_lines(hunk, grammar, hide_all)
 
 
 def is_prose(path: str) -> bool:
@@ -135,20 +135,20 @@ def _masked_part(part: str) -> str:
     return hidden(name) + (dot + _UNPRINTED.sub(MASK, extension[:8]) if dot else "")
 
 
-def _lines(hunk: Hunk, grammar: str | None, hide_all: bool) -> Iterator[Line]:
+def _masked_lines(hunk: Hunk, grammar: str | None, hide_all: bool) -> Iterator[Line]:
     """The lines of a hunk, masked as part of the new text, removed ones as part of the old one."""
     if hide_all:
         yield from (replace(line, text=hidden(line.text)) for line in hunk.lines)
         return
-    new = _masked_texts([line.text for line in hunk.lines if line.mark != "-"], grammar)
-    old = _masked_texts([line.text for line in hunk.lines if line.mark != "+"], grammar)
+    new_texts = _masked_texts([line.text for line in hunk.lines if line.mark != "-"], grammar)
+    old_texts = _masked_texts([line.text for line in hunk.lines if line.mark != "+"], grammar)
     for line in hunk.lines:
-        texts = [next(side) for side, marks in ((new, " +"), (old, " -")) if line.mark in marks]
+        texts = [next(side) for side, marks in ((new_texts, " +"), (old_texts, " -")) if line.mark in marks]
         yield line if texts[0] == line.text else replace(line, text=texts[0])
 
 
 def _masked_texts(texts: Sequence[str], grammar: str | None) -> Iterator[str]:
-    text = "\n".join(one.replace("\n", " ").replace("\0", " ") for one in texts)
+    text = "\n".join(line_text.replace("\n", " ").replace("\0", " ") for line_text in texts)
     is_parsed = grammar is not None and grammar not in LINE_BY_LINE
     if grammar is not None and is_parsed and len(text) <= PARSED_CHARACTERS and not is_too_deep(text):
         text = _without_words(text, grammar)
@@ -161,16 +161,18 @@ def _without_comments(line: str) -> str:
     """A line of a language without a grammar, without what comments and quoted sentences look like in most."""
     if _COMMENT_LINE.match(line):
         return hidden(line)
-    line = _QUOTED.sub(lambda found: hidden(found[0]) if is_prose_text(found[0]) else found[0], line)
-    return _TRAILING.sub(lambda found: hidden(found[0]), line)
+    line = _QUOTED.sub(lambda match: hidden(match[0]) if is_prose_text(match[0]) else match[0], line)
+    return _TRAILING.sub(lambda match: hidden(match[0]), line)
 
 
 def _without_words(text: str, grammar: str) -> str:
     """The text without what every way of parsing it takes for words."""
     safe = text.encode("utf-8", "replace").decode()  # a lone surrogate is one character either way
-    readings = [_words(prefix, safe, grammar) for prefix in _beginnings(safe, grammar)]
+    readings = [_flag_words(prefix, safe, grammar) for prefix in _beginnings(safe, grammar)]
     agreed = bytearray(min(flags) for flags in zip(*readings, strict=True)) if len(readings) > 1 else readings[0]
-    return "".join(MASK if flag and _HIDDEN.match(one) else one for one, flag in zip(text, agreed, strict=True))
+    return "".join(
+        MASK if flag and _HIDDEN.match(character) else character for character, flag in zip(text, agreed, strict=True)
+    )
 
 
 def _beginnings(text: str, grammar: str) -> list[str]:
@@ -184,33 +186,33 @@ def _may_begin_inside(text: str, opener: str) -> bool:
     closer = CLOSERS.get(opener)
     if closer is None:
         return text.count(opener) % 2 == 1
-    begins = text.find(opener)
-    return 0 <= text.find(closer) < (begins if begins >= 0 else len(text))
+    first_opener = text.find(opener)
+    return 0 <= text.find(closer) < (first_opener if first_opener >= 0 else len(text))
 
 
-def _words(prefix: str, text: str, grammar: str) -> bytearray:
+def _flag_words(prefix: str, text: str, grammar: str) -> bytearray:
     """A flag for each character of the text: whether it stands in a comment or in a string of prose."""
     from ast_grep_py import SgRoot  # 30 ms, which only a reading by a model has to pay
 
     flags = bytearray(len(text))
-    for start, end in _spans(SgRoot(prefix + text, grammar).root()):
+    for start, end in _word_spans(SgRoot(prefix + text, grammar).root()):
         begin, stop = max(start - len(prefix), 0), max(end - len(prefix), 0)
         flags[begin:stop] = b"\1" * (min(stop, len(text)) - min(begin, len(text)))
     return flags
 
 
-def _spans(root: "SgNode") -> Iterator[tuple[int, int]]:
+def _word_spans(root: "SgNode") -> Iterator[tuple[int, int]]:
     """Start and end of what is words in a tree; a stack in place of recursion, since a tree may be deep."""
     waiting = [(root, 0)]
     while waiting:
         node, nested = waiting.pop()
         kind = node.kind()
         if "comment" in kind:
-            yield _reach(node)
+            yield _node_range(node)
             continue
         children = node.children()
         if kind == "expression_statement" and len(children) == 1 and "string" in children[0].kind():
-            yield _reach(children[0])  # a docstring, however short
+            yield _node_range(children[0])  # a docstring, however short
             continue
         holds_text = _HOLDS_TEXT.search(kind) is not None
         nested += holds_text
@@ -222,16 +224,16 @@ def _spans(root: "SgNode") -> Iterator[tuple[int, int]]:
 
 def _text_within(node: "SgNode", children: Iterable["SgNode"]) -> Iterator[tuple[int, int]]:
     """The parts of a string that are no code within it."""
-    start, end = _reach(node)
+    start, end = _node_range(node)
     for child in children:
         if _CODE_WITHIN.search(child.kind()):
-            begin, stop = _reach(child)
+            begin, stop = _node_range(child)
             yield start, begin
             start = stop
     yield start, end
 
 
-def _reach(node: "SgNode") -> tuple[int, int]:
+def _node_range(node: "SgNode") -> tuple[int, int]:
     reach = node.range()
     return reach.start.index, reach.end.index
 
@@ -245,13 +247,13 @@ def is_prose_text(text: str) -> bool:
     return words >= STRING_WORDS and words > len(parts) / 2
 
 
-def _without_runs(line: str, longest: int) -> str:
+def _without_runs(line: str, run_length: int) -> str:
     """The line without sentences in its names, runs of `longest` words that no language has, and other scripts."""
     line = _UNPRINTED.sub(MASK, line)
     if len(line) < 12:
         return line
-    line = _NAME.sub(lambda found: hidden(found[0]) if _is_sentence(found[0]) else found[0], line)
-    return _RUN.sub(lambda found: hidden(found[0]) if _longest_run(found[0]) >= longest else found[0], line)
+    line = _NAME.sub(lambda match: hidden(match[0]) if _is_sentence(match[0]) else match[0], line)
+    return _RUN.sub(lambda match: hidden(match[0]) if _longest_run(match[0]) >= run_length else match[0], line)
 
 
 def _is_sentence(name: str) -> bool:

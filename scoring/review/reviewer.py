@@ -67,19 +67,19 @@ class Reviewer:
 
     def review(self, case: Case, call: Call, unfinished: Sequence[str] = (), pull_uri: str | None = None) -> Review:
         """The final result on one case. `unfinished` are ids of scanners that could not look at all of it."""
-        ground = review_without_model(case.sent.change, case.findings, unfinished)
+        baseline = review_without_model(case.sent.change, case.findings, unfinished)
         if call is Call.DETERMINISTIC:
-            return ground
+            return baseline
         if call is Call.NOBODY:
-            return _without_verdict(ground, "review_off")
+            return _without_verdict(baseline, "review_off")
         if call is Call.MISSING:
-            return _without_verdict(ground, "over_budget")
+            return _without_verdict(baseline, "over_budget")
         if call is Call.SCREEN and self._models.screen:
-            screened = finish(case, ground, self._read(case, self._models.screen, pull_uri))
+            screened = finish(case, baseline, self._read(case, self._models.screen, pull_uri))
             if not asks_for_more(screened):
                 return screened
-            ground = replace(ground, assessment=screened.assessment, dollars=screened.dollars)
-        return finish(case, ground, self._read(case, self._model(case), pull_uri))
+            baseline = replace(baseline, assessment=screened.assessment, dollars=screened.dollars)
+        return finish(case, baseline, self._read(case, self._model(case), pull_uri))
 
     def _model(self, case: Case) -> str:
         return self._models.hard if self._models.hard and is_hard(case) else self._models.main
@@ -89,10 +89,10 @@ class Reviewer:
         change, words = render_change(case, self._models.input_tokens * CHARACTERS_A_TOKEN), render_words(case.scrubbed)
         version, content = prompt_version(), content_hash(change, words)
         key = hashlib.sha256(f"{version}:{model}:{content}".encode()).hexdigest()
-        known = self._ledger.find(key)
-        if known is not None:
+        cached = self._ledger.find(key)
+        if cached is not None:
             self._claude.tell_found(model)
-            return replace(known, dollars=0.0)
+            return replace(cached, dollars=0.0)
         try:
             passes = self._passes(case, words, model)
         except NoAnswer as problem:
@@ -115,7 +115,7 @@ class Reviewer:
         """
         change, masked, sizes = self._fitted(case, model)
         if masked is None:
-            requests = [first_request(model, change, self._key, kept=words is not None)]
+            requests = [first_request(model, change, self._key, cached=words is not None)]
         else:
             requests = [first_request(model, masked, self._key, masked=True), first_request(model, change, self._key)]
         if words is not None:
@@ -147,18 +147,18 @@ class Reviewer:
 
     def _asked(self, passes: _Passes, words: Rendering | None, model: str) -> Reading:
         """Every pass in turn, none after one that failed."""
-        said: list[Assessment] = []
+        assessments: list[Assessment] = []
         usage, reason = Usage(), None
         try:
-            for request, size in zip(passes.requests, passes.tokens, strict=True):
-                assessment, cost = self._claude.ask(request, size)
-                said.append(tidied(assessment))
+            for request, token_count in zip(passes.requests, passes.tokens, strict=True):
+                assessment, cost = self._claude.ask(request, token_count)
+                assessments.append(tidied(assessment))
                 usage += cost
         except NoAnswer as problem:
             usage, reason = usage + problem.usage, problem.reason
         return Reading(
             model=model,
-            assessments=tuple(said),
+            assessments=tuple(assessments),
             coverage=passes.change.coverage,
             left_out=passes.change.left_out[:LEFT_OUT_KEPT],
             words_whole=words is None or words.coverage == 1,
@@ -173,7 +173,7 @@ def is_hard(case: Case) -> bool:
     """Return whether the strong model reads: a med or high finding of security or a bug, or much of CI, build or
     auth.
     """
-    if any(found.type in HARD_TYPES and found.severity is not Severity.LOW for found in case.findings):
+    if any(finding.type in HARD_TYPES and finding.severity is not Severity.LOW for finding in case.findings):
         return True
     risky = (file for file in case.sent.change.files if rank(file.path) in (Rank.CI, Rank.BUILD, Rank.AUTH))
     return sum(map(changed_lines, risky)) >= HARD_LINES
@@ -181,25 +181,29 @@ def is_hard(case: Case) -> bool:
 
 def asks_for_more(screened: Review) -> bool:
     """Return whether the small model's reading calls for the full one: any doubt does, and so does its silence."""
-    told = screened.assessment
-    return screened.state == "no content verdict" or told.review_recommended or told.content_risk >= FLOOR[Severity.MED]
+    assessment = screened.assessment
+    return (
+        screened.state == "no content verdict"
+        or assessment.review_recommended
+        or assessment.content_risk >= FLOOR[Severity.MED]
+    )
 
 
-def finish(case: Case, ground: Review, reading: Reading) -> Review:
+def finish(case: Case, baseline: Review, reading: Reading) -> Review:
     """A reading joined with the findings on this case: the highest risk, every flag at its place, what was not read."""
-    said = [_placed(case, one) for one in reading.assessments]
-    if ground.reason and ground.reason.startswith(NO_RULES) and reading.reason is None and not reading.left_out:
-        ground = replace(ground, state="content verdict", reason=None)  # the model read what no rule does
-    own = [*_unread(case, reading), *_lowered(said)]
-    base = ground.assessment.model_copy(update={"flags": (*ground.assessment.flags, *own)})
+    assessments = [_with_readable_places(case, assessment) for assessment in reading.assessments]
+    if baseline.reason and baseline.reason.startswith(NO_RULES) and reading.reason is None and not reading.left_out:
+        baseline = replace(baseline, state="content verdict", reason=None)  # the model read what no rule does
+    extra_flags = [*_unread_flags(case, reading), *_lowered_risk_flags(assessments)]
+    findings_alone = baseline.assessment.model_copy(update={"flags": (*baseline.assessment.flags, *extra_flags)})
     review = Review(
-        assessment=combine(base, said),
-        reviewer=reading.model if said else DETERMINISTIC,
-        coverage=ground.coverage * reading.coverage,
-        state=ground.state,
-        reason=ground.reason,
+        assessment=combine(findings_alone, assessments),
+        reviewer=reading.model if assessments else DETERMINISTIC,
+        coverage=baseline.coverage * reading.coverage,
+        state=baseline.state,
+        reason=baseline.reason,
         left_out=tuple(case.sent.change.files[index].path for index in reading.left_out),
-        dollars=ground.dollars + reading.dollars,
+        dollars=baseline.dollars + reading.dollars,
         model=reading.model,
         prompt_version=prompt_version(),
         temperature_sent=reading.temperature_sent,
@@ -213,18 +217,18 @@ def _without_verdict(review: Review, reason: str) -> Review:
     return replace(review, assessment=assessment, state="no content verdict", reason=reason)
 
 
-def _placed(case: Case, assessment: Assessment) -> Assessment:
+def _with_readable_places(case: Case, assessment: Assessment) -> Assessment:
     flags = tuple(resolved(flag, case.sent.change) for flag in assessment.flags)
     return assessment.model_copy(update={"flags": flags})
 
 
-def _lowered(said: Sequence[Assessment]) -> list[Flag]:
+def _lowered_risk_flags(assessments: Sequence[Assessment]) -> list[Flag]:
     """A high flag where the second pass, which sees more, found much less: the words must have done that."""
-    if len(said) < 2:
+    if len(assessments) < 2:
         return []
-    first, second = said
-    before, after = _own_risk(first), _own_risk(second)
-    if before - after < DROP and not (_has_high(first) and not _has_high(second)):
+    first, second = assessments
+    before, after = _pass_risk(first), _pass_risk(second)
+    if before - after < DROP and not (_has_high_flag(first) and not _has_high_flag(second)):
         return []
     words = (
         f"The words of this change lowered the reviewer's risk: {risk_percent(before)} without them, "
@@ -233,30 +237,30 @@ def _lowered(said: Sequence[Assessment]) -> list[Flag]:
     return [Flag(type="security", severity=Severity.HIGH, location=WHOLE, explanation=words)]
 
 
-def _own_risk(one: Assessment) -> float:
+def _pass_risk(assessment: Assessment) -> float:
     """The risk of one pass, at least the floor of its strongest flag."""
-    return max([one.content_risk, *(FLOOR[flag.severity] for flag in one.flags)])
+    return max([assessment.content_risk, *(FLOOR[flag.severity] for flag in assessment.flags)])
 
 
-def _has_high(one: Assessment) -> bool:
-    return any(flag.severity is Severity.HIGH for flag in one.flags)
+def _has_high_flag(assessment: Assessment) -> bool:
+    return any(flag.severity is Severity.HIGH for flag in assessment.flags)
 
 
-def _unread(case: Case, reading: Reading) -> list[Flag]:
+def _unread_flags(case: Case, reading: Reading) -> list[Flag]:
     """A med flag, and so a person's eyes, for whatever the model was not given."""
     names = [plain_text(case.sent.change.files[index].path, 80) for index in reading.left_out]
-    told = []
+    sentences = []
     if names:
-        more = f" and {len(names) - NAMES_TOLD} more" if len(names) > NAMES_TOLD else ""
-        told.append(f"The model was not given all of {', '.join(names[:NAMES_TOLD])}{more}.")
+        remainder = f" and {len(names) - NAMES_TOLD} more" if len(names) > NAMES_TOLD else ""
+        sentences.append(f"The model was not given all of {', '.join(names[:NAMES_TOLD])}{remainder}.")
     if not reading.words_whole:
-        told.append("The model was not given all of what was said about the change.")
+        sentences.append("The model was not given all of what was said about the change.")
     return [
         Flag(
             type="oversized",
             severity=Severity.MED,
             location=WHOLE,
-            explanation=plain_text(one, EXPLANATION_LENGTH),
+            explanation=plain_text(sentence, EXPLANATION_LENGTH),
         )
-        for one in told
+        for sentence in sentences
     ]

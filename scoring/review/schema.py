@@ -117,9 +117,11 @@ def plain_text(text: str, limit: int) -> str:
 
     It is still somebody else's text: whoever shows it escapes it.
     """
-    kinds = ((character, unicodedata.category(character)) for character in text)
-    seen = "".join(" " if kind in _BREAKS else character for character, kind in kinds if kind not in _UNSEEN)
-    line = " ".join(_LINK.sub("(link removed)", seen).split())
+    categories = ((character, unicodedata.category(character)) for character in text)
+    visible_text = "".join(
+        " " if category in _BREAKS else character for character, category in categories if category not in _UNSEEN
+    )
+    line = " ".join(_LINK.sub("(link removed)", visible_text).split())
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
@@ -129,11 +131,14 @@ def tidied(assessment: Assessment) -> Assessment:
     A text that nothing remains of says so.
     """
     strongest = sorted(assessment.flags, key=lambda flag: tuple(Severity).index(flag.severity), reverse=True)
-    flags = [flag.model_copy(update={"explanation": _tidy(flag.explanation, EXPLANATION_LENGTH)}) for flag in strongest]
-    kept = len(fitting((flag.model_dump(mode="json") for flag in flags), FLAGS_BYTES))
-    words = {"flags": tuple(flags[:kept]), "summary": _tidy(assessment.summary, SUMMARY_LENGTH)}
-    return assessment.model_copy(update=words)
+    flags = [
+        flag.model_copy(update={"explanation": _plain_or_placeholder(flag.explanation, EXPLANATION_LENGTH)})
+        for flag in strongest
+    ]
+    kept_count = len(fitting((flag.model_dump(mode="json") for flag in flags), FLAGS_BYTES))
+    updates = {"flags": tuple(flags[:kept_count]), "summary": _plain_or_placeholder(assessment.summary, SUMMARY_LENGTH)}
+    return assessment.model_copy(update=updates)
 
 
-def _tidy(text: str, limit: int) -> str:
+def _plain_or_placeholder(text: str, limit: int) -> str:
     return plain_text(text, limit) or "(nothing readable was said)"

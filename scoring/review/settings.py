@@ -72,10 +72,13 @@ def reviewing_from_settings(runtime: Runtime) -> Reviewing:
     ledger = ledger_from_settings(runtime.store)
 
     def learn(change: Change) -> None:
-        named = named_packages(comparisons(change))
-        learn_of_packages(runtime, [Wanted(one.ecosystem, one.name, one.version) for _, _, one in named if one.version])
+        packages = named_packages(comparisons(change))
+        learn_of_packages(
+            runtime,
+            [Wanted(package.ecosystem, package.name, package.version) for _, _, package in packages if package.version],
+        )
 
-    full = tuple({settings.CLAUDE_MODEL, settings.CLAUDE_HARD_MODEL} - {""})
+    full_models = tuple({settings.CLAUDE_MODEL, settings.CLAUDE_HARD_MODEL} - {""})
     return Reviewing(
         thresholds=policy_from_settings().thresholds,
         folder=settings.DIFF_CORPUS_DIR,
@@ -89,8 +92,8 @@ def reviewing_from_settings(runtime: Runtime) -> Reviewing:
         spent_by_repository=ledger.spent_by_repository,
         learn=learn,
         version=prompt_version(),
-        models=full,
-        screen="" if settings.CLAUDE_SCREEN_MODEL in full else settings.CLAUDE_SCREEN_MODEL,
+        models=full_models,
+        screen="" if settings.CLAUDE_SCREEN_MODEL in full_models else settings.CLAUDE_SCREEN_MODEL,
     )
 
 
