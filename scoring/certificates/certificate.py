@@ -146,12 +146,12 @@ def decode(data: bytes) -> Certificate:
     if len(data) > LARGEST:
         raise CertificateProblem(f"the file has more than {LARGEST // 1024**2} MiB")
     try:
-        found = decode_json(data, Certificate)
+        certificate = decode_json(data, Certificate)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
-        raise CertificateProblem(f"it is not a certificate: {_plain(str(problem))}") from problem
-    if encode(found) != data:
+        raise CertificateProblem(f"it is not a certificate: {_printable(str(problem))}") from problem
+    if encode(certificate) != data:
         raise CertificateProblem("it is not in canonical form, so somebody wrote it anew")
-    return found
+    return certificate
 
 
 def name_of(data: bytes) -> str:
@@ -179,7 +179,7 @@ def to_seconds(moment: datetime) -> int:
     return (moment - datetime(1970, 1, 1)) // timedelta(seconds=1)
 
 
-def _plain(text: str) -> str:
+def _printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else " " for letter in text[:200])
 
 
@@ -190,12 +190,12 @@ MOST = 10_000  # files of a folder that are read: one a month and model, and the
 def keep_certificate(folder: Path, certificate: Certificate) -> Path:
     """Write a certificate below `folder`, whole and on the drive before this returns; returns its file. Again: none."""
     data = encode(certificate)
-    place = folder / f"{name_of(data)}{ENDING}"
-    if place.exists():
-        return place
+    path = folder / f"{name_of(data)}{ENDING}"
+    if path.exists():
+        return path
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(place, data)
-    return place
+    write_whole(path, data)
+    return path
 
 
 def read_bytes(path: Path) -> bytes:
@@ -219,13 +219,13 @@ def load_certificate(path: Path) -> Certificate:
 
 def read_certificates(folder: Path) -> tuple[dict[str, Certificate], list[str]]:
     """All certificates of a folder by name, and one sentence for each file that is none. No folder: none."""
-    found, problems = {}, []
+    certificates, problems = {}, []
     paths = sorted(folder.glob(f"*{ENDING}")) if folder.is_dir() else []
     if len(paths) > MOST:
         raise CertificateProblem(f"the folder has more than {MOST:,} certificates")
     for path in paths:
         try:
-            found[path.name.removesuffix(ENDING)] = load_certificate(path)
+            certificates[path.name.removesuffix(ENDING)] = load_certificate(path)
         except CertificateProblem as problem:
             problems.append(f"{path.name[:80]} does not count: {problem}.")
-    return found, problems
+    return certificates, problems

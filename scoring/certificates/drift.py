@@ -69,8 +69,8 @@ def watch(bad: Iterable[bool], rule: AlarmRule, weights: Iterable[float] | None 
     a bet of so many times the stake stays fair. What it would lose beyond everything is not asked of it.
     """
     value, raised_at, limit = rule.start, None, 1 / rule.delta
-    for number, (one, weight) in enumerate(zip(bad, weights or repeat(1.0), strict=False), 1):
-        value = (value + rule.part) * max(1 + weight * rule.stake * (float(one) - rule.budget), 0.0)
+    for number, (outcome, weight) in enumerate(zip(bad, weights or repeat(1.0), strict=False), 1):
+        value = (value + rule.part) * max(1 + weight * rule.stake * (float(outcome) - rule.budget), 0.0)
         if raised_at is None and value >= limit:
             raised_at = number
     return Alarm(value, raised_at)
@@ -83,16 +83,16 @@ def audits_to_shut(rule: AlarmRule, rate: float, chance: float = 0.5) -> int | N
     After n audits that depends only on how many were bad, so the chance of each such number is carried from
     audit to audit.
     """
-    lost, won = log1p(-rule.stake * rule.budget), log1p(rule.stake * (1 - rule.budget))
+    log_loss, log_gain = log1p(-rule.stake * rule.budget), log1p(rule.stake * (1 - rule.budget))
     open_by_bad, shut = np.array([1.0]), 0.0
     for number in range(1, MOST + 1):
-        grown = np.zeros(len(open_by_bad) + 1)
-        grown[:-1] += open_by_bad * (1 - rate)
-        grown[1:] += open_by_bad * rate
+        by_bad = np.zeros(len(open_by_bad) + 1)
+        by_bad[:-1] += open_by_bad * (1 - rate)
+        by_bad[1:] += open_by_bad * rate
         # The fewest bad ones among so many that raise the alarm; slightly less, since the bet is a product of floats.
-        raised = max(ceil((-log(rule.delta * rule.start) - number * lost) / (won - lost) - 1e-9), 0)
-        shut += float(grown[raised:].sum())
-        open_by_bad = grown[:raised]
+        fewest_bad = max(ceil((-log(rule.delta * rule.start) - number * log_loss) / (log_gain - log_loss) - 1e-9), 0)
+        shut += float(by_bad[fewest_bad:].sum())
+        open_by_bad = by_bad[:fewest_bad]
         if shut >= chance:
             return number
     return None

@@ -101,17 +101,24 @@ def certify(settled: Settled, terms: Terms, before: Mapping[str, Certificate], n
     CertificateProblem where this model had its attempt at this side this calendar month, and ValueError for terms or
     columns that make no sense.
     """
-    attempts = {name: one for name, one in before.items() if not one.later and one.side == terms.side}
-    if any(one.model == terms.model and _month(one.made_at) == _month(now) for one in attempts.values()):
+    attempts = {
+        name: certificate
+        for name, certificate in before.items()
+        if not certificate.later and certificate.side == terms.side
+    }
+    if any(
+        certificate.model == terms.model and _month(certificate.made_at) == _month(now)
+        for certificate in attempts.values()
+    ):
         raise CertificateProblem(
             f"this model had its attempt{SIDES[terms.side]} in {now:%B %Y}: there is one a calendar month"
         )
     if not 0 < terms.days <= LONGEST_DAYS:
         raise ValueError(f"a certificate lasts between 1 and {LONGEST_DAYS} days")
-    made_at, last = now.replace(microsecond=0), max(attempts.items(), key=_number, default=None)
+    made_at, last = now.replace(microsecond=0), max(attempts.items(), key=_attempt_order, default=None)
     attempt = 1 + (last[1].attempt if last else 0)
     window = made_at - timedelta(days=DEFAULT.window_days), made_at
-    cases = _cases(settled, counts_of(settled, terms.side, *window), made_at)
+    cases = _certificate_cases(settled, counts_of(settled, terms.side, *window), made_at)
     spent = delta_of(terms.delta, attempt)
     return Certificate(
         form=FORM,
@@ -139,21 +146,23 @@ def counts_of(settled: Settled, side: Side, start: datetime, end: datetime) -> N
     """Return which of them a certificate of this side counts that speaks for what was opened from `start` until
     `end`.
     """
-    which = ~settled.push_holder & np.isfinite(settled.scores) & np.isfinite(settled.bad)
-    which &= (settled.opened_at >= np.datetime64(start)) & (settled.opened_at < np.datetime64(end))
-    return which if side == "high" else which & settled.recorded
+    counted = ~settled.push_holder & np.isfinite(settled.scores) & np.isfinite(settled.bad)
+    counted &= (settled.opened_at >= np.datetime64(start)) & (settled.opened_at < np.datetime64(end))
+    return counted if side == "high" else counted & settled.recorded
 
 
 def find_threshold(cases: Sequence[Case], side: Side, budget: float, delta: float, rule: Rule) -> Choice:
     """The threshold of a side that a rule chooses on the cases of a certificate."""
-    columns = [np.array([getattr(one, name) for one in cases]) for name in ("score", "bad", "author", "opened", "odds")]
+    columns = [
+        np.array([getattr(case, name) for case in cases]) for name in ("score", "bad", "author", "opened", "odds")
+    ]
     scores, bad, authors, opened, odds = columns
     moments = opened.astype(np.int64).astype("datetime64[s]")
-    chosen = choose_threshold if side == "high" else choose_low
-    return chosen(Judged.of(scores / STEPS, bad, authors, moments, 1 / odds), budget, delta, rule)
+    choose = choose_threshold if side == "high" else choose_low
+    return choose(Judged.of(scores / STEPS, bad, authors, moments, 1 / odds), budget, delta, rule)
 
 
-def _number(item: tuple[str, Certificate]) -> tuple[int, str]:
+def _attempt_order(item: tuple[str, Certificate]) -> tuple[int, str]:
     return item[1].attempt, item[0]
 
 
@@ -170,31 +179,33 @@ def note_of(side: Side, label: Label) -> str:
 
 def told_rule(version: str) -> ToldRule:
     """A known version of the rule as a certificate names it."""
-    numbers = {name: list(one) if isinstance(one, tuple) else one for name, one in asdict(RULES[version]).items()}
+    numbers = {
+        name: list(value) if isinstance(value, tuple) else value for name, value in asdict(RULES[version]).items()
+    }
     return ToldRule(version, numbers)
 
 
-def _cases(settled: Settled, counts: NDArray[np.bool_], made_at: datetime) -> tuple[Case, ...]:
+def _certificate_cases(settled: Settled, counts: NDArray[np.bool_], made_at: datetime) -> tuple[Case, ...]:
     """The cases that count, in the order of their digests, which tells nothing; authors numbered as they come."""
-    named = sorted((case_name(made_at, settled.keys[at]), int(at)) for at in np.flatnonzero(counts))
+    named = sorted((case_name(made_at, settled.keys[position]), int(position)) for position in np.flatnonzero(counts))
     numbers: dict[int, int] = {}
     return tuple(
         Case(
             name,
-            int((settled.opened_at[at] - np.datetime64(0, "s")) // SECOND),
-            int(np.floor(settled.scores[at] * STEPS + 1e-9)),
-            float(settled.bad[at]),
-            float(settled.odds[at]),
-            numbers.setdefault(int(settled.authors[at]), len(numbers)),
+            int((settled.opened_at[position] - np.datetime64(0, "s")) // SECOND),
+            int(np.floor(settled.scores[position] * STEPS + 1e-9)),
+            float(settled.bad[position]),
+            float(settled.odds[position]),
+            numbers.setdefault(int(settled.authors[position]), len(numbers)),
         )
-        for name, at in named
+        for name, position in named
     )
 
 
 def told_found(choice: Choice) -> Found:
     """Return what came out as a certificate says it."""
     n, k, effective, bound, share = (
-        round(one, 6) for one in (choice.n, choice.k, choice.effective, choice.bound, choice.share)
+        round(figure, 6) for figure in (choice.n, choice.k, choice.effective, choice.bound, choice.share)
     )
     need = None if choice.need is None else ToldNeed(**asdict(choice.need))
     return Found(choice.threshold, choice.why, n, k, choice.authors, effective, bound, share, need)
@@ -219,23 +230,25 @@ def bad_shares(
     What a person answered stands before what was mined: nothing else has touched it. Only what was known by `now`
     counts.
     """
-    mined = _by_definition(cases, definition, now) if counted == definition else _as_sent(cases, definition, now)
-    told = np.array([audited[key].bad if key in audited else np.nan for key in cases.keys], dtype=np.float64)
-    return np.where(np.isnan(told), mined, told).clip(0.0, 1.0)
+    mined = (
+        _bad_by_definition(cases, definition, now) if counted == definition else _bad_as_sent(cases, definition, now)
+    )
+    answered = np.array([audited[key].bad if key in audited else np.nan for key in cases.keys], dtype=np.float64)
+    return np.where(np.isnan(answered), mined, answered).clip(0.0, 1.0)
 
 
-def _by_definition(cases: Cases, definition: LabelName, now: datetime) -> Floats:
-    known = known_by(cases, definition, now)
-    bad, told = (np.zeros(len(cases)) for _ in range(2))
-    np.add.at(bad, known.positions, known.weight * (1 - known.target))
-    np.add.at(told, known.positions, known.weight)
-    return np.divide(bad, told, out=np.full(len(cases), np.nan), where=told > 0)
+def _bad_by_definition(cases: Cases, definition: LabelName, now: datetime) -> Floats:
+    labels = known_by(cases, definition, now)
+    bad, known_weight = (np.zeros(len(cases)) for _ in range(2))
+    np.add.at(bad, labels.positions, labels.weight * (1 - labels.target))
+    np.add.at(known_weight, labels.positions, labels.weight)
+    return np.divide(bad, known_weight, out=np.full(len(cases), np.nan), where=known_weight > 0)
 
 
-def _as_sent(cases: Cases, definition: LabelName, now: datetime) -> Floats:
+def _bad_as_sent(cases: Cases, definition: LabelName, now: datetime) -> Floats:
     """Of an imported history nobody knows what was sent first: its refusals alone would count."""
-    then, bad = as_known(cases, now), np.full(len(cases), np.nan)
-    clean = clean_as_sent(then, definition).clean
-    told = (clean >= 0) & np.array([str(key).startswith("at://") for key in then.keys], dtype=np.bool_)
-    bad[: len(then)][told] = 1.0 - clean[told]
+    known_cases, bad = as_known(cases, now), np.full(len(cases), np.nan)
+    clean = clean_as_sent(known_cases, definition).clean
+    is_known = (clean >= 0) & np.array([str(key).startswith("at://") for key in known_cases.keys], dtype=np.bool_)
+    bad[: len(known_cases)][is_known] = 1.0 - clean[is_known]
     return bad

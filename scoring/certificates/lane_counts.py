@@ -54,10 +54,14 @@ class Judged:
     def __len__(self) -> int:
         return len(self.scores)
 
-    def select(self, which: NDArray[Any]) -> Self:
+    def select(self, selection: NDArray[Any]) -> Self:
         """Those of a mask, or of positions."""
         return type(self)(
-            self.scores[which], self.bad[which], self.authors[which], self.opened_at[which], self.weights[which]
+            self.scores[selection],
+            self.bad[selection],
+            self.authors[selection],
+            self.opened_at[selection],
+            self.weights[selection],
         )
 
 
@@ -93,23 +97,23 @@ class Lanes:
 
 def lanes_of(judged: Judged, seed: int = 0) -> Lanes:
     """Every lane that a threshold in hundredths of a per cent makes of these cases; `seed` draws one case an author."""
-    steps = _steps(judged.scores)
+    steps = _score_steps(judged.scores)
     order = np.argsort(-steps, kind="stable")
-    ends = np.flatnonzero(np.diff(steps[order], append=-1.0))  # the last case of each threshold
+    last_cases = np.flatnonzero(np.diff(steps[order], append=-1.0))  # the last case of each threshold
     bad, weight = judged.bad[order], judged.weights[order]
-    people = _People(judged.authors[order])
+    people = _Authors(judged.authors[order])
     sizes, authors = np.cumsum(weight), np.cumsum(people.is_first)
     squares = people.running_products(weight, weight)
     return Lanes(
-        thresholds=steps[order][ends] / STEPS,
-        sizes=sizes[ends],
-        bad=np.cumsum(weight * bad)[ends],
-        predicted=(np.cumsum(weight * (1 - judged.scores[order])) / sizes)[ends],
-        authors=authors[ends],
-        people=(sizes**2 / squares)[ends],
-        counts=np.minimum(sizes, sizes**2 / np.cumsum(weight**2))[ends],
-        spread=_spread(people, bad, weight, squares)[ends] * (authors / np.maximum(authors - 1, 1))[ends],
-        picked_bad=people.running_pick(bad, _lots(weight, seed))[ends],
+        thresholds=steps[order][last_cases] / STEPS,
+        sizes=sizes[last_cases],
+        bad=np.cumsum(weight * bad)[last_cases],
+        predicted=(np.cumsum(weight * (1 - judged.scores[order])) / sizes)[last_cases],
+        authors=authors[last_cases],
+        people=(sizes**2 / squares)[last_cases],
+        counts=np.minimum(sizes, sizes**2 / np.cumsum(weight**2))[last_cases],
+        spread=_spread(people, bad, weight, squares)[last_cases] * (authors / np.maximum(authors - 1, 1))[last_cases],
+        picked_bad=people.running_pick(bad, _draw_places(weight, seed))[last_cases],
     )
 
 
@@ -119,20 +123,25 @@ def clean_below(judged: Judged, cap: float, seed: int = 0) -> Lanes:
     Every row has the same cases, weighed by how clean each is: what differs is how many of them a person is bothered
     with.
     """
-    worth = judged.weights * (1 - judged.bad)
-    order = np.flatnonzero(worth > 0)[np.argsort(_steps(judged.scores)[worth > 0], kind="stable")]
+    clean_weights = judged.weights * (1 - judged.bad)
+    order = np.flatnonzero(clean_weights > 0)[np.argsort(_score_steps(judged.scores)[clean_weights > 0], kind="stable")]
     grid = np.arange(1, round(cap * STEPS) + 1)
-    ends = np.searchsorted(_steps(judged.scores)[order], grid, side="left")
-    weight, people = worth[order], _People(judged.authors[order])
+    counts_below = np.searchsorted(_score_steps(judged.scores)[order], grid, side="left")
+    weight, people = clean_weights[order], _Authors(judged.authors[order])
     total, of_author = weight.sum(), people.totals(weight)
-    below, squares, crossed = (
-        np.concatenate([[0.0], one])[ends]
-        for one in (np.cumsum(weight), people.running_products(weight, weight), np.cumsum(weight * of_author))
+    below, squares, cross_products = (
+        np.concatenate([[0.0], sums])[counts_below]
+        for sums in (np.cumsum(weight), people.running_products(weight, weight), np.cumsum(weight * of_author))
     )
     rate, of_all = below / total, float(weight @ of_author)
     authors = int(people.is_first.sum())
-    spread = np.maximum(squares - 2 * rate * crossed + rate**2 * of_all, 0.0) / total**2 * authors / max(authors - 1, 1)
-    picked = people.first_of(_lots(weight, seed))
+    spread = (
+        np.maximum(squares - 2 * rate * cross_products + rate**2 * of_all, 0.0)
+        / total**2
+        * authors
+        / max(authors - 1, 1)
+    )
+    first_cases = people.first_of(_draw_places(weight, seed))
     rows = np.ones(len(grid))
     return Lanes(
         thresholds=grid / STEPS,
@@ -143,21 +152,24 @@ def clean_below(judged: Judged, cap: float, seed: int = 0) -> Lanes:
         people=total**2 / of_all * rows,
         counts=min(total, total**2 / float(weight @ weight)) * rows,
         spread=spread,
-        picked_bad=np.searchsorted(np.sort(picked), ends, side="left").astype(np.float64),
+        picked_bad=np.searchsorted(np.sort(first_cases), counts_below, side="left").astype(np.float64),
     )
 
 
-def _steps(scores: Floats) -> Floats:
+def _score_steps(scores: Floats) -> Floats:
     # 1e-9 forgives the rounding of the product: .29 is 2,900 steps, not 2,899.
     return np.floor(scores * STEPS + 1e-9)
 
 
 def _spread(people: "_People", bad: Floats, weight: Floats, squares: Floats) -> Floats:
     """The variance of the weighted rate of the cases so far: squared sums of residuals of each author."""
-    sizes, wrong = np.cumsum(weight), weight * bad
-    rate = np.cumsum(wrong) / sizes
-    crossed, of_bad = people.running_products(weight, wrong), people.running_products(wrong, wrong)
-    return np.maximum(of_bad - 2 * rate * crossed + rate**2 * squares, 0.0) / sizes**2
+    sizes, bad_weight = np.cumsum(weight), weight * bad
+    rate = np.cumsum(bad_weight) / sizes
+    cross_products, bad_products = (
+        people.running_products(weight, bad_weight),
+        people.running_products(bad_weight, bad_weight),
+    )
+    return np.maximum(bad_products - 2 * rate * cross_products + rate**2 * squares, 0.0) / sizes**2
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,29 +183,31 @@ class Part:
 def parts_of(judged: Judged, lanes: Lanes, parts: int) -> list[Part]:
     """The lanes in each of `parts` parts of the window with the same number of cases, the oldest first."""
     by_time = np.argsort(judged.opened_at, kind="stable")
-    return [_part(judged.select(which), lanes.thresholds) for which in np.array_split(by_time, parts)]
+    return [_count_part(judged.select(positions), lanes.thresholds) for positions in np.array_split(by_time, parts)]
 
 
-def _part(judged: Judged, thresholds: Floats) -> Part:
-    steps = _steps(judged.scores)
+def _count_part(judged: Judged, thresholds: Floats) -> Part:
+    steps = _score_steps(judged.scores)
     order = np.argsort(-steps, kind="stable")
     bad, weight = judged.bad[order], judged.weights[order]
     # Of the lane that ends before the first case of this part there is nothing.
-    ends = np.searchsorted(-steps[order], -np.round(thresholds * STEPS), side="right")
-    size, worst, square = (np.concatenate([[0.0], np.cumsum(one)])[ends] for one in (weight, weight * bad, weight**2))
-    kish = np.divide(size**2, square, out=np.zeros(len(ends)), where=square > 0)
-    return Part(np.minimum(size, kish), np.divide(worst, size, out=np.zeros(len(ends)), where=size > 0))
+    lane_sizes = np.searchsorted(-steps[order], -np.round(thresholds * STEPS), side="right")
+    size, bad_weight, square = (
+        np.concatenate([[0.0], np.cumsum(column)])[lane_sizes] for column in (weight, weight * bad, weight**2)
+    )
+    kish = np.divide(size**2, square, out=np.zeros(len(lane_sizes)), where=square > 0)
+    return Part(np.minimum(size, kish), np.divide(bad_weight, size, out=np.zeros(len(lane_sizes)), where=size > 0))
 
 
-def _lots(weight: Floats, seed: int) -> Integers:
+def _draw_places(weight: Floats, seed: int) -> Integers:
     """The place of each case in a draw where the chance to come first goes with the weight (exponential races)."""
-    times = -np.log(_uniform(len(weight), seed)) / weight
+    times = -np.log(_draw_uniform(len(weight), seed)) / weight
     places = np.empty(len(weight), dtype=np.int64)
     places[np.argsort(times, kind="stable")] = np.arange(len(weight))
     return places
 
 
-def _uniform(count: int, seed: int) -> Floats:
+def _draw_uniform(count: int, seed: int) -> Floats:
     """Numbers in (0, 1) that every version of every library draws alike (SplitMix64): others recompute this."""
     state = (np.arange(1, count + 1, dtype=np.uint64) + np.uint64(seed % 2**32) * np.uint64(2**32)) * GOLDEN
     for shift, factor in MIXING:
@@ -201,7 +215,7 @@ def _uniform(count: int, seed: int) -> Floats:
     return ((state ^ (state >> np.uint64(31))) >> np.uint64(11)).astype(np.float64) * 2.0**-53 + 2.0**-54
 
 
-class _People:
+class _Authors:
     """The cases of each author together, in the order of the scores, so that running sums need no loop."""
 
     def __init__(self, authors: Integers) -> None:
@@ -220,9 +234,9 @@ class _People:
 
     def totals(self, values: Floats) -> Floats:
         """The sum over all cases of each case's author."""
-        found = np.empty(len(values))
-        found[self.order] = np.bincount(self.number, values[self.order])[self.number]
-        return found
+        sums = np.empty(len(values))
+        sums[self.order] = np.bincount(self.number, values[self.order])[self.number]
+        return sums
 
     def first_of(self, places: Integers) -> Integers:
         """Of each author the position of the case with the lowest place."""
@@ -231,9 +245,9 @@ class _People:
     def running_products(self, left: Floats, right: Floats) -> Floats:
         """Sum over authors of (sum of left) * (sum of right) over their cases so far, in the order of the scores."""
         a, b = self._per_author(left), self._per_author(right)
-        new = a * b - (a - left[self.order]) * (b - right[self.order])
+        change = a * b - (a - left[self.order]) * (b - right[self.order])
         added = np.empty(len(left))
-        added[self.order] = new
+        added[self.order] = change
         return np.cumsum(added)
 
     def running_pick(self, bad: Floats, places: Integers) -> Floats:
@@ -242,8 +256,8 @@ class _People:
         lowest = np.minimum.accumulate(places[self.order] - self.number * len(places)) + self.number * len(places)
         by_place = np.empty(len(bad))
         by_place[places] = bad
-        now = by_place[lowest]
-        new = now - np.where(self.starts, 0.0, np.roll(now, 1))
+        picked = by_place[lowest]
+        change = picked - np.where(self.starts, 0.0, np.roll(picked, 1))
         added = np.empty(len(bad))
-        added[self.order] = new
+        added[self.order] = change
         return np.cumsum(added)

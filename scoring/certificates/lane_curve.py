@@ -105,23 +105,26 @@ def read_curve(rows: Rows, models: Path | None, prior: float, strength: float, n
 
     A serving model gives its table of thresholds; else the shrunk rate as of each opening counts, with this prior.
     """
-    days = _days(rows, now)
+    days = _observed_days(rows, now)
     if models is not None and is_served(models):
-        return _served_curve(models, days)
-    found = rows.columns(OWN, {"now": now})
-    columns = {name: np.asarray(column) for name, column in found.items()}
+        return _curve_of_model(models, days)
+    settled_columns = rows.columns(OWN, {"now": now})
+    columns = {name: np.asarray(column) for name, column in settled_columns.items()}
     outside = ~columns["may_push"].astype(bool)
-    given = given_rate(columns["clean"], columns["not_clean"], prior, strength)
-    told = (given, columns["bad"], columns["author_id"], columns["seen_at"], columns["weight"])
-    counted = outside & np.isfinite(given)
+    scores = given_rate(columns["clean"], columns["not_clean"], prior, strength)
+    case_columns = (scores, columns["bad"], columns["author_id"], columns["seen_at"], columns["weight"])
+    scored_outside = outside & np.isfinite(scores)
     curve = curve_of(
-        table_of(Judged.of(*(column[counted] for column in told))), "own", float(columns["weight"][outside].sum()), days
+        table_of(Judged.of(*(column[scored_outside] for column in case_columns))),
+        "own",
+        float(columns["weight"][outside].sum()),
+        days,
     )
-    first = outside & (columns["clean"] + columns["not_clean"] == 0)
+    newcomers = outside & (columns["clean"] + columns["not_clean"] == 0)
     return curve and replace(
         curve,
-        newcomers=group_of(given[first], columns["bad"][first], columns["weight"][first]),
-        everybody=group_of(given, columns["bad"], columns["weight"]),
+        newcomers=group_of(scores[newcomers], columns["bad"][newcomers], columns["weight"][newcomers]),
+        everybody=group_of(scores, columns["bad"], columns["weight"]),
     )
 
 
@@ -141,26 +144,28 @@ def curve_of(table: Table, source: Source, cases: float, days: float) -> LaneCur
     if not len(table) or cases <= 0:
         return None
     grid = np.arange(STEP, -1, -1) / STEP
-    ends = np.searchsorted(-table.thresholds, -(grid - 1e-9), side="right") - 1
-    at, first = np.unique(ends[ends >= 0], return_index=True)
-    thresholds = grid[ends >= 0][first]
-    sizes, bad, authors = table.sizes[at], table.bad[at], table.authors[at]
-    effective = np.where(bad > 0, table.effective[at], np.minimum(table.effective[at], authors)) / VARIANCE
+    last_rows = np.searchsorted(-table.thresholds, -(grid - 1e-9), side="right") - 1
+    rows, first = np.unique(last_rows[last_rows >= 0], return_index=True)
+    thresholds = grid[last_rows >= 0][first]
+    sizes, bad, authors = table.sizes[rows], table.bad[rows], table.authors[rows]
+    effective = np.where(bad > 0, table.effective[rows], np.minimum(table.effective[rows], authors)) / VARIANCE
     low, high = interval_of(bad / sizes * effective, effective)
     columns = (thresholds, sizes, bad, authors.astype(int), low, high)
     points = zip(*(column.tolist() for column in columns), strict=True)
     return LaneCurve(source, cases, days, tuple(LanePoint(*point) for point in points))
 
 
-def group_of(given: Floats, bad: Floats, weights: Floats) -> Group:
+def group_of(scores: Floats, bad: Floats, weights: Floats) -> Group:
     """Return the lane of one group at each hundredth; without a score (NaN) nobody goes through."""
-    ends = np.searchsorted(np.round(GRID, 9), np.round(given, 9), side="right")  # thresholds that the score reaches
-    ends = np.where(np.isfinite(given), ends, 0)
-    let_through, spoiled = (
-        np.bincount(ends, weights=counted, minlength=STEP + 2)[::-1].cumsum()[::-1][1:]
+    threshold_counts = np.searchsorted(
+        np.round(GRID, 9), np.round(scores, 9), side="right"
+    )  # thresholds that the score reaches
+    threshold_counts = np.where(np.isfinite(scores), threshold_counts, 0)
+    let_through, bad_let_through = (
+        np.bincount(threshold_counts, weights=counted, minlength=STEP + 2)[::-1].cumsum()[::-1][1:]
         for counted in (weights, weights * bad)
     )
-    return Group(float(weights.sum()), tuple(let_through.round(6).tolist()), tuple(spoiled.round(6).tolist()))
+    return Group(float(weights.sum()), tuple(let_through.round(6).tolist()), tuple(bad_let_through.round(6).tolist()))
 
 
 def interval_of(bad: Floats, sizes: Floats) -> tuple[Floats, Floats]:
@@ -170,27 +175,31 @@ def interval_of(bad: Floats, sizes: Floats) -> tuple[Floats, Floats]:
 
 def starter_curve() -> LaneCurve | None:
     """Return the curve of the starter's projects; None, with a log line, where its file is absent or damaged."""
-    return _starter_curve(FILE)
+    return _read_starter_curve(FILE)
 
 
 @cache
-def _starter_curve(path: Path) -> LaneCurve | None:
+def _read_starter_curve(path: Path) -> LaneCurve | None:
     try:
-        kept = msgspec.json.decode(path.read_bytes(), type=KeptCurve)
+        stored = msgspec.json.decode(path.read_bytes(), type=KeptCurve)
     except (OSError, msgspec.DecodeError) as problem:
         logger.warning("The starter's curve cannot be read: %s.", problem)
         return None
-    points = tuple(LanePoint(**msgspec.structs.asdict(one)) for one in kept.points)
-    newcomers, everybody = (Group(**msgspec.structs.asdict(one)) for one in (kept.newcomers, kept.everybody))
-    return LaneCurve("starter", kept.cases, kept.days, points, newcomers, everybody)
+    points = tuple(LanePoint(**msgspec.structs.asdict(record)) for record in stored.points)
+    newcomers, everybody = (Group(**msgspec.structs.asdict(record)) for record in (stored.newcomers, stored.everybody))
+    return LaneCurve("starter", stored.cases, stored.days, points, newcomers, everybody)
 
 
 def offer_of(curve: LaneCurve, budget: float) -> Offer | None:
     """Return the loosest lane whose share of bad ones was within `budget`; None where there is nothing to offer."""
-    within = [one for one in curve.points if one.bad <= budget * one.let_through and 0 < one.bad_high <= WORST_BAD_HIGH]
+    within = [
+        point
+        for point in curve.points
+        if point.bad <= budget * point.let_through and 0 < point.bad_high <= WORST_BAD_HIGH
+    ]
     if not within:
         return None
-    best = max(within, key=lambda one: one.let_through)
+    best = max(within, key=lambda point: point.let_through)
     counted = {name: value for name, value in asdict(best).items() if name != "authors"}
     return Offer(source=curve.source, cases=curve.cases, model=curve.model, **counted)
 
@@ -225,21 +234,21 @@ def served_model(models: Path | None) -> str:
         return UNREADABLE
 
 
-def _served_curve(models: Path, days: float) -> LaneCurve | None:
+def _curve_of_model(models: Path, days: float) -> LaneCurve | None:
     """Return the curve of the serving model's table of thresholds; None where it is empty or cannot be read."""
     try:
         name = serving_name(models, LABEL) or ""
-        kept = read_table(models, name)
+        stored = read_table(models, name)
     except (ModelProblem, QuestionProblem) as problem:
         logger.warning("No curve of the fast lane: %s", problem)
         return None
-    table = Table(*(np.array(getattr(kept, name), dtype=np.float64) for name in Table.__dataclass_fields__))
-    curve = curve_of(table, "own", kept.sizes[-1], days) if len(table) else None
-    groups = [one and Group(**msgspec.structs.asdict(one)) for one in (kept.newcomers, kept.everybody)]
+    table = Table(*(np.array(getattr(stored, name), dtype=np.float64) for name in Table.__dataclass_fields__))
+    curve = curve_of(table, "own", stored.sizes[-1], days) if len(table) else None
+    groups = [group and Group(**msgspec.structs.asdict(group)) for group in (stored.newcomers, stored.everybody)]
     return curve and replace(curve, newcomers=groups[0], everybody=groups[1], model=name)
 
 
-def _days(rows: Rows, now: datetime) -> float:
+def _observed_days(rows: Rows, now: datetime) -> float:
     """Return the days since the first pull request was seen: at least one, at most a year."""
     begun = rows.value(BEGUN)
     return min(max((now - begun).total_seconds() / 86_400, 1.0), float(DEFAULT.window_days)) if begun else 1.0

@@ -40,8 +40,8 @@ class Group:
 
     def at(self, threshold: float) -> tuple[float, float]:
         """Return how many go through from this threshold upwards, and how many of those were bad."""
-        place = round(STEP * threshold)
-        return self.let_through[place], self.bad[place]
+        index = round(STEP * threshold)
+        return self.let_through[index], self.bad[index]
 
 
 @dataclass(frozen=True, slots=True)

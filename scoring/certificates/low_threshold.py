@@ -41,16 +41,16 @@ def choose_low(judged: Judged, budget: float, delta: float, rule: Rule = DEFAULT
     chosen = np.flatnonzero(passed & _every_part_holds(judged, lanes, budget, rule))
     if not len(chosen):
         return _refusal(judged, lanes, bool(passed[0]), fewest, rule)
-    at = int(chosen[-1])
+    row = int(chosen[-1])
     return Choice(
-        float(lanes.thresholds[at]),
+        float(lanes.thresholds[row]),
         "certified",
-        float(lanes.sizes[at]),
-        float(lanes.bad[at]),
-        int(lanes.authors[at]),
-        float(effective_counts(lanes)[at]),
-        float(bounds[at]),
-        float(judged.weights[judged.scores < lanes.thresholds[at]].sum() / judged.weights.sum()),
+        float(lanes.sizes[row]),
+        float(lanes.bad[row]),
+        int(lanes.authors[row]),
+        float(effective_counts(lanes)[row]),
+        float(bounds[row]),
+        float(judged.weights[judged.scores < lanes.thresholds[row]].sum() / judged.weights.sum()),
     )
 
 
@@ -61,9 +61,9 @@ def _every_part_holds(judged: Judged, lanes: Lanes, budget: float, rule: Rule) -
     effects, holds = design_effects(lanes), np.ones(len(lanes), dtype=bool)
     clean = judged.select(judged.bad < 1)
     by_time = np.argsort(clean.opened_at, kind="stable")
-    for which in np.array_split(by_time, rule.parts) if rule.parts > 1 else ():
-        if len(which):
-            part = clean_below(clean.select(which), rule.low_cap, rule.seed)
+    for positions in np.array_split(by_time, rule.parts) if rule.parts > 1 else ():
+        if len(positions):
+            part = clean_below(clean.select(positions), rule.low_cap, rule.seed)
             effective = part.counts / effects
             holds &= rate_told(part.rates, effective, rule.part_delta) <= budget
     return holds
@@ -77,8 +77,8 @@ def _refusal(judged: Judged, lanes: Lanes, passed: bool, fewest: int, rule: Rule
     if lanes.bad[0] > 0:
         return Choice(None, "above_budget", need=Need(fewest, int(have)))
     if few_people(lanes, rule)[0] and have >= fewest:
-        wanted = max(rule.few_authors, fewest)
-        return Choice(None, "too_few_authors", need=Need(wanted, int(lanes.authors[0]), authors=True))
+        authors_needed = max(rule.few_authors, fewest)
+        return Choice(None, "too_few_authors", need=Need(authors_needed, int(lanes.authors[0]), authors=True))
     pace = have / weeks_of(judged)
     reached = fewest <= pace * rule.window_days / 7
     weeks = int(np.ceil((fewest - have) / pace)) if reached else None

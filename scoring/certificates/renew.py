@@ -17,21 +17,21 @@ def write_successors(rows: Rows, folder: Path, window_days: int, now: datetime) 
 
     A certificate or its newest successor is added to where PAUSE has passed since the newest outcome that it holds.
     """
-    found, _ = read_certificates(folder)
+    certificates, _ = read_certificates(folder)
     written = []
-    for name, one in sorted(_newest(found).items()):
-        if not one.is_valid(now) or to_seconds(now - PAUSE) < _added_until(one):
+    for name, certificate in sorted(_newest(certificates).items()):
+        if not certificate.is_valid(now) or to_seconds(now - PAUSE) < _added_until(certificate):
             continue
-        if later := new_outcomes(rows, one, window_days, now):
-            written.append(keep_certificate(folder, succeed(one, name, later)))
+        if later := new_outcomes(rows, certificate, window_days, now):
+            written.append(keep_certificate(folder, succeed(certificate, name, later)))
     return written
 
 
-def _newest(found: dict[str, Certificate]) -> dict[str, Certificate]:
+def _newest(certificates: dict[str, Certificate]) -> dict[str, Certificate]:
     """Those that no successor has extended; of two that extend one, both."""
-    extended = {one.previous for one in found.values() if one.later}
-    return {name: one for name, one in found.items() if name not in extended}
+    extended = {certificate.previous for certificate in certificates.values() if certificate.later}
+    return {name: certificate for name, certificate in certificates.items() if name not in extended}
 
 
-def _added_until(one: Certificate) -> int:
-    return one.later[-1].known if one.later else to_seconds(one.made_at)
+def _added_until(certificate: Certificate) -> int:
+    return certificate.later[-1].known if certificate.later else to_seconds(certificate.made_at)

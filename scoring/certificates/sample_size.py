@@ -22,10 +22,10 @@ def outcomes_needed(rate: float, budget: float, delta: float, power: float = 0.5
     return math.inf if rate >= budget else _divergence(power, delta) / _divergence(rate, budget)
 
 
-def _divergence(one: float, other: float) -> float:
+def _divergence(chance: float, reference: float) -> float:
     """Return the Kullback-Leibler divergence of a coin of chance `one` from one of chance `other`, in nats."""
-    parts = ((one, other), (1 - one, 1 - other))
-    return sum(part * math.log(part / against) for part, against in parts if part > 0)
+    parts = ((chance, reference), (1 - chance, 1 - reference))
+    return sum(share * math.log(share / reference_share) for share, reference_share in parts if share > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +52,17 @@ def soonest(
 
     What no window of `longest` weeks holds at that pace is named without a time, and only where nothing else is.
     """
-    best, first = None, (True, math.inf)
-    for many, so_far, threshold in zip(needed, have, thresholds, strict=True):
-        missing = many - math.floor(so_far)
-        if missing <= 0 or not math.isfinite(many):
+    best, best_order = None, (True, math.inf)
+    for count, count_so_far, threshold in zip(needed, have, thresholds, strict=True):
+        missing = count - math.floor(count_so_far)
+        if missing <= 0 or not math.isfinite(count):
             continue
-        pace = so_far / weeks
-        comes = pace > 0 and many <= pace * longest
-        place = (not comes, missing / pace if pace > 0 else math.inf)
-        if best is None or place < first:
-            when = max(math.ceil(missing / pace), 1) if comes else None
-            best, first = Need(int(many), math.floor(so_far), float(threshold), when), place
+        pace = count_so_far / weeks
+        is_reached = pace > 0 and count <= pace * longest
+        order = (not is_reached, missing / pace if pace > 0 else math.inf)
+        if best is None or order < best_order:
+            weeks_left = max(math.ceil(missing / pace), 1) if is_reached else None
+            best, best_order = Need(int(count), math.floor(count_so_far), float(threshold), weeks_left), order
     return best
 
 
@@ -77,8 +77,10 @@ def earliest(
     fewest = items_needed(budget, delta / starts)
     rates = [(bad + 0.5) / (size + 1) for _, size, bad in lanes]
     needed = [max(outcomes_needed(rate, budget, delta), fewest) for rate in rates]
-    whole = [math.ceil(one) if math.isfinite(one) else one for one in needed]
-    return soonest(whole, [size for _, size, _ in lanes], [threshold for threshold, _, _ in lanes], weeks, longest)
+    whole_counts = [math.ceil(count) if math.isfinite(count) else count for count in needed]
+    return soonest(
+        whole_counts, [size for _, size, _ in lanes], [threshold for threshold, _, _ in lanes], weeks, longest
+    )
 
 
 def say_need(need: Need) -> str:
@@ -88,11 +90,11 @@ def say_need(need: Need) -> str:
             f"{need.needed:,} settled pull requests are needed, all of them clean, {need.have:,} so far, and at no "
             "score was the share of bad ones within the budget"
         )
-    where = f"at {percent_in_full(need.threshold)} or above are needed"
+    threshold = f"at {percent_in_full(need.threshold)} or above are needed"
     if need.authors:
-        return f"{need.needed} different authors {where}; those so far count for {need.have}"
+        return f"{need.needed} different authors {threshold}; those so far count for {need.have}"
     pace = f"about {things(need.weeks, 'week')}" if need.weeks is not None else "at this pace it will not be reached"
-    return f"{need.needed:,} settled pull requests {where}, {need.have:,} so far, {pace}"
+    return f"{need.needed:,} settled pull requests {threshold}, {need.have:,} so far, {pace}"
 
 
 def say_low_need(need: Need) -> str:

@@ -22,68 +22,82 @@ where s.as_of <= $now and s.lane = 'needs_human' and contains(s.reasons, '{"code
 """
 
 
-def compare_with_store(rows: Rows, told: Certificate, window_days: int, now: datetime) -> tuple[list[str], int]:
+def compare_with_store(rows: Rows, certificate: Certificate, window_days: int, now: datetime) -> tuple[list[str], int]:
     """In what a certificate differs from the store as of `now`, and how many of its cases the store has.
 
     Outcomes are those of the label that the certificate counts by, from nothing but what was known when it was made.
     """
-    build_cases(rows, told.made_at, window_days)
-    found, compared = differences_to_store(told, _facts(rows, read_cases(rows), told))
+    build_cases(rows, certificate.made_at, window_days)
+    differences, compared = differences_to_store(certificate, _facts_of_cases(rows, read_cases(rows), certificate))
     return [
-        *found,
-        *(later_differences(told, later_outcomes(rows, told, window_days, now)) if told.later else ()),
+        *differences,
+        *(
+            later_differences(certificate, later_outcomes(rows, certificate, window_days, now))
+            if certificate.later
+            else ()
+        ),
     ], compared
 
 
-def later_outcomes(rows: Rows, told: Certificate, window_days: int, now: datetime) -> dict[str, Outcome]:
+def later_outcomes(rows: Rows, certificate: Certificate, window_days: int, now: datetime) -> dict[str, Outcome]:
     """Return what became known after a certificate was made, until `now`, by address.
 
     Of the fast lane only what was audited: that nobody said anything of the others does not make them clean. Of T_LOW
     all that a low P(clean) sent to a person, since people look at each of them.
     """
-    found = _audited(rows, now) if told.side == "high" else _flagged(rows, told.definition, window_days, now)
-    return {key: one for key, one in found.items() if one[0] >= to_seconds(told.made_at)}
+    outcomes_by_key = (
+        _audited_outcomes(rows, now)
+        if certificate.side == "high"
+        else _flagged_outcomes(rows, certificate.definition, window_days, now)
+    )
+    return {key: outcome for key, outcome in outcomes_by_key.items() if outcome[0] >= to_seconds(certificate.made_at)}
 
 
-def new_outcomes(rows: Rows, told: Certificate, window_days: int, now: datetime) -> list[Later]:
+def new_outcomes(rows: Rows, certificate: Certificate, window_days: int, now: datetime) -> list[Later]:
     """The later outcomes that a certificate does not have yet, as its successor adds them.
 
     One that was late in coming stands after those that a successor has already: they have to follow each other.
     """
-    held, last = {one.name for one in told.later}, max((one.known for one in told.later), default=0)
-    named = {case_name(told.made_at, key): one for key, one in later_outcomes(rows, told, window_days, now).items()}
-    added = [Later(name, *one) for name, one in named.items() if name not in held and one[0] >= last]
-    return sorted(added, key=lambda one: (one.known, one.name))
+    names, last = (
+        {outcome.name for outcome in certificate.later},
+        max((outcome.known for outcome in certificate.later), default=0),
+    )
+    by_name = {
+        case_name(certificate.made_at, key): outcome
+        for key, outcome in later_outcomes(rows, certificate, window_days, now).items()
+    }
+    added = [Later(name, *outcome) for name, outcome in by_name.items() if name not in names and outcome[0] >= last]
+    return sorted(added, key=lambda outcome: (outcome.known, outcome.name))
 
 
-def _audited(rows: Rows, now: datetime) -> dict[str, Outcome]:
+def _audited_outcomes(rows: Rows, now: datetime) -> dict[str, Outcome]:
     audited = read_lane(rows, now).audited
-    return {key: (to_seconds(one.known_from), float(one.bad), one.odds) for key, one in audited.items()}
+    return {key: (to_seconds(answer.known_from), float(answer.bad), answer.odds) for key, answer in audited.items()}
 
 
-def _flagged(rows: Rows, definition: LabelName, window_days: int, now: datetime) -> dict[str, Outcome]:
+def _flagged_outcomes(rows: Rows, definition: LabelName, window_days: int, now: datetime) -> dict[str, Outcome]:
     flagged = {row["pull_uri"] for row in rows.rows(FLAGGED, {"now": now})}
     if not flagged:  # nothing has to be derived
         return {}
     build_cases(rows, now, window_days)
     cases = read_cases(rows)
-    came = outcomes(cases, definition, window_days)
-    seconds = came.known_from.astype("datetime64[s]").astype(np.int64)
+    labelled = outcomes(cases, definition, window_days)
+    seconds = labelled.known_from.astype("datetime64[s]").astype(np.int64)
     return {
-        str(key): (int(seconds[at]), float(came.clean[at] == 0), 1.0)
-        for at, key in enumerate(cases.keys)
-        if key in flagged and came.clean[at] >= 0
+        str(key): (int(seconds[position]), float(labelled.clean[position] == 0), 1.0)
+        for position, key in enumerate(cases.keys)
+        if key in flagged and labelled.clean[position] >= 0
     }
 
 
-def _facts(rows: Rows, cases: Cases, told: Certificate) -> dict[str, Fact]:
-    audited = read_lane(rows, told.made_at).audited
-    bad = bad_shares(cases, told.definition, told.label, audited, told.made_at)
+def _facts_of_cases(rows: Rows, cases: Cases, certificate: Certificate) -> dict[str, Fact]:
+    audited = read_lane(rows, certificate.made_at).audited
+    bad = bad_shares(cases, certificate.definition, certificate.label, audited, certificate.made_at)
     return {
         str(key): (
-            bool(bad[at]) if bad[at] in (0.0, 1.0) else None,
-            int(cases.authors[at]),
-            bool(cases.push_holder[at]),
+            bool(bad[position]) if bad[position] in (0.0, 1.0) else None,
+            int(cases.authors[position]),
+            bool(cases.push_holder[position]),
         )
-        for at, key in enumerate(cases.keys)
+        for position, key in enumerate(cases.keys)
     }

@@ -109,9 +109,9 @@ def upper_bound(bad: Floats, sizes: Floats, delta: float) -> Floats:
 
     bad, sizes = np.broadcast_arrays(np.asarray(bad, np.float64), np.asarray(sizes, np.float64))
     clean = sizes - bad
-    known = clean > 1e-9
+    has_clean = clean > 1e-9
     bound = np.ones(bad.shape)
-    bound[known] = betaincinv(bad[known] + 1, clean[known], 1 - delta)
+    bound[has_clean] = betaincinv(bad[has_clean] + 1, clean[has_clean], 1 - delta)
     return bound
 
 
@@ -124,7 +124,7 @@ def choose_threshold(judged: Judged, budget: float, delta: float, rule: Rule = D
     if not len(judged):
         return Choice(None, "too_few", need=Need(fewest, 0))
     lanes = lanes_of(judged, rule.seed)
-    bounds, passed, steady = _tried(judged, lanes, budget, delta, rule)
+    bounds, passed, steady = _test_lanes(judged, lanes, budget, delta, rule)
     chosen = np.flatnonzero(passed & steady)
     if len(chosen):
         return _choice(lanes, bounds, int(chosen[-1]))
@@ -138,30 +138,34 @@ def loosest(judged: Judged, budget: float, delta: float, rule: Rule = DEFAULT) -
     if not len(judged):
         return None
     lanes = lanes_of(judged, rule.seed)
-    _, passed, steady = _tried(judged, lanes, budget, delta, rule)
+    _, passed, steady = _test_lanes(judged, lanes, budget, delta, rule)
     chosen = np.flatnonzero(passed & steady)
     return float(lanes.thresholds[chosen[-1]]) if len(chosen) else None
 
 
-def _tried(
+def _test_lanes(
     judged: Judged, lanes: Lanes, budget: float, delta: float, rule: Rule
 ) -> tuple[Floats, np.ndarray, np.ndarray]:
     """The bound of each lane, whether some sequence reached it without a failure, and whether every part holds."""
     bounds = bounds_of(lanes, delta / len(rule.starts), rule)
     fewest = items_needed(budget, delta / len(rule.starts))
-    return bounds, _passed(lanes, bounds <= budget, fewest, rule), _every_part_holds(judged, lanes, budget, rule)
+    return (
+        bounds,
+        _reached_by_tests(lanes, bounds <= budget, fewest, rule),
+        _every_part_holds(judged, lanes, budget, rule),
+    )
 
 
-def _choice(lanes: Lanes, bounds: Floats, at: int) -> Choice:
+def _choice(lanes: Lanes, bounds: Floats, row: int) -> Choice:
     return Choice(
-        float(lanes.thresholds[at]),
+        float(lanes.thresholds[row]),
         "certified",
-        float(lanes.sizes[at]),
-        float(lanes.bad[at]),
-        int(lanes.authors[at]),
-        float(effective_counts(lanes)[at]),
-        float(bounds[at]),
-        float(lanes.sizes[at] / lanes.sizes[-1]),
+        float(lanes.sizes[row]),
+        float(lanes.bad[row]),
+        int(lanes.authors[row]),
+        float(effective_counts(lanes)[row]),
+        float(bounds[row]),
+        float(lanes.sizes[row] / lanes.sizes[-1]),
     )
 
 
@@ -189,7 +193,7 @@ def few_people(lanes: Lanes, rule: Rule) -> np.ndarray:
     return (lanes.authors < rule.few_authors) | (lanes.people < rule.few_people)
 
 
-def _passed(lanes: Lanes, holds: np.ndarray, fewest: int, rule: Rule) -> np.ndarray:
+def _reached_by_tests(lanes: Lanes, holds: np.ndarray, fewest: int, rule: Rule) -> np.ndarray:
     """Return which lanes some sequence reached without a failure before.
 
     It begins where there are authors enough, which no outcome has a part in: the best scores are those of few people.
@@ -227,30 +231,30 @@ def _refusal(judged: Judged, lanes: Lanes, budget: float, level: float, rule: Ru
         return Choice(
             None, "too_few_authors", need=_authors_needed(lanes, int(np.flatnonzero(enough & holds)[-1]), rule)
         )
-    need = _need(lanes, weeks_of(judged), budget, level, rule)
+    need = _cases_needed(lanes, weeks_of(judged), budget, level, rule)
     return Choice(None, "above_budget" if enough.any() and need.threshold is None else "too_few", need=need)
 
 
-def _authors_needed(lanes: Lanes, at: int, rule: Rule) -> Need:
+def _authors_needed(lanes: Lanes, row: int, rule: Rule) -> Need:
     """More of them, or some who send as much as the others."""
-    threshold, authors = float(lanes.thresholds[at]), int(lanes.authors[at])
+    threshold, authors = float(lanes.thresholds[row]), int(lanes.authors[row])
     if authors < rule.few_authors:
         return Need(rule.few_authors, authors, threshold, authors=True)
-    return Need(rule.few_people, int(lanes.people[at]), threshold, authors=True)
+    return Need(rule.few_people, int(lanes.people[row]), threshold, authors=True)
 
 
-def _need(lanes: Lanes, weeks: float, budget: float, level: float, rule: Rule) -> Need:
+def _cases_needed(lanes: Lanes, weeks: float, budget: float, level: float, rule: Rule) -> Need:
     """Return where enough cases come soonest, each rate being half a case worse than it was."""
     # Some 200 thresholds are enough to name one.
-    at = np.unique(np.linspace(0, len(lanes) - 1, 200).astype(int))
-    rates = (lanes.bad[at] + 0.5) / (lanes.sizes[at] + 1)
-    needed = _cases_for(rates, design_effects(lanes)[at], budget, level)
+    rows = np.unique(np.linspace(0, len(lanes) - 1, 200).astype(int))
+    rates = (lanes.bad[rows] + 0.5) / (lanes.sizes[rows] + 1)
+    needed = _cases_for(rates, design_effects(lanes)[rows], budget, level)
     # A lane that would hold and was never reached is tried at the next start.
-    needed = np.where(needed <= lanes.counts[at], _next_start(lanes.counts[at], budget, level, rule), needed)
-    found = soonest(
-        needed.tolist(), lanes.counts[at].tolist(), lanes.thresholds[at].tolist(), weeks, rule.window_days / 7
+    needed = np.where(needed <= lanes.counts[rows], _next_start(lanes.counts[rows], budget, level, rule), needed)
+    need = soonest(
+        needed.tolist(), lanes.counts[rows].tolist(), lanes.thresholds[rows].tolist(), weeks, rule.window_days / 7
     )
-    return found or Need(items_needed(budget, level), int(lanes.counts.max()))
+    return need or Need(items_needed(budget, level), int(lanes.counts.max()))
 
 
 def _next_start(counts: Floats, budget: float, level: float, rule: Rule) -> Floats:

@@ -126,11 +126,11 @@ def read_question(text: str) -> Question:
     if len(words) < 6 or words[0] not in BEST or words.count("at") != 1 or words[-2] not in SIDES:
         raise QuestionProblem("Ask for example: maximum lane share at false-approval rate <= 0.05")
     at = words.index("at")
-    wanted, given = " ".join(words[1:at]), " ".join(words[at + 1 : -2])
-    for name in (wanted, given):
+    wanted_name, given_name = " ".join(words[1:at]), " ".join(words[at + 1 : -2])
+    for name in (wanted_name, given_name):
         if name not in STATISTICS:
             raise QuestionProblem(f"“{name[:50]}” is not a statistic; choose from {', '.join(STATISTICS)}.")
-    return Question(words[0], wanted, given, words[-2], _number(words[-1]))
+    return Question(words[0], wanted_name, given_name, words[-2], _parse_number(words[-1]))
 
 
 def answer(question: Question, table: Table, delta: float) -> Answer | None:
@@ -145,12 +145,12 @@ def answer(question: Question, table: Table, delta: float) -> Answer | None:
     within = np.flatnonzero(SIDES[question.side](STATISTICS[question.given](table, delta), question.limit))
     if not len(within):
         return None
-    at = within[BEST[question.best](STATISTICS[question.wanted](table, delta)[within])]
-    told = {name: float(count(table, delta)[at]) for name, count in STATISTICS.items()}
-    return Answer(float(table.thresholds[at]), told)
+    row = within[BEST[question.best](STATISTICS[question.wanted](table, delta)[within])]
+    statistics = {name: float(count(table, delta)[row]) for name, count in STATISTICS.items()}
+    return Answer(float(table.thresholds[row]), statistics)
 
 
-def _number(word: str) -> float:
+def _parse_number(word: str) -> float:
     """A number, or one in per cent."""
     try:
         number = float(word.removesuffix("%")) / (100 if word.endswith("%") else 1)
@@ -211,10 +211,10 @@ class Told(msgspec.Struct, frozen=True):
     delta: float
 
 
-def keep_table(folder: Path, kept: Kept) -> Path:
+def keep_table(folder: Path, stored: Kept) -> Path:
     """Write a table beside its model."""
-    path = folder / f"{kept.model}{ENDING}"
-    write_whole(path, msgspec.json.encode(kept, order="sorted"))
+    path = folder / f"{stored.model}{ENDING}"
+    write_whole(path, msgspec.json.encode(stored, order="sorted"))
     return path
 
 
@@ -226,12 +226,12 @@ def read_table(folder: Path, model: str) -> Kept:
     except OSError as problem:
         raise QuestionProblem("The model that serves has no table of thresholds: train again.") from problem
     try:
-        kept = decode_json(data if len(data) <= LARGEST else b"", Kept)
+        stored = decode_json(data if len(data) <= LARGEST else b"", Kept)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise QuestionProblem("The table of thresholds cannot be read: train again.") from problem
-    if kept.model != model or len({len(getattr(kept, name)) for name in Table.__dataclass_fields__}) != 1:
+    if stored.model != model or len({len(getattr(stored, name)) for name in Table.__dataclass_fields__}) != 1:
         raise QuestionProblem("The table of thresholds is not that of the model that serves: train again.")
-    return kept
+    return stored
 
 
 def answer_query(folder: Path, query: str, delta: float) -> Told:
@@ -246,13 +246,13 @@ def answer_query(folder: Path, query: str, delta: float) -> Told:
         raise QuestionProblem(f"No model serves: {problem}.") from problem
     if model is None:
         raise QuestionProblem("No model serves yet, so nothing was scored at opening: train one first.")
-    return _told(question, read_table(folder, model), delta)
+    return _answer_from(question, read_table(folder, model), delta)
 
 
-def _told(question: Question, kept: Kept, delta: float) -> Told:
-    table = Table(*(np.array(getattr(kept, name), dtype=np.float64) for name in Table.__dataclass_fields__))
-    found = answer(question, table, delta)
-    threshold, statistics = (found.threshold, found.statistics) if found else (None, {})
-    asked = f"{question.best} {question.wanted} at {question.given} {question.side} {question.limit:g}"
-    total = kept.sizes[-1] if kept.sizes else 0.0
-    return Told(asked, threshold, statistics, kept.model, kept.label, kept.window, total, delta)
+def _answer_from(question: Question, stored: Kept, delta: float) -> Told:
+    table = Table(*(np.array(getattr(stored, name), dtype=np.float64) for name in Table.__dataclass_fields__))
+    best = answer(question, table, delta)
+    threshold, statistics = (best.threshold, best.statistics) if best else (None, {})
+    query = f"{question.best} {question.wanted} at {question.given} {question.side} {question.limit:g}"
+    total = stored.sizes[-1] if stored.sizes else 0.0
+    return Told(query, threshold, statistics, stored.model, stored.label, stored.window, total, delta)

@@ -1,4 +1,4 @@
-"""The files that a pull request touches as they stand on its target branch, read from the mirror."""
+"""Reads the files that a pull request touches from its target branch in the mirror."""
 
 import json
 import logging
@@ -20,7 +20,7 @@ from mirrors m join pull_requests p using (repository_id) where p.pull_uri = ?
 
 
 def base_files_in(rows: Rows, folder: Path, pull_uri: str) -> Callable[[Change], Mapping[str, str]]:
-    """Return what gives the old texts of a change's files by path; none of them without a mirror of the branch."""
+    """Return a function from a change to the old texts of its files by path; {} without a mirror of the branch."""
     row = rows.row(TARGET, [pull_uri])
     commit = json.loads(row["refs"]).get(row["branch"]) if row else None
 

@@ -1,6 +1,6 @@
-"""The reviewer that is always there: an assessment from the change and what scanners found in it, and nothing else.
+"""The reviewer without a model: an assessment from the change and its scanners' findings alone.
 
-It judges no code. What it says is the ground under every other reading: `combine` only ever raises it.
+It does not judge code. Its assessment is the minimum for every other reading: `combine` only raises it.
 """
 
 from collections import Counter
@@ -32,16 +32,16 @@ STEP = {Severity.LOW: 0.02, Severity.MED: 0.05, Severity.HIGH: 0.03}
 CEILING = {Severity.LOW: 0.39, Severity.MED: 0.79, Severity.HIGH: 0.99}
 SIZE_STEP, SIZE_CEILING = 0.01, 0.09  # for each doubling of the changed lines, below the floor of a low finding
 LANGUAGES_NAMED = 3  # of those without rules
-SPOKEN = {Severity.LOW: "low", Severity.MED: "medium", Severity.HIGH: "high"}
+SEVERITY_WORDS = {Severity.LOW: "low", Severity.MED: "medium", Severity.HIGH: "high"}
 WHOLE = "the change as a whole"
 STRONGEST_FIRST = (Severity.HIGH, Severity.MED, Severity.LOW)
 Weighed = TypeVar("Weighed", Finding, Flag)
 
 
 def review_without_model(change: Change, findings: Sequence[Finding], unfinished: Sequence[str] = ()) -> Review:
-    """The whole review where no model is asked; `unfinished` are ids of scanners that could not look at all of it.
+    """Return the review without a model; `unfinished` are ids of scanners that could not look at the whole change.
 
-    Code in a language without rules is no verdict either: that nothing was found in it says nothing.
+    Code in a language without rules gets no verdict: that no rule fired says nothing about it.
     """
     assessment = assess(change, findings)
     if unfinished:
@@ -61,13 +61,13 @@ def _named_languages(languages: Sequence[str]) -> str:
 
 
 def assess(change: Change, findings: Sequence[Finding]) -> Assessment:
-    """Return what the findings alone say; those of reading the change count too, whether or not they are among them.
+    """Return the assessment from the findings and from the problems of parsing the change.
 
     The risk begins at the floor of the strongest finding and rises with further ones; without any it is at most
-    SIZE_CEILING. A person is asked from a med finding on, where anything was not read, and for a large change.
+    SIZE_CEILING. A review is recommended from a med finding on, for a change not wholly read, and for a large one.
     """
     ordered = strongest_first(dict.fromkeys((*change.problems, *findings)))
-    lines = sum(map(changed_lines, change.files))
+    lines = sum(map(count_changed_lines, change.files))
     risk = _risk(ordered, lines)
     unread = change.coverage < 1 or not change.files
     return Assessment(
@@ -78,36 +78,36 @@ def assess(change: Change, findings: Sequence[Finding]) -> Assessment:
     )
 
 
-def combine(ground: Assessment, readings: Sequence[Assessment]) -> Assessment:
-    """One assessment of several; risk is the highest of all, and at least the floor of the strongest flag.
+def combine(minimum: Assessment, readings: Sequence[Assessment]) -> Assessment:
+    """Combine assessments; the risk is the highest of all, and at least the floor of the strongest flag.
 
-    The summary is that of whoever saw most risk, of the ground only where it saw more than every reading.
+    The summary comes from the assessment with the highest risk; on a tie a reading comes before `minimum`.
     """
-    flags = strongest_first(dict.fromkeys(flag for assessment in (ground, *readings) for flag in assessment.flags))
-    risk = max(assessment.content_risk for assessment in (ground, *readings))
+    flags = strongest_first(dict.fromkeys(flag for assessment in (minimum, *readings) for flag in assessment.flags))
+    risk = max(assessment.content_risk for assessment in (minimum, *readings))
     risk = max([risk, *(FLOOR[flag.severity] for flag in flags)])
-    riskiest = max((*readings, ground), key=lambda assessment: assessment.content_risk)
+    riskiest = max((*readings, minimum), key=lambda assessment: assessment.content_risk)
     return Assessment(
         content_risk=risk,
         flags=tuple(flags[:FLAGS_LIMIT]),
         summary=riskiest.summary,
         review_recommended=risk >= FLOOR[Severity.MED]
-        or any(assessment.review_recommended for assessment in (ground, *readings)),
+        or any(assessment.review_recommended for assessment in (minimum, *readings)),
     )
 
 
 def strongest_first(items: Iterable[Weighed]) -> list[Weighed]:
-    """In order of severity, else as given."""
+    """Sort by severity, highest first; otherwise keep the order."""
     return sorted(items, key=lambda item: STRONGEST_FIRST.index(item.severity))
 
 
-def changed_lines(file: FileChange) -> int:
-    """Lines that a file's part adds or removes."""
+def count_changed_lines(file: FileChange) -> int:
+    """Count the lines that a file's part of the change adds or removes."""
     return sum(line.mark != " " for hunk in file.hunks for line in hunk.lines)
 
 
 def place(path: str | None, line: int | None, removed: bool = False) -> str:
-    """Return where something is, for a person: path, line in the new file, or in the old one where it was removed.
+    """Return a place for people: path and line in the new file, or in the old one for a removed line.
 
     Hidden characters are spelled out: a path that only seems to be another one must not read like it.
     """
@@ -137,7 +137,7 @@ def _flag(finding: Finding) -> Flag:
 
 
 def _summary(change: Change, findings: Sequence[Finding]) -> str:
-    """Two or three sentences: the size, the findings with the strongest one, what was not read."""
+    """Return two or three sentences: the size, the findings with the strongest one, the unread part."""
     return " ".join(
         sentence for sentence in (_say_size(change), _say_findings(findings), _say_unread(change)) if sentence
     )
@@ -156,7 +156,9 @@ def _say_findings(findings: Sequence[Finding]) -> str:
         return "The scanners found nothing, which says nothing about whether the code is right."
     counts = Counter(finding.severity for finding in findings)
     severities = " and ".join(
-        _count(counts[severity], f"{SPOKEN[severity]} finding") for severity in STRONGEST_FIRST if counts[severity]
+        _count(counts[severity], f"{SEVERITY_WORDS[severity]} finding")
+        for severity in STRONGEST_FIRST
+        if counts[severity]
     )
     return f"{severities}{'' if len(findings) == 1 else ', the first'}: {findings[0].explanation.rstrip('. ')}."
 

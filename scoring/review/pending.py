@@ -1,13 +1,13 @@
-"""The review hop: reads the newest round of each open pull request of a watched repository once.
+"""Reviews the newest round of each open pull request of a watched repository once.
 
-What is due is found by asking the tables; a review happens outside any lock and ends in one row. The row is there, as
-'running', before the reading begins: content on which the program dies is begun TRIES times and then has no verdict.
+A query finds the pull requests that are due. A review runs outside any lock and ends in one row, which exists as
+'running' before the reading begins: content that crashes the program is tried TRIES times and then has no verdict.
 
-Reviewers are given the change as it is kept here and the words beside it, and nobody's name.
+Reviewers get the stored change and the words beside it, without names of people.
 
-A new prompt or model is tried beside the old one: it reads the last 200 changes again before it may open a lane. Until
-then what it says of a change is shown and weighs, and counts as no content verdict. A reading that fails for a reason
-that passes is none: an outage ends no trial.
+A new prompt or model is on trial first: it reads the last 200 changes again before it may open a lane. Until then its
+readings are shown and raise the risk, but count as no content verdict. A reading that fails for a temporary reason
+does not count, so an outage does not end a trial.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,13 +28,13 @@ from scoring.diff.change import Change
 from scoring.diff.parser import compared, read_change
 from scoring.diff.paths import is_sensitive, touched_files
 from scoring.diff.similarity import record_vector
-from scoring.review.answers import PASSING
-from scoring.review.cost_gate import Ask, Call, decide
+from scoring.review.answers import TEMPORARY_REASONS
+from scoring.review.cost_gate import Call, GateFacts, decide
 from scoring.review.known_bad import follow_known_bad
 from scoring.review.payload import Case
 from scoring.review.schema import Review
-from scoring.review.store import BEGUN as EMPTY
 from scoring.review.store import RUNNING, review_columns
+from scoring.review.store import UNFINISHED as EMPTY
 from scoring.scanners.run import REVIEW_VERSION, examine
 from scoring.scanners.submission import Account, Knowledge, Submission
 from scoring.scanners.whole_files import whole_files
@@ -46,7 +46,7 @@ DISCUSSION = """
 select author_id, body from comments where subject_uri = ? and author_id <> ? and deleted_at is null
 order by seen_at desc, uri limit ?
 """
-# Whose names a reviewer must not read: owners, push-holders and all who spoke.
+# People besides the author whose names are scrubbed: the owner, push-holders and commenters.
 OTHERS = """
 select did, handle from contributors where contributor_id in (
   select contributor_id from push_holders where repository_id = $repository
@@ -57,10 +57,10 @@ select did, handle from contributors where contributor_id in (
 Row = Mapping[str, Any]
 
 
-def kept_change(row: Row, folder: Path) -> tuple[Change, str]:
-    """The change as it is kept, and how git reads its text ('unknown' where git cannot be asked).
+def load_change(row: Row, folder: Path) -> tuple[Change, str]:
+    """Load the stored change and git's reading of its text ('unknown' if git could not be asked).
 
-    One whose patch was cut, is not kept any more or is read otherwise by git was not read whole.
+    A change counts as not wholly read if its patch was cut, is gone, or git reads it differently.
     """
     try:
         text = load_patch(folder, row["sha256"])
@@ -85,7 +85,7 @@ def _mark_as_cut(change: Change, text: str, row: Row) -> Change:
 
 
 def case_of_pull(rows: Rows, row: Row, change: Change, knowledge: Knowledge) -> tuple[Case, tuple[str, ...]]:
-    """Return what reviewers are handed of a pull request, and the ids of scanners that were cut off."""
+    """Return the case of a pull request and the ids of scanners that did not finish."""
     submission = _submission(rows, row, change, knowledge)
     people = rows.rows(OTHERS, {"repository": row["repository_id"], "pull": row["pull_uri"]})
     other_names = [name for person in people for name in person.values() if name]
@@ -112,9 +112,9 @@ def _submission(rows: Rows, row: Row, change: Change, knowledge: Knowledge) -> S
 
 
 READ_AGAIN = 200
-GIVEN_UP = 5  # tries of one change, if another was read since: a diff that nobody can read in time holds up no trial
-# The newest changes that an earlier prompt or model has read and today's has not; their patches are kept. What the
-# small model read is left out: it spares nobody a reading that trust would not spare without it, so it opens no lane.
+GIVEN_UP = 5  # tries of one change, if another was read since: an unreadable diff must not block a trial
+# The newest changes with a stored patch that an earlier prompt or model has read and today's has not. Readings by the
+# screening model do not count: it opens no lane, since it replaces only readings that trust alone would skip.
 LEFT = f"""
 with today as (
   select * from reviews where pull_uri is not null and prompt_version = $version and list_contains($models, model)
@@ -145,22 +145,25 @@ where not coalesce(n.is_read, false) and not coalesce(n.tries >= {GIVEN_UP} and 
 ), false)
 order by coalesce(n.tries, 0), old.read_at desc, p.pull_uri
 """
-LEFT_OPEN = [*PASSING, "over_budget", "over_repository_budget", "abandoned"]  # after these the change was not read
+LEFT_OPEN = [
+    *TEMPORARY_REASONS,
+    "over_budget",
+    "over_repository_budget",
+    "abandoned",
+]  # with these reasons the change was not read
 
 
 def left_to_read(rows: Rows, prompt_version: str, models: Sequence[str], screen: str = "") -> list[dict[str, Any]]:
-    """Return what today's prompt and models must still read again, the least tried first.
+    """Return the changes that today's prompt and models must still read for their trial, least tried first.
 
-    Empty: there is no trial (any more).
-
-    `models` read in full, `screen` only screens. `tried_clock` is when a change was last tried, None: never.
+    `models` read in full, `screen` only screens. `tried_clock` is the moment of a change's last try, None without one.
     """
     parameters = {"version": prompt_version, "models": list(models), "screen": screen, "passing": LEFT_OPEN}
     return rows.rows(LEFT, parameters)
 
 
 def note_try(txn: Transaction, pull_uri: str, prompt_version: str, review: Review) -> None:
-    """Keep that a change was tried where that cost nothing: its answer was known, or no call became a reading."""
+    """Record a try that cost nothing: the ledger held the answer, or no call reached a model."""
     now = txn.wall()
     try_key = f"{pull_uri} {prompt_version} {review.model}"
     txn.upsert(
@@ -189,17 +192,19 @@ def note_try(txn: Transaction, pull_uri: str, prompt_version: str, review: Revie
     )
 
 
-# A turn ends after so many, or so long: what was reviewed is scored and published before the rest, and each such pass
-# costs as much as ten reviews by scanners.
+# A turn ends after so many reviews or seconds, so that finished ones are scored and published before the rest. Such a
+# pass costs as much as ten reviews by scanners.
 BATCH, TURN_SECONDS = 200, 5.0
-GROUP = 20  # that scanners read between two transactions; what a model may read, for minutes, is written one by one
+GROUP = (
+    20  # reviews by scanners between two transactions; a model may read for minutes, so those are written one by one
+)
 TRIES = 2
 TRIED_AGAIN = timedelta(hours=1)
-AGAIN = 5  # times that a reading is tried anew, each an hour later than the one before
-# What stands now and was not read by these rules, or would be read by somebody else if it were asked today; newest
-# first, since that is what somebody is waiting for. What the site or the repository had no dollars for waits until
-# there are some.
-# Of two commits its author chose the base: where that is not on the target branch, a merge brings more than the patch.
+AGAIN = 5  # times that a failed reading is repeated; the wait grows by an hour each time
+# Open pull requests without a review by these rules, or for which the cost gate would now choose another reader; newest
+# first, since somebody waits for those. Readings without a budget wait until there is one.
+# The author of a comparison of two commits chose its base: where that is not on the target branch, a merge brings more
+# than the patch.
 DUE = """
 with compared as (
   select pull_uri, p.repository_id, coalesce(p.target_branch, m.head) as branch,
@@ -236,7 +241,7 @@ where p.state = 'open' and k.sha256 is not null
   )))
 order by p.seen_at desc, p.pull_uri limit $limit
 """
-EARLIER = "from content_reviews where pull_uri = ? and patch_ref = ? and said = ? and rules = ?"
+REVIEW_BEFORE = "from content_reviews where pull_uri = ? and patch_ref = ? and said = ? and rules = ?"
 MODE = "select review from watched_repositories where repository_id = ?"
 
 ReviewCase = Callable[[Case, Call, tuple[str, ...], str], Review]
@@ -244,11 +249,11 @@ ReviewCase = Callable[[Case, Call, tuple[str, ...], str], Review]
 
 @dataclass(frozen=True, slots=True)
 class Reviewing:
-    """The means and limits of reviews here.
+    """The means and limits of reviews.
 
-    `spent` and `spent_by_repository` are what this day's readings cost so far, `budget` and `repository_budget` what
-    those of the site and of one repository may cost, in dollars. `review` is `Reviewer.review`; `knowledge` answers
-    from these rows for the pull request of that address.
+    `spent` and `spent_by_repository` give this day's cost so far, `budget` and `repository_budget` the limits for the
+    site and for one repository, in dollars. `review` is `Reviewer.review`; `knowledge` reads the facts about the pull
+    request at an address from the rows.
     """
 
     thresholds: Thresholds
@@ -261,7 +266,7 @@ class Reviewing:
     spent: Callable[[], float] = lambda: 0.0
     repository_budget: float = inf
     spent_by_repository: Callable[[], Mapping[int, float]] = dict
-    learn: Callable[[Change], object] = lambda change: None  # asks outside about what a change names, where allowed
+    learn: Callable[[Change], object] = lambda change: None  # looks up what a change names, where allowed
     clock: Callable[[], float] = monotonic
     version: str = ""  # of the prompt
     models: tuple[str, ...] = ()  # that may read in full
@@ -270,7 +275,7 @@ class Reviewing:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of one pull request that was due: columns of its row, and the change where it was read."""
+    """The result for one due pull request: the columns of its row, and the change if it was read."""
 
     pull: Row
     columns: Mapping[str, Any]
@@ -278,7 +283,7 @@ class Outcome:
 
 
 def review_due(store: Store, reviewing: Reviewing) -> int:
-    """One turn: review what is due, else one more for a trial; returns how many were read, 0 where nothing is due."""
+    """Review the due pull requests, or one more for a trial if none is due; return the number of reviews."""
     parameters = _due_parameters(reviewing) | {"now": store.wall(), "limit": BATCH}
     with store.write() as txn:
         follow_known_bad(txn)
@@ -296,11 +301,11 @@ def review_due(store: Store, reviewing: Reviewing) -> int:
 
 
 def _due_parameters(reviewing: Reviewing) -> dict[str, Any]:
-    """Return what decides, beside the tables, whether a review is due."""
+    """Return the parameters of DUE."""
     spent = reviewing.spent_by_repository()
     return {
         "rules": REVIEW_VERSION,
-        "passing": list(PASSING),
+        "passing": list(TEMPORARY_REASONS),
         "most": AGAIN,
         "has_key": reviewing.has_key,
         "has_dollars": reviewing.has_key and reviewing.spent() < reviewing.budget,
@@ -310,14 +315,14 @@ def _due_parameters(reviewing: Reviewing) -> dict[str, Any]:
 
 
 def _group_for_writing(due_pulls: Sequence[Row], size: int) -> Iterator[Sequence[Row]]:
-    """Yield what is begun and written together; last and one by one what was begun before and did not end."""
+    """Yield groups that are begun and written together; then, one by one, those that an earlier turn did not end."""
     first_tries = [row for row in due_pulls if not row["attempts"]]
     yield from (first_tries[begin : begin + size] for begin in range(0, len(first_tries), size))
     yield from ([row] for row in due_pulls if row["attempts"])
 
 
 def _review_group(store: Store, group: Sequence[Row], reviewing: Reviewing) -> None:
-    """Review these and write what came of it; of one that ended the program each time, that nobody reads it."""
+    """Review a group and write the outcomes; a pull request that crashed the program each time gets no verdict."""
     if group[0]["attempts"] >= TRIES:
         failed = {"state": "no content verdict", "missing": "review_failed", "asked": "missing", "recommended": True}
         failed["git_reading"] = group[0]["git_reading"] or "unknown"
@@ -336,20 +341,18 @@ def _review_group(store: Store, group: Sequence[Row], reviewing: Reviewing) -> N
 
 
 def _columns_while_reading(row: Row) -> Mapping[str, Any]:
-    """Return what stands while a change is read: what was said of it before, else nothing. No flag is lost on the
-    way.
-    """
+    """Return the columns during a reading: none, so that earlier flags stay, or those of an unfinished review."""
     return {} if row["has_review"] else EMPTY
 
 
 def _review_pull(store: Store, row: Row, reviewing: Reviewing) -> Outcome:
-    change, git_reading = kept_change(row, reviewing.folder)
+    change, git_reading = load_change(row, reviewing.folder)
     if row["review"] != "off":
         reviewing.learn(change)
     with store.read() as rows:
         case, unfinished = case_of_pull(rows, row, change, reviewing.knowledge(rows, row["pull_uri"]))
         is_trial = bool(_left_to_try(rows, reviewing))
-        mode: Mode = rows.value(MODE, [row["repository_id"]]) or "off"  # it may have been switched off since
+        mode: Mode = rows.value(MODE, [row["repository_id"]]) or "off"  # it may be switched off by now
     ask = _gate_facts(row, mode, case.sent, reviewing)
     call, call_reason = decide(ask, reviewing.thresholds.t_low, reviewing.thresholds.t_high)
     review = reviewing.review(case, call, unfinished, row["pull_uri"])
@@ -366,7 +369,7 @@ def _review_pull(store: Store, row: Row, reviewing: Reviewing) -> Outcome:
         "reviewed_clock": store.wall(),
         "attempts": 0,
     }
-    columns["failures"] = row["failures"] + (review.reason in PASSING)
+    columns["failures"] = row["failures"] + (review.reason in TEMPORARY_REASONS)
     return Outcome(row, review_columns(review, case.findings) | columns, change)
 
 
@@ -377,7 +380,7 @@ def _left_to_try(rows: Rows, reviewing: Reviewing) -> list[dict[str, Any]]:
 
 
 def _try_again(store: Store, left_to_try: Sequence[Row], reviewing: Reviewing) -> int:
-    """Have today's models read one more that earlier ones read, an hour after its last try; 0 where there is none."""
+    """Have today's models read one change for their trial, an hour after its last try; 0 if none is ready."""
     latest = store.wall() - TRIED_AGAIN
     row = next(
         (
@@ -390,7 +393,7 @@ def _try_again(store: Store, left_to_try: Sequence[Row], reviewing: Reviewing) -
     if row is None or reviewing.spent() >= reviewing.budget:
         return 0
     with store.read() as rows:
-        change, _ = kept_change(row, reviewing.folder)
+        change, _ = load_change(row, reviewing.folder)
         case, unfinished = case_of_pull(rows, row, change, reviewing.knowledge(rows, row["pull_uri"]))
     review = reviewing.review(case, Call.CLAUDE, unfinished, row["pull_uri"])
     with store.write() as txn:
@@ -400,16 +403,16 @@ def _try_again(store: Store, left_to_try: Sequence[Row], reviewing: Reviewing) -
 
 
 def _is_still_left(row: Row, left_to_try: Sequence[Row]) -> bool:
-    """Return whether no reading of it was kept by this try."""
+    """Return whether this try left no record of a reading."""
     return any(
         (candidate["pull_uri"], candidate["tried_clock"]) == (row["pull_uri"], row["tried_clock"])
         for candidate in left_to_try
     )
 
 
-def _gate_facts(row: Row, mode: Mode, submission: Submission, reviewing: Reviewing) -> Ask:
+def _gate_facts(row: Row, mode: Mode, submission: Submission, reviewing: Reviewing) -> GateFacts:
     patterns = submission.knowledge.sensitive_paths
-    return Ask(
+    return GateFacts(
         mode=mode,
         structural_trust=row["structural_trust"],
         sensitive=any(is_sensitive(file, patterns) for file in submission.change.files),
@@ -424,7 +427,7 @@ def _gate_facts(row: Row, mode: Mode, submission: Submission, reviewing: Reviewi
 
 
 def _write_outcomes(store: Store, outcomes: Sequence[Outcome]) -> None:
-    """Write rows of `content_reviews`, and the vectors of the changes that were read, in one transaction."""
+    """Write rows of `content_reviews`, vectors and touched files of the reviewed changes in one transaction."""
     with store.write() as txn:
         txn.upsert("content_reviews", [_review_row(txn, outcome) for outcome in outcomes])
         if any(outcome.columns.get("state", RUNNING) != RUNNING for outcome in outcomes):
@@ -457,5 +460,5 @@ def _review_row(txn: Transaction, outcome: Outcome) -> dict[str, Any]:
     names = ("pull_uri", "patch_ref", "said", "repository_id", "record_cid", "round")
     key = [outcome.pull["pull_uri"], outcome.pull["patch_ref"], outcome.pull["said"], REVIEW_VERSION]
     first_values = {"attempts": 0, "failures": 0, "begun_clock": txn.wall(), "reviewed_clock": None}
-    earlier = {**first_values, **(txn.row(EARLIER, key) or {})}
+    earlier = {**first_values, **(txn.row(REVIEW_BEFORE, key) or {})}
     return {**earlier, **{name: outcome.pull[name] for name in names}, "rules": REVIEW_VERSION, **outcome.columns}

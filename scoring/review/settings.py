@@ -1,4 +1,4 @@
-"""The reviewer that an operator's settings describe."""
+"""Builds the reviewer from the operator's settings."""
 
 import time
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from scoring.scanners.submission import Knowledge
 
 
 def access_from_settings() -> Access:
-    """Return how the API is reached; its key is empty where none is set."""
+    """Return the access to the API; the key is empty if none is set."""
     return Access(
         api_key=settings.ANTHROPIC_API_KEY,
         base_url=settings.ANTHROPIC_BASE_URL,
@@ -38,7 +38,7 @@ def access_from_settings() -> Access:
 
 
 def models_from_settings() -> Models:
-    """Return which model reads what, at what price."""
+    """Return the models with their tasks and prices."""
     return Models(
         main=settings.CLAUDE_MODEL,
         hard=settings.CLAUDE_HARD_MODEL or None,
@@ -49,13 +49,13 @@ def models_from_settings() -> Models:
 
 
 def reviewer_from_settings(ledger: Ledger, sleep: Callable[[float], None]) -> Reviewer:
-    """The reviewer; `sleep` waits between attempts."""
+    """Return the reviewer; `sleep` waits between attempts."""
     claude = Claude(access_from_settings(), sleep)
     return Reviewer(claude, models_from_settings(), str(settings.AUDIT_KEY).encode(), ledger)
 
 
 def ledger_from_settings(store: Store, sender: str | None = None) -> StoreLedger:
-    """Readings and what this day's may cost; `sender` pays for what is read by hand."""
+    """Return the ledger with the day's limits; `sender` pays for a patch sent by hand."""
     return StoreLedger(
         store,
         settings.REVIEW_DOLLARS_A_DAY,
@@ -68,7 +68,7 @@ def ledger_from_settings(store: Store, sender: str | None = None) -> StoreLedger
 
 
 def reviewing_from_settings(runtime: Runtime) -> Reviewing:
-    """Return how the worker reviews: with readings and their costs kept in the store."""
+    """Return the means and limits of the worker's reviews; readings and costs are kept in the store."""
     ledger = ledger_from_settings(runtime.store)
 
     def learn(change: Change) -> None:
@@ -98,7 +98,7 @@ def reviewing_from_settings(runtime: Runtime) -> Reviewing:
 
 
 def knowledge_from_settings(rows: Rows, pull_uri: str) -> Knowledge:
-    """Return what is known besides one pull request, as far as the operator's files and the store tell."""
+    """Return the facts about a pull request from the operator's files and the store."""
     return Knowledge(
         licence=own_licence(rows, settings.MIRROR_DIR, pull_uri),
         account=own_account(rows, settings.DIFF_CORPUS_DIR, pull_uri),

@@ -1,4 +1,4 @@
-"""Reviews as rows of `content_reviews`, and back: what the gate is told and what a person is shown."""
+"""Converts reviews to rows of `content_reviews`, and rows to what the gate and pages need."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -11,10 +11,10 @@ from scoring.review.schema import DETERMINISTIC, EXPLANATION_LENGTH, Review
 from scoring.types import QUOTE_LENGTH, Content, Finding, FlagType, Severity, ShownFinding, short_path
 
 RUNNING = "running"
-FINDINGS_KEPT = 100  # the strongest, as far as they fit into a column; the risk was reckoned from all
-NOT_KEPT = "findings-not-kept"  # rule of the finding that counts the others
-# A review that has begun and says nothing yet.
-BEGUN: Mapping[str, Any] = {
+FINDINGS_KEPT = 100  # the strongest that fit into a column; the risk counts all
+NOT_KEPT = "findings-not-kept"  # rule of the finding that counts the omitted ones
+# Columns of a review that has begun and not ended.
+UNFINISHED: Mapping[str, Any] = {
     "state": RUNNING,
     "missing": None,
     "asked": "",
@@ -37,7 +37,7 @@ BEGUN: Mapping[str, Any] = {
 
 
 class ShownFlag(msgspec.Struct, frozen=True):
-    """A flag of a review as stored; its texts may come from a model or from the change: whoever shows it escapes it."""
+    """A flag of a review as stored; its texts may come from a model or from the change: pages must escape them."""
 
     type: FlagType
     severity: Literal["low", "med", "high"]
@@ -46,7 +46,7 @@ class ShownFlag(msgspec.Struct, frozen=True):
 
 
 def review_columns(review: Review, findings: Sequence[Finding]) -> dict[str, Any]:
-    """The columns of a review that has ended; the findings strongest first."""
+    """Return the columns of an ended review; `findings` come strongest first."""
     assessment = review.assessment
     high_flags = [flag for flag in assessment.flags if flag.severity is Severity.HIGH]
     worst_flag = (high_flags or list(assessment.flags) or [None])[0]
@@ -71,7 +71,7 @@ def review_columns(review: Review, findings: Sequence[Finding]) -> dict[str, Any
 
 
 def content_of(row: Mapping[str, Any]) -> Content:
-    """Return what the gate is told of a review that has ended."""
+    """Return the gate's view of an ended review."""
     return Content(
         risk=row["content_risk"],
         recommended=row["recommended"],
@@ -85,22 +85,22 @@ def content_of(row: Mapping[str, Any]) -> Content:
 
 
 def shown_flags(row: Mapping[str, Any]) -> tuple[ShownFlag, ...]:
-    """The flags of a row, strongest first."""
+    """Return the flags of a row, strongest first."""
     return decode_json(row["flags"], tuple[ShownFlag, ...])
 
 
 def shown_findings(row: Mapping[str, Any]) -> tuple[ShownFinding, ...]:
-    """The findings of a row, strongest first."""
+    """Return the findings of a row, strongest first."""
     return decode_json(row["findings"], tuple[ShownFinding, ...])
 
 
 def finding_json(finding: Finding) -> dict[str, Any]:
-    """A finding as told to programs: {scanner, severity, file, line, quote, explanation} and what else is known."""
+    """Return all fields of a finding as JSON for programs."""
     return msgspec.structs.asdict(_shown_finding(finding))
 
 
 def _findings_to_store(findings: Sequence[Finding]) -> list[ShownFinding]:
-    """The strongest findings that a column takes, and last how many there were besides."""
+    """Return the strongest findings that fit into a column, and last one that counts the omitted ones."""
     stored = fitting(_shorten(_shown_finding(finding)) for finding in findings[:FINDINGS_KEPT])
     if omitted := len(findings) - len(stored):
         words = f"{omitted:,} further findings, none of them stronger, are not listed."
