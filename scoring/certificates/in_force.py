@@ -1,10 +1,10 @@
-"""The thresholds in force in each repository: the certificates', where nothing speaks against them. Pure.
+"""Finds the thresholds in force in each repository. Pure.
 
-A certificate is pooled over all repositories. What happens in one of them, or in the audit of all, can only shut a
-lane. Where none holds, the lane that a maintainer opened on an estimate stands until its outcomes break its budget.
-Where neither holds, a threshold that an operator set by hand stands and is named as such; outcomes shut it too. In
-shadow mode, without any of these, the threshold is that of the lane that could be opened on an estimate.
-A certified T_LOW that sends more clean work to people than its budget is 0 from then on: a low P(clean) sends nobody.
+A certificate counts for all repositories together. The outcomes of one repository, and the audits of all, can only shut
+a lane. Without a valid certificate, a lane that a maintainer opened on an estimate is in force until its outcomes break
+its budget. Without either, a threshold that an operator set by hand is in force and is named as such; outcomes shut it
+too. Without any of these, shadow mode uses the threshold of the lane that could be opened on an estimate.
+A certified T_LOW that sends more clean work to people than its budget becomes 0: a low P(clean) then sends nobody.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -21,9 +21,9 @@ from scoring.types import Param, Reason
 
 @dataclass(frozen=True, slots=True)
 class LaneOutcome:
-    """The outcome of a pull request that the lane let through, or would have, and the time when it became known.
+    """The outcome of a pull request that the lane let through, or would have, and the moment when it became known.
 
-    `weight` is for how many it stands: 1 / odds of one that the audit drew among others, else 1.
+    `weight` says how many pull requests it stands for: 1 / odds of the draw for an audited one, else 1.
     """
 
     known_from: datetime
@@ -33,9 +33,9 @@ class LaneOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """A lane that a maintainer opened on these figures, and its results since.
+    """A lane that a maintainer opened on the figures of an offer, with its results since.
 
-    `audited` holds the answers of its own audit, `outcomes` those of the pull requests that it let through.
+    `audited` holds the answers of its own audit, `outcomes` the outcomes of pull requests that it let through.
     """
 
     offer: Offer
@@ -46,13 +46,13 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryOutcomes:
-    """The outcomes in one repository that bear on the lane; push-holders' own pull requests are left out.
+    """The outcomes in one repository that matter for the lane, without push-holders' own pull requests.
 
-    `budget` and `alarm_budget` are its own, None for the operator's. `settled` counts its settled pull requests of the
-    last year, in the lane or not. `lane` are the settled ones that scored high enough for the lane. `clean` are all
-    clean ones by people with a record, of which those count as bad that a low P(clean) sent to a person; of what the
-    fast lane let through only what the audit asked about. `opening` is the estimated lane that stands there, `offer`
-    the one that could be opened in shadow mode. `lane` leaves out what an estimated lane let through.
+    `budget` and `alarm_budget` are its own, None for the operator's. `settled` counts all settled pull requests of the
+    last year. `lane` holds the settled ones that scored high enough for the lane, without those that an estimated lane
+    let through. `clean` holds all clean ones by people with a record, of the fast lane only the audited ones; those
+    that a low P(clean) sent to a person count as bad. `opening` is the estimated lane in force, `offer` the one that
+    could be opened in shadow mode.
     """
 
     budget: float | None = None
@@ -65,13 +65,11 @@ class RepositoryOutcomes:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """The facts of one pass: the serving model, the answers of audits, and each repository's outcomes by its number.
+class LaneFacts:
+    """The facts of one pass: the serving model, audited outcomes, and each repository's outcomes by its number.
 
-    `audited` leaves out the answers about lanes that a maintainer opened on an estimate.
-
-    With fewer than `traffic` settled pull requests a year a repository has no certified lane: one that went wrong would
-    be found out after years.
+    `audited` excludes answers about lanes opened on an estimate. A repository with fewer than `traffic` settled pull
+    requests a year has no certified lane: a fault in it would be detected only after years.
     """
 
     model: str
@@ -81,19 +79,19 @@ class Known:
 
 
 def thresholds_from(
-    certificates: Iterable[Certificate], policy: Thresholds, facts: Known, now: datetime
+    certificates: Iterable[Certificate], policy: Thresholds, facts: LaneFacts, now: datetime
 ) -> dict[int, Thresholds]:
-    """The thresholds of each repository at this moment, by its number; `shut` says why one that had a lane has none.
+    """Return the thresholds of each repository by its number; `shut` says why a lane is shut.
 
-    Of the attempts with the serving model's scores and a budget within the repository's, the one with the largest
-    budget counts, then the newest: a certificate speaks for its own budget and every larger one.
+    Among valid certificates of the serving model within the repository's budget the largest budget counts, then the
+    newest: a certificate holds for its own budget and every larger one.
     """
     attempts = [
         certificate for certificate in certificates if certificate.model == facts.model and certificate.made_at <= now
     ]
     high, low = ([certificate for certificate in attempts if certificate.side == side] for side in ("high", "low"))
     valid = [certificate for certificate in low if certificate.is_valid(now)]
-    all_clean = [certificate for outcomes in facts.repositories.values() for certificate in outcomes.clean]
+    all_clean = [outcome for outcomes in facts.repositories.values() for outcome in outcomes.clean]
     over_budget = {certificate.made_at for certificate in valid if _exceeds_low_budget(all_clean, certificate, policy)}
     return {
         number: _thresholds_of_repository(
@@ -104,16 +102,16 @@ def thresholds_from(
 
 
 def _exceeds_low_budget(clean: Iterable[LaneOutcome], certificate: Certificate, policy: Thresholds) -> bool:
-    """Return whether more clean work was sent to people since than a certified T_LOW promises."""
+    """Return whether a certified T_LOW has sent more clean work to people than it promises."""
     return _find_alarm(clean, AlarmRule(certificate.budget, policy.delta), certificate.made_at) is not None
 
 
 def _with_certified_low(
     valid: list[Certificate], over_budget: Collection[datetime], policy: Thresholds, outcomes: RepositoryOutcomes
 ) -> Thresholds:
-    """The operator's thresholds with the certified T_LOW in its place; a T_HIGH set by hand is never below it.
+    """Return the operator's thresholds with a certified T_LOW; a T_HIGH set by hand is raised to at least that.
 
-    `over` are the moments of those that send too much clean work to people, all repositories together.
+    `over_budget` names certificates, by their moments, that exceed their budget over all repositories together.
     """
     budget = policy.low_budget if outcomes.alarm_budget is None else outcomes.alarm_budget
     policy = replace(policy, low_budget=budget)
@@ -128,7 +126,7 @@ def _with_certified_low(
 
 
 def _thresholds_of_repository(
-    attempts: list[Certificate], policy: Thresholds, facts: Known, outcomes: RepositoryOutcomes, now: datetime
+    attempts: list[Certificate], policy: Thresholds, facts: LaneFacts, outcomes: RepositoryOutcomes, now: datetime
 ) -> Thresholds:
     budget = policy.budget if outcomes.budget is None else outcomes.budget
     uncertified = replace(policy, budget=budget, certified=False)
@@ -154,7 +152,7 @@ def _thresholds_of_repository(
 
 
 def _thresholds_of_opening(policy: Thresholds, opening: Opening) -> Thresholds:
-    """Return the thresholds of a lane opened on an estimate; it is shut once the bet against its budget is won."""
+    """Return the thresholds of a lane opened on an estimate; a won bet against its budget shuts it."""
     policy = replace(policy, budget=opening.offer.bad_high, since=opening.since)
     rule = AlarmRule(policy.budget, policy.delta)
     for source, outcomes in (("audit", opening.audited), ("outcomes", opening.outcomes)):
@@ -175,11 +173,11 @@ def _preference(certificate: Certificate) -> tuple[float, datetime]:
 def _reason_to_withhold(
     certificate: Certificate | None,
     attempts: list[Certificate],
-    facts: Known,
+    facts: LaneFacts,
     outcomes: RepositoryOutcomes,
     now: datetime,
 ) -> Reason | None:
-    """Return why a certificate opens nothing here, or what the newest attempt at this budget lacked."""
+    """Return why no certificate opens a lane here: too little traffic, or what the newest attempt lacked."""
     if certificate is None:
         last = max(attempts, key=lambda attempt: attempt.made_at, default=None)
         return _reason_of_attempt(last, now) if last else None
@@ -199,23 +197,23 @@ def _reason_of_attempt(attempt: Certificate, now: datetime) -> Reason:
 
 
 class _Closure(NamedTuple):
-    """The reason why a lane is shut, and the moment of the outcome that shut it."""
+    """The reason to shut a lane, and the moment of the outcome that shut it."""
 
     reason: Reason
     at: datetime
 
 
 class _RaisedAlarm(NamedTuple):
-    """The counts at which an alarm was raised, and when."""
+    """The counts and the moment at which an alarm was raised."""
 
     counts: dict[str, Param]
     at: datetime
 
 
 def _find_closure(
-    facts: Known, outcomes: RepositoryOutcomes, budget: float, delta: float, since: datetime
+    facts: LaneFacts, outcomes: RepositoryOutcomes, budget: float, delta: float, since: datetime
 ) -> _Closure | None:
-    """Return what outcomes that became known since then say against the lane, or None."""
+    """Return the reason to shut the lane from outcomes since `since`, or None."""
     rule = AlarmRule(budget, delta)
     if alarm := _find_alarm(facts.audited, rule, since):
         return _Closure(Reason("lane_alarm", alarm.counts), alarm.at)
@@ -225,7 +223,7 @@ def _find_closure(
 
 
 def _find_alarm(outcomes: Iterable[LaneOutcome], rule: AlarmRule, since: datetime) -> _RaisedAlarm | None:
-    """Return the alarm that these outcomes raised; None where they did not raise one."""
+    """Return the alarm that the outcomes since `since` raised, or None."""
     counted = sorted(
         (outcome.known_from, outcome.bad, outcome.weight) for outcome in outcomes if outcome.known_from >= since
     )

@@ -1,4 +1,4 @@
-"""Counts the cases that the fast lane would have held under each threshold, for all thresholds at once. Pure."""
+"""Counts the cases in the fast lane under each threshold, for all thresholds at once. Pure."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -17,12 +17,12 @@ MIXING = (
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """Settled cases with the score that each had at opening: columns of one length n, in any order.
+class ScoredCases:
+    """Settled cases with their scores at opening: columns of one length n, in any order.
 
-    `scores` are P(clean) in [0, 1]; `bad` is 1 for what should not have been waved through, 0 for what was clean, or a
-    probability between; `weights` are above 0: inverse odds of an audited case (at least 1), shares of a case whose
-    outcome is not settled yet (two rows of one author that sum to 1). Raises ValueError for anything else.
+    `scores` are P(clean) in [0, 1]; `bad` is 1 for a bad case, 0 for a clean one, or a probability; `weights` are above
+    0: inverse odds of an audited case (at least 1), or shares of a case that is not settled yet (two rows of one author
+    that sum to 1). Raises ValueError for other values.
     """
 
     scores: Floats
@@ -33,7 +33,7 @@ class Judged:
 
     @classmethod
     def of(cls, scores: Any, bad: Any, authors: Any, opened_at: Any, weights: Any = None) -> Self:
-        """The same from anything that numpy takes; without weights each case counts once."""
+        """Build the cases from array-like columns; without weights each case counts once."""
         scores = np.asarray(scores, dtype=np.float64)
         weights = np.ones(len(scores)) if weights is None else np.asarray(weights, dtype=np.float64)
         moments = np.asarray(opened_at, dtype="datetime64[us]")
@@ -42,7 +42,7 @@ class Judged:
     def __post_init__(self) -> None:
         lengths = {column.shape for column in (self.scores, self.bad, self.authors, self.opened_at, self.weights)}
         if lengths != {(len(self.scores),)}:
-            raise ValueError("the columns of judged cases must have one length")
+            raise ValueError("the columns of cases cases must have one length")
         for name, column in (("scores", self.scores), ("bad", self.bad)):
             if not np.all((column >= 0) & (column <= 1)):  # also true of NaN
                 raise ValueError(f"{name} must lie in [0, 1]")
@@ -55,7 +55,7 @@ class Judged:
         return len(self.scores)
 
     def select(self, selection: NDArray[Any]) -> Self:
-        """Those of a mask, or of positions."""
+        """Return the cases of a mask or of positions."""
         return type(self)(
             self.scores[selection],
             self.bad[selection],
@@ -69,11 +69,11 @@ class Judged:
 class Lanes:
     """The lane under each threshold, from the strictest to the loosest: columns of one length m.
 
-    `sizes` and `bad` are sums of weights, `predicted` the share of bad ones that the scores themselves foretold.
-    `authors` counts people, `people` for how many of them the lane stands when each brings another number of cases
-    (Kish: 300 cases by one and 30 by others stand for 1.2). `counts` is for how many cases it stands: of weights by
-    Kish, and never more than their sum. `spread` is the variance of the weighted rate with authors as clusters.
-    `picked_bad` is how many are bad where each author gives one case, drawn by weight.
+    `sizes` and `bad` are sums of weights, `predicted` is the share of bad ones that the scores predict. `authors`
+    counts people, `people` is their effective number when they bring different numbers of cases (Kish: 300 cases by one
+    and 30 by others count as 1.2). `counts` is the effective number of cases: by Kish, at most the sum of the weights.
+    `spread` is the variance of the weighted rate with authors as clusters. `picked_bad` counts the bad ones among one
+    case an author, drawn by weight.
     """
 
     thresholds: Floats
@@ -91,24 +91,24 @@ class Lanes:
 
     @property
     def rates(self) -> Floats:
-        """The share of bad ones, each case by its weight."""
+        """Return the weighted share of bad cases."""
         return self.bad / self.sizes
 
 
-def lanes_of(judged: Judged, seed: int = 0) -> Lanes:
-    """Every lane that a threshold in hundredths of a per cent makes of these cases; `seed` draws one case an author."""
-    steps = _score_steps(judged.scores)
+def count_lanes(cases: ScoredCases, seed: int = 0) -> Lanes:
+    """Count every lane by a threshold in hundredths of a per cent; `seed` draws one case an author."""
+    steps = _score_steps(cases.scores)
     order = np.argsort(-steps, kind="stable")
     last_cases = np.flatnonzero(np.diff(steps[order], append=-1.0))  # the last case of each threshold
-    bad, weight = judged.bad[order], judged.weights[order]
-    people = _Authors(judged.authors[order])
+    bad, weight = cases.bad[order], cases.weights[order]
+    people = _Authors(cases.authors[order])
     sizes, authors = np.cumsum(weight), np.cumsum(people.is_first)
     squares = people.running_products(weight, weight)
     return Lanes(
         thresholds=steps[order][last_cases] / STEPS,
         sizes=sizes[last_cases],
         bad=np.cumsum(weight * bad)[last_cases],
-        predicted=(np.cumsum(weight * (1 - judged.scores[order])) / sizes)[last_cases],
+        predicted=(np.cumsum(weight * (1 - cases.scores[order])) / sizes)[last_cases],
         authors=authors[last_cases],
         people=(sizes**2 / squares)[last_cases],
         counts=np.minimum(sizes, sizes**2 / np.cumsum(weight**2))[last_cases],
@@ -117,17 +117,16 @@ def lanes_of(judged: Judged, seed: int = 0) -> Lanes:
     )
 
 
-def clean_below(judged: Judged, cap: float, seed: int = 0) -> Lanes:
-    """For each threshold from .0001 to `cap` all clean cases, of which those scored lower than it count as bad.
+def count_clean_below(cases: ScoredCases, cap: float, seed: int = 0) -> Lanes:
+    """Count the clean cases below each threshold from .0001 to `cap`; those below it are in `bad`.
 
-    Every row has the same cases, weighed by how clean each is: what differs is how many of them a person is bothered
-    with.
+    Each row has the same cases, weighted by how clean they are; only the number sent to a person differs.
     """
-    clean_weights = judged.weights * (1 - judged.bad)
-    order = np.flatnonzero(clean_weights > 0)[np.argsort(_score_steps(judged.scores)[clean_weights > 0], kind="stable")]
+    clean_weights = cases.weights * (1 - cases.bad)
+    order = np.flatnonzero(clean_weights > 0)[np.argsort(_score_steps(cases.scores)[clean_weights > 0], kind="stable")]
     grid = np.arange(1, round(cap * STEPS) + 1)
-    counts_below = np.searchsorted(_score_steps(judged.scores)[order], grid, side="left")
-    weight, people = clean_weights[order], _Authors(judged.authors[order])
+    counts_below = np.searchsorted(_score_steps(cases.scores)[order], grid, side="left")
+    weight, people = clean_weights[order], _Authors(cases.authors[order])
     total, of_author = weight.sum(), people.totals(weight)
     below, squares, cross_products = (
         np.concatenate([[0.0], sums])[counts_below]
@@ -161,8 +160,8 @@ def _score_steps(scores: Floats) -> Floats:
     return np.floor(scores * STEPS + 1e-9)
 
 
-def _spread(people: "_People", bad: Floats, weight: Floats, squares: Floats) -> Floats:
-    """The variance of the weighted rate of the cases so far: squared sums of residuals of each author."""
+def _spread(people: "_Authors", bad: Floats, weight: Floats, squares: Floats) -> Floats:
+    """Return the running variance of the weighted rate, from the squared sum of each author's residuals."""
     sizes, bad_weight = np.cumsum(weight), weight * bad
     rate = np.cumsum(bad_weight) / sizes
     cross_products, bad_products = (
@@ -173,34 +172,36 @@ def _spread(people: "_People", bad: Floats, weight: Floats, squares: Floats) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One part of the window under the same thresholds: independent cases and the share of bad ones, 0 where none."""
+class WindowPart:
+    """One part of the window under the same thresholds: effective cases and the share of bad ones, 0 without any."""
 
     counts: Floats
     rates: Floats
 
 
-def parts_of(judged: Judged, lanes: Lanes, parts: int) -> list[Part]:
-    """The lanes in each of `parts` parts of the window with the same number of cases, the oldest first."""
-    by_time = np.argsort(judged.opened_at, kind="stable")
-    return [_count_part(judged.select(positions), lanes.thresholds) for positions in np.array_split(by_time, parts)]
+def count_parts(cases: ScoredCases, lanes: Lanes, parts: int) -> list[WindowPart]:
+    """Count the lanes in `parts` parts of the window with equal numbers of cases, the oldest first."""
+    by_time = np.argsort(cases.opened_at, kind="stable")
+    return [_count_part(cases.select(positions), lanes.thresholds) for positions in np.array_split(by_time, parts)]
 
 
-def _count_part(judged: Judged, thresholds: Floats) -> Part:
-    steps = _score_steps(judged.scores)
+def _count_part(cases: ScoredCases, thresholds: Floats) -> WindowPart:
+    steps = _score_steps(cases.scores)
     order = np.argsort(-steps, kind="stable")
-    bad, weight = judged.bad[order], judged.weights[order]
-    # Of the lane that ends before the first case of this part there is nothing.
+    bad, weight = cases.bad[order], cases.weights[order]
+    # A lane may end before the first case of this part; its size is 0.
     lane_sizes = np.searchsorted(-steps[order], -np.round(thresholds * STEPS), side="right")
     size, bad_weight, square = (
         np.concatenate([[0.0], np.cumsum(column)])[lane_sizes] for column in (weight, weight * bad, weight**2)
     )
     kish = np.divide(size**2, square, out=np.zeros(len(lane_sizes)), where=square > 0)
-    return Part(np.minimum(size, kish), np.divide(bad_weight, size, out=np.zeros(len(lane_sizes)), where=size > 0))
+    return WindowPart(
+        np.minimum(size, kish), np.divide(bad_weight, size, out=np.zeros(len(lane_sizes)), where=size > 0)
+    )
 
 
 def _draw_places(weight: Floats, seed: int) -> Integers:
-    """The place of each case in a draw where the chance to come first goes with the weight (exponential races)."""
+    """Draw an order of the cases; the chance to come first is proportional to the weight (exponential races)."""
     times = -np.log(_draw_uniform(len(weight), seed)) / weight
     places = np.empty(len(weight), dtype=np.int64)
     places[np.argsort(times, kind="stable")] = np.arange(len(weight))
@@ -208,7 +209,7 @@ def _draw_places(weight: Floats, seed: int) -> Integers:
 
 
 def _draw_uniform(count: int, seed: int) -> Floats:
-    """Numbers in (0, 1) that every version of every library draws alike (SplitMix64): others recompute this."""
+    """Return numbers in (0, 1) that are the same in every library and version (SplitMix64): others recompute them."""
     state = (np.arange(1, count + 1, dtype=np.uint64) + np.uint64(seed % 2**32) * np.uint64(2**32)) * GOLDEN
     for shift, factor in MIXING:
         state = (state ^ (state >> shift)) * factor
@@ -216,7 +217,7 @@ def _draw_uniform(count: int, seed: int) -> Floats:
 
 
 class _Authors:
-    """The cases of each author together, in the order of the scores, so that running sums need no loop."""
+    """Groups cases by author in the order of the scores, so that running sums need no loop."""
 
     def __init__(self, authors: Integers) -> None:
         self.order = np.argsort(authors, kind="stable")
@@ -227,23 +228,23 @@ class _Authors:
         self.is_first[self.order] = self.starts
 
     def _per_author(self, values: Floats) -> Floats:
-        """The sum within each author up to and with each case, authors together."""
+        """Return the running sum within each author, authors grouped."""
         total = np.cumsum(values[self.order])
         before = np.where(self.starts, total - values[self.order], 0.0)
         return total - before[self.starts][self.number]
 
     def totals(self, values: Floats) -> Floats:
-        """The sum over all cases of each case's author."""
+        """Return for each case the sum over all cases of its author."""
         sums = np.empty(len(values))
         sums[self.order] = np.bincount(self.number, values[self.order])[self.number]
         return sums
 
     def first_of(self, places: Integers) -> Integers:
-        """Of each author the position of the case with the lowest place."""
+        """Return the position of each author's case with the lowest place."""
         return self.order[np.lexsort((places[self.order], self.number))[self.starts]]
 
     def running_products(self, left: Floats, right: Floats) -> Floats:
-        """Sum over authors of (sum of left) * (sum of right) over their cases so far, in the order of the scores."""
+        """Return the running sum over authors of (sum of left) * (sum of right), in the order of the scores."""
         a, b = self._per_author(left), self._per_author(right)
         change = a * b - (a - left[self.order]) * (b - right[self.order])
         added = np.empty(len(left))
@@ -251,8 +252,8 @@ class _Authors:
         return np.cumsum(added)
 
     def running_pick(self, bad: Floats, places: Integers) -> Floats:
-        """Sum over authors of `bad` of whichever of their cases so far has the lowest place."""
-        # Each author's places lie below those of the author before, so that a running minimum starts anew.
+        """Return the running sum over authors of `bad` of the case with the lowest place so far."""
+        # Each author's places are shifted below those of the author before, so that the running minimum restarts.
         lowest = np.minimum.accumulate(places[self.order] - self.number * len(places)) + self.number * len(places)
         by_place = np.empty(len(bad))
         by_place[places] = bad

@@ -1,4 +1,4 @@
-"""Recomputing a certificate that somebody else made: from its own bytes, the file before it, and a store. Pure."""
+"""Recomputes a certificate from its own bytes, the file before it, and facts of a store. Pure."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
@@ -9,22 +9,22 @@ from scoring.certificates.certificate import (
     Case,
     Certificate,
     CertificateProblem,
-    Later,
-    ToldRule,
+    LaterOutcome,
+    RuleRecord,
     case_name,
     data_digest,
     decode,
-    delta_of,
+    delta_of_attempt,
     name_of,
     to_seconds,
 )
-from scoring.certificates.issue import RULES, find_threshold, note_of, told_found, told_rule
+from scoring.certificates.issue import RULES, find_threshold, note_of, result_of, rule_record
 
 
 def differences(data: bytes, name: str, now: datetime) -> list[str]:
-    """Everything in which a file of this name differs from what it must be, in sentences; empty: all was recomputed.
+    """Return the faults of a file as sentences; empty if everything was recomputed.
 
-    Never raises for whatever the bytes are.
+    No input makes it raise.
     """
     try:
         certificate = decode(data)
@@ -41,10 +41,10 @@ def differences(data: bytes, name: str, now: datetime) -> list[str]:
 def differences_to_store(
     certificate: Certificate, facts: Mapping[str, tuple[bool | None, int, bool]]
 ) -> tuple[list[str], int]:
-    """In what a certificate differs from a store, and how many of its cases the store has.
+    """Return the differences between a certificate and a store, and how many of its cases the store has.
 
     `facts` are (bad, author, push_holder) of the store's pull requests by their keys, as known when the certificate was
-    made; `bad` is None where the store cannot tell. Cases that the store does not have are no difference.
+    made; `bad` is None if the store does not know. Cases missing from the store are not a difference.
     """
     known_facts = {case_name(certificate.made_at, key): fact for key, fact in facts.items()}
     people: dict[int, int] = {}
@@ -61,13 +61,13 @@ def differences_to_store(
 
 
 def later_differences(certificate: Certificate, outcomes: Mapping[str, tuple[int, float, float]]) -> list[str]:
-    """In what the later outcomes of a certificate differ from a store.
+    """Return the differences between the later outcomes of a certificate and a store.
 
-    `outcomes` are (seconds when it became known, bad, odds) by key. What the store does not have is no difference: it
-    may have been erased since.
+    `outcomes` are (seconds when known, bad, odds) by key. An outcome missing from the store is not a difference: it may
+    have been erased.
     """
     known_outcomes = {
-        case_name(certificate.made_at, key): Later(case_name(certificate.made_at, key), *outcome)
+        case_name(certificate.made_at, key): LaterOutcome(case_name(certificate.made_at, key), *outcome)
         for key, outcome in outcomes.items()
     }
     return [
@@ -87,10 +87,10 @@ def _check_fact(case: Case, bad: bool | None, push_holder: bool, same_author: bo
         yield f"{name} counts for author {case.author}, who is another one in the store."
 
 
-def extends(certificate: Certificate, previous: Certificate) -> list[str]:
-    """Return what a successor changed of the file that it extends besides adding outcomes.
+def differences_to_previous(certificate: Certificate, previous: Certificate) -> list[str]:
+    """Return the faults of a certificate against the file before it.
 
-    Empty where it did only that.
+    A successor may only add outcomes; another attempt must have the next number.
     """
     if certificate.side != previous.side:
         return ["The file before it is of the other threshold."]
@@ -110,8 +110,8 @@ def extends(certificate: Certificate, previous: Certificate) -> list[str]:
     )
 
 
-def _known_rule(version: str) -> ToldRule | None:
-    return told_rule(version) if version in RULES else None
+def _known_rule(version: str) -> RuleRecord | None:
+    return rule_record(version) if version in RULES else None
 
 
 def _check_name(data: bytes, file_name: str) -> Iterator[str]:
@@ -120,16 +120,16 @@ def _check_name(data: bytes, file_name: str) -> Iterator[str]:
 
 
 def _check_terms(certificate: Certificate, now: datetime) -> Iterator[str]:
-    """Rule, label, delta and times."""
+    """Yield faults of rule, label, delta and times."""
     if certificate.rule.version not in RULES:
         yield "It names a version of the rule that is not known here."
-    elif certificate.rule != told_rule(certificate.rule.version):
+    elif certificate.rule != rule_record(certificate.rule.version):
         yield "Its rule has other numbers than that version has."
     if certificate.label not in (certificate.definition, "clean_as_sent"):
         yield "It counts by another label than the one that it names."
     if certificate.note != note_of(certificate.side, certificate.label):
         yield "Its note does not say what its label asks for."
-    if certificate.delta_spent != delta_of(certificate.delta, certificate.attempt):
+    if certificate.delta_spent != delta_of_attempt(certificate.delta, certificate.attempt):
         yield f"It spent {certificate.delta_spent:g} of delta, and attempt {certificate.attempt} may not."
     if certificate.made_at > now:
         yield "It was made in the future."
@@ -140,7 +140,7 @@ def _check_terms(certificate: Certificate, now: datetime) -> Iterator[str]:
 
 
 def _check_cases(certificate: Certificate, now: datetime) -> Iterator[str]:
-    """The data and the window."""
+    """Yield faults of the cases, the window and later outcomes."""
     if certificate.data != data_digest(certificate.cases):
         yield "Its data digest is not that of its cases."
     if len({item.name for item in certificate.cases}) != len(certificate.cases):
@@ -160,9 +160,9 @@ def _check_cases(certificate: Certificate, now: datetime) -> Iterator[str]:
 
 
 def _check_threshold(certificate: Certificate) -> Iterator[str]:
-    """The threshold and every figure that goes with it."""
+    """Yield differences between the stated and the recomputed result."""
     rule = RULES[certificate.rule.version]
-    result = told_found(
+    result = result_of(
         find_threshold(certificate.cases, certificate.side, certificate.budget, certificate.delta_spent, rule)
     )
     for name in result.__struct_fields__:
@@ -172,7 +172,7 @@ def _check_threshold(certificate: Certificate) -> Iterator[str]:
 
 
 def _is_same(recomputed: Any, stated: Any) -> bool:
-    """Equal, but for the last decimal that a machine rounded otherwise."""
+    """Return whether two values are equal, up to the last decimal of a float."""
     if isinstance(recomputed, float) and isinstance(stated, float):
         return abs(recomputed - stated) <= 2e-6
     return recomputed == stated

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ingest.store.transaction import Rows
 from scoring.certificates.certificate import Certificate, read_certificates
-from scoring.certificates.in_force import Known, LaneOutcome, RepositoryOutcomes, thresholds_from
+from scoring.certificates.in_force import LaneFacts, LaneOutcome, RepositoryOutcomes, thresholds_from
 from scoring.certificates.lane_curve import present_offer
 from scoring.certificates.lane_offer import Offer
 from scoring.config.policy import Policy
@@ -144,7 +144,7 @@ def thresholds_of(
 
 
 def _with_offers(
-    rows: Rows, known: Known, policy: Policy, own: Mapping[int, RepositorySettings], now: datetime
+    rows: Rows, known: LaneFacts, policy: Policy, own: Mapping[int, RepositorySettings], now: datetime
 ) -> dict[int, RepositoryOutcomes]:
     """Add the lane that may be opened on an estimate in each repository in shadow mode, unless T_HIGH was set."""
     told = dict(known.repositories)
@@ -176,7 +176,7 @@ def known(
     traffic: int,
     now: datetime,
     low_since: datetime | None = None,
-) -> Known:
+) -> LaneFacts:
     """Return what the store has to say of the lane in these repositories, and since `low_since` of a certified
     T_LOW.
     """
@@ -197,7 +197,7 @@ def known(
         for number, its in own.items()
     }
     everywhere = RepositoryOutcomes(None, traffic)  # the site has no lane of its own that could be too quiet
-    return Known(model, traffic, {**repositories, 0: everywhere}, audited)
+    return LaneFacts(model, traffic, {**repositories, 0: everywhere}, audited)
 
 
 def _by_repository(rows: Rows, statement: str, given: Mapping[str, datetime]) -> dict[int, tuple[LaneOutcome, ...]]:

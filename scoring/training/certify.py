@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scoring.certificates.certificate import Certificate, Label
-from scoring.certificates.issue import Floats, Settled, Terms, bad_shares, certify, counts_of, label_for
-from scoring.certificates.lane_counts import Judged
+from scoring.certificates.issue import Floats, Settled, Terms, bad_shares, certify, is_counted, label_for
+from scoring.certificates.lane_counts import ScoredCases
 from scoring.certificates.lane_curve import group_of
 from scoring.certificates.threshold import DEFAULT
-from scoring.certificates.threshold_queries import Kept, KeptGroup, Table, table_of
+from scoring.certificates.threshold_queries import StoredGroup, StoredTable, Table, table_of
 from scoring.dataset.audit_weights import Waved
 from scoring.dataset.cases import Cases, LabelName
 from scoring.dataset.labels import clean_as_sent
@@ -38,21 +38,23 @@ def attempt(
     return certify(settled, replace(terms, label=counted, definition=label), before, now)
 
 
-def lane_table(cases: Cases, trained: Mapping[str, Trained], terms: Terms, lane: Waved, now: datetime) -> Kept:
+def lane_table(cases: Cases, trained: Mapping[str, Trained], terms: Terms, lane: Waved, now: datetime) -> StoredTable:
     """The table of the pull requests that a certificate of T_HIGH counts, of the year before now."""
     label, window = label_of(cases, terms), (now - timedelta(days=DEFAULT.window_days), now)
     settled = settled_cases(cases, trained, terms.defined, label, lane, now)
-    which = counts_of(settled, "high", *window)
+    which = is_counted(settled, "high", *window)
     columns = (settled.scores, settled.bad, settled.authors, settled.opened_at, 1 / settled.odds)
-    table = table_of(Judged.of(*(column[which] for column in columns)))
+    table = table_of(ScoredCases.of(*(column[which] for column in columns)))
     rounded = {name: tuple(np.round(getattr(table, name), 6).tolist()) for name in Table.__dataclass_fields__}
-    everybody = counts_of(replace(settled, push_holder=np.zeros_like(settled.push_holder)), "high", *window)
+    everybody = is_counted(replace(settled, push_holder=np.zeros_like(settled.push_holder)), "high", *window)
     groups = (_group(settled, which & ~settled.recorded), _group(settled, everybody))
-    return Kept("sunstead-lanes/1", terms.model, label, window, **rounded, newcomers=groups[0], everybody=groups[1])
+    return StoredTable(
+        "sunstead-lanes/1", terms.model, label, window, **rounded, newcomers=groups[0], everybody=groups[1]
+    )
 
 
-def _group(settled: Settled, which: NDArray[np.bool_]) -> KeptGroup:
-    return KeptGroup(**asdict(group_of(settled.scores[which], settled.bad[which], 1 / settled.odds[which])))
+def _group(settled: Settled, which: NDArray[np.bool_]) -> StoredGroup:
+    return StoredGroup(**asdict(group_of(settled.scores[which], settled.bad[which], 1 / settled.odds[which])))
 
 
 def label_of(cases: Cases, terms: Terms) -> Label:

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.certificates.certificate import delta_of
-from scoring.certificates.lane_counts import Judged
+from scoring.certificates.certificate import delta_of_attempt
+from scoring.certificates.lane_counts import ScoredCases
 from scoring.certificates.low_threshold import choose_low
 from scoring.certificates.threshold import DEFAULT, Rule, careful_threshold, loosest, plug_in_threshold
 from scoring.models.base import Floats
@@ -60,7 +60,7 @@ def play(past: Past, scored: Sequence[Scored], group: NDArray[np.bool_], clock: 
     for attempt, (start, end) in enumerate(zip(clock.months[:-1], clock.months[1:], strict=True), 1):
         opened = group & (cases.opened_at >= start) & (cases.opened_at < end) & ~np.isnan(told)
         since = serving_since(clock, start)
-        chosen = _thresholds(past, scored, group, start, since, budget, delta_of(CERTIFICATE_DELTA, attempt))
+        chosen = _thresholds(past, scored, group, start, since, budget, delta_of_attempt(CERTIFICATE_DELTA, attempt))
         # One that is refused leaves the certificate of the month before in force, while the same model serves.
         kept = standing if since == serving else None
         standing, serving = chosen.certificate if chosen.certificate is not None else kept, since
@@ -95,7 +95,7 @@ def _thresholds(
 
 def scores_then(
     past: Past, scored: Sequence[Scored], group: NDArray[np.bool_], moment: np.datetime64, since: np.datetime64
-) -> Judged:
+) -> ScoredCases:
     """The cases of `group` that a threshold chosen at a moment rests on, with the scores of what serves since then."""
     known = past.window(moment)
     given = ~np.isnan(np.sum([one.odds[known.positions] for one in scored], axis=0))
@@ -103,7 +103,7 @@ def scores_then(
     positions, bad, weights = known.positions[used], 1.0 - known.target[used], known.weight[used]
     mapped = [map_at(past, one, since)[0].probability(one.odds[positions]) for one in scored]
     cases = past.cases
-    return Judged.of(np.min(mapped, axis=0), bad, cases.authors[positions], cases.opened_at[positions], weights)
+    return ScoredCases.of(np.min(mapped, axis=0), bad, cases.authors[positions], cases.opened_at[positions], weights)
 
 
 def told_budget(
@@ -205,7 +205,7 @@ def _flagged(
     for attempt, (start, end) in enumerate(zip(clock.months[:-1], clock.months[1:], strict=True), 1):
         since = serving_since(clock, start)
         judged = scores_then(past, scored, group, start, since)
-        found = choose_low(judged, budget, delta_of(CERTIFICATE_DELTA, attempt)).threshold
+        found = choose_low(judged, budget, delta_of_attempt(CERTIFICATE_DELTA, attempt)).threshold
         standing = found if found is not None else standing if since == serving else None
         serving, months = since, months + (standing is not None)
         opened = group & (cases.opened_at >= start) & (cases.opened_at < end)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ingest.history_import.pulls import import_past
 from ingest.store.database import Store
 from ingest.store.transaction import Rows
-from scoring.certificates.lane_counts import Judged
+from scoring.certificates.lane_counts import ScoredCases
 from scoring.certificates.lane_curve import curve_of, given_rate, group_of
 from scoring.certificates.lane_offer import Group
 from scoring.certificates.threshold_queries import table_of
@@ -131,7 +131,7 @@ def curve_record(history: History, digest: str) -> dict[str, Any]:
     known, bad = np.isfinite(history.given), 1.0 - history.came
     judged = (history.given, bad, history.people, history.opened_at)
     days = float((history.opened_at.max() - history.opened_at.min()) / np.timedelta64(1, "D"))
-    curve = curve_of(table_of(Judged.of(*(one[known] for one in judged))), "starter", len(bad), days)
+    curve = curve_of(table_of(ScoredCases.of(*(one[known] for one in judged))), "starter", len(bad), days)
     if curve is None:
         raise FitProblem("nobody in this history had a record when they sent something")
     newcomers = group_of(history.given[~known], bad[~known], np.ones(np.count_nonzero(~known)))

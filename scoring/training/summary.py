@@ -16,8 +16,8 @@ import msgspec
 
 from ingest.files import write_whole
 from ingest.json_decoding import decode_json
-from scoring.certificates.certificate import Case, Certificate, Digest, Moment, Share, ToldNeed, Unit, Weight
-from scoring.certificates.lane_counts import Judged, lanes_of
+from scoring.certificates.certificate import Case, Certificate, Digest, Moment, NeedRecord, Share, Unit, Weight
+from scoring.certificates.lane_counts import ScoredCases, count_lanes
 from scoring.certificates.threshold import effective_counts, upper_bound
 from scoring.dataset.cases import LabelName
 from scoring.models.storage import ModelProblem, serving_name
@@ -113,7 +113,7 @@ class ShownLane(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bad: Weight
     low: Unit
     high: Unit
-    need: ToldNeed | None
+    need: NeedRecord | None
     made_at: Moment
     expires_at: Moment
     months: Annotated[tuple[ShownMonth, ...], msgspec.Meta(max_length=60)]
@@ -183,7 +183,9 @@ def _share(cases: tuple[Case, ...], start: float, end: float | None) -> ShownSha
         return ShownShare(n, bad, *interval(bad, n, n))
     # One score for all: they are one lane, counted together.
     told, authors, odds = (np.array([getattr(one, name) for one in found]) for name in ("bad", "author", "odds"))
-    together = lanes_of(Judged.of(np.zeros(len(found)), told, authors, np.zeros(len(found), "M8[us]"), 1 / odds))
+    together = count_lanes(
+        ScoredCases.of(np.zeros(len(found)), told, authors, np.zeros(len(found), "M8[us]"), 1 / odds)
+    )
     return ShownShare(n, bad, *interval(bad, n, float(effective_counts(together)[-1])))
 
 

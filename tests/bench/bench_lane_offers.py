@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from scoring.certificates.drift import AlarmRule, watch
-from scoring.certificates.lane_counts import Judged
+from scoring.certificates.lane_counts import ScoredCases
 from scoring.certificates.lane_curve import FEWEST_SETTLED, curve_of, given_rate, offer_of
 from scoring.certificates.lane_offer import Offer
 from scoring.certificates.threshold_queries import table_of
@@ -41,7 +41,7 @@ class Score:
 
     name: str
     told: Floats
-    months: Sequence[tuple[np.datetime64, Judged]]
+    months: Sequence[tuple[np.datetime64, ScoredCases]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +67,11 @@ def rate_score(study: Study, group: Mask, name: str, settled: bool) -> Score:
     told = given_rate(record[CLEAN], record[NOT_CLEAN], policy.prior, policy.strength)
     wait = SETTLED_DAYS * DAY
 
-    def judged(start: np.datetime64) -> Judged:
+    def judged(start: np.datetime64) -> ScoredCases:
         moment = cases.opened_at + wait if settled else known.known_from
         counts = group & ~np.isnan(told) & (known.known_from <= start)
         which = counts & (moment <= start) & (moment > start - LOOK_BACK)
-        return Judged.of(told[which], 1.0 - known.clean[which], cases.authors[which], cases.opened_at[which])
+        return ScoredCases.of(told[which], 1.0 - known.clean[which], cases.authors[which], cases.opened_at[which])
 
     return Score(name, told, [(start, judged(start)) for start in study.clock.months[:-1]])
 
@@ -84,7 +84,7 @@ def scores_of(study: Study, group: Mask) -> Iterator[Score]:
     yield rate_score(study, group, "rate, settled", True)
 
 
-def offer_on(judged: Judged, budget: float, part: float) -> Offer | None:
+def offer_on(judged: ScoredCases, budget: float, part: float) -> Offer | None:
     """The lane that is offered on these cases."""
     if not len(judged):
         return None

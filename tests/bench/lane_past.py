@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from scoring.certificates.lane_counts import Judged
+from scoring.certificates.lane_counts import ScoredCases
 from scoring.config.policy import Policy
 from scoring.dataset.dataset import Material, material_of_file
 from scoring.models.base import Floats
@@ -49,8 +49,8 @@ class Month:
     quarter: np.datetime64
     opened: NDArray[np.int64]
     told: Floats
-    judged: Judged
-    longer: Judged
+    judged: ScoredCases
+    longer: ScoredCases
 
 
 def read_studies(file: Path) -> tuple[Material, list[Study]]:
@@ -101,7 +101,9 @@ def months_of(study: Study, group: Mask, scopes: Sequence[str] = SCOPES) -> Iter
         yield Month(start, quarter, opened, told[opened], longer.select(recent), longer)
 
 
-def _known(study: Study, group: Mask, start: np.datetime64, quarter: np.datetime64, scopes: Sequence[str]) -> Judged:
+def _known(
+    study: Study, group: Mask, start: np.datetime64, quarter: np.datetime64, scopes: Sequence[str]
+) -> ScoredCases:
     """All cases of a group that were opened 30 days before a moment or earlier, with the scores of that quarter."""
     past, cases = study.past, study.past.cases
     scored = [study.served(scope) for scope in scopes]
@@ -109,6 +111,6 @@ def _known(study: Study, group: Mask, start: np.datetime64, quarter: np.datetime
     used = group[known.positions] & ~np.isnan(np.sum([one.odds[known.positions] for one in scored], axis=0))
     at = known.positions[used]
     mapped = [map_at(past, one, quarter)[0].probability(one.odds[at]) for one in scored]
-    return Judged.of(
+    return ScoredCases.of(
         np.min(mapped, axis=0), 1.0 - known.target[used], cases.authors[at], cases.opened_at[at], known.weight[used]
     )

@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from scoring.certificates.certificate import ToldNeed
+from scoring.certificates.certificate import NeedRecord
 from scoring.queries import read
 from scoring.queries.read import TrainingNeed
 from scoring.redteam.render import ShownAttack, keep_report
@@ -41,7 +41,7 @@ LANE = ShownLane(True, 0.93, 0.05, 71, 5, 0.02, 0.16, None, NOW, NOW + timedelta
 EVERY_LANE = msgspec.structs.replace(
     LANE, review=ShownShare(212, 30, 0.1, 0.19), flagged=ShownShare(40, 22.5, 0.39, 0.7)
 )
-NEED = ToldNeed(128, 31, 0.93, 12, False)
+NEED = NeedRecord(128, 31, 0.93, 12, False)
 
 
 @pytest.fixture

@@ -18,11 +18,11 @@ from tqdm import tqdm
 from ingest.clock import wall_now
 from ingest.files import write_whole
 from ingest.store.snapshots import SnapshotReader
-from scoring.certificates.certificate import CertificateProblem, keep_certificate, read_certificates
+from scoring.certificates.certificate import CertificateProblem, read_certificates, write_certificate
 from scoring.certificates.issue import Terms
 from scoring.certificates.lane_curve import FILE as CURVE_FILE
 from scoring.certificates.sample_size import Need, say_low_need, say_need
-from scoring.certificates.threshold_queries import keep_table
+from scoring.certificates.threshold_queries import write_table
 from scoring.dataset.audit_weights import Waved
 from scoring.dataset.cases import LABELS, LabelName
 from scoring.dataset.dataset import read_lane
@@ -154,7 +154,7 @@ class Command(BaseCommand):
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
             lane = read_lane(snapshot, now) if snapshot else Waved()
         high, low = (_terms(side, label, name) for side in ("high", "low"))
-        keep_table(settings.MODEL_DIR, lane_table(material.cases, trained, high, lane, now))
+        write_table(settings.MODEL_DIR, lane_table(material.cases, trained, high, lane, now))
         (said, made), (said_low, made_low) = (
             _attempt(material.cases, trained, terms, lane, now) for terms in (high, low)
         )
@@ -197,7 +197,7 @@ def _attempt(
     folder = settings.MODEL_DIR / CERTIFICATES
     try:
         made = attempt(cases, trained, terms, lane, read_certificates(folder)[0], now)
-        path = keep_certificate(folder, made)
+        path = write_certificate(folder, made)
     except CertificateProblem as problem:
         return f"No certificate: {problem}.", None
     return f"{_found(made) if made.side == 'high' else _found_low(made)} {path}", made
