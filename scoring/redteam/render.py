@@ -14,7 +14,7 @@ from scoring.certificates.certificate import Moment, Unit
 from scoring.config.policy import Policy
 from scoring.formatting import percent_in_full, things, trust_bound, trust_figure
 from scoring.redteam.measures import HALF, RECORDS
-from scoring.training.summary import Size, keep_shown, read_shown
+from scoring.training.summary import Size, read_summary, write_summary
 
 NOT_PLAYED = (
     "A seed that is bought or hacked. A seed's word counts fully, so it can open any door. "
@@ -197,9 +197,9 @@ def _quoting(found: Mapping[str, Any]) -> ShownAttack:
 
 def keep_report(folder: Path, shown: ShownReport) -> Path:
     """Put the run in the place of the one before. Raises OSError."""
-    return keep_shown(folder / FILE, shown)
+    return write_summary(folder / FILE, shown)
 
 
 def read_report(folder: Path) -> ShownReport | None:
     """The newest run that was kept; None where there is none, or none that can be read."""
-    return read_shown(folder / FILE, ShownReport, LARGEST)
+    return read_summary(folder / FILE, ShownReport, LARGEST)

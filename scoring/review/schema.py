@@ -30,7 +30,7 @@ _BREAKS = {"Cc", "Zl", "Zp"}
 
 
 class Flag(BaseModel):
-    """One problem at one place in the change."""
+    """One problem at one place of the change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -100,7 +100,7 @@ def rows(study: Study, group: Mask, half: str) -> Iterator[str]:
 
 def _told(study: Study, group: Mask, months: Sequence[Month], thresholds: Iterator[float]) -> str:
     inside = let_through(months, thresholds, study.judged)
-    bad = (study.came[inside] == 0).astype(np.float64)
+    bad = (study.observed[inside] == 0).astype(np.float64)
     counted = f"{len(inside):>5} of {int((study.judged & group).sum()):,}"
     if not len(inside):
         return counted

@@ -56,7 +56,7 @@ class Opened:
 
 def model_score(study: Study, group: Mask, name: str, scopes: Sequence[str]) -> Score:
     """Return the score of the models that served: the lowest of these scopes."""
-    told = np.min([study.served(scope).told for scope in scopes], axis=0)
+    told = np.min([study.served(scope).predicted for scope in scopes], axis=0)
     return Score(name, told, [(month.start, month.judged) for month in months_of(study, group, scopes)])
 
 
@@ -108,7 +108,7 @@ def opened(study: Study, group: Mask, score: Score, budget: float, part: float) 
 def row(study: Study, lanes: Sequence[Opened], of: int) -> str:
     """Sum up in a row what all of these lanes did."""
     through = np.unique(np.concatenate([lane.month for lane in lanes]))
-    bad = (study.came[through] == 0).astype(np.float64)
+    bad = (study.observed[through] == 0).astype(np.float64)
     low, high = interval(mean_of(bad), study.past.cases.authors[through], 1000, 0)
     shown = np.mean(
         [(one.offer.bad_low, one.offer.bad / one.offer.let_through, one.offer.bad_high) for one in lanes], 0
@@ -121,8 +121,8 @@ def row(study: Study, lanes: Sequence[Opened], of: int) -> str:
 
 
 def _within(study: Study, lanes: Sequence[Opened]) -> str:
-    quarters = [(one.offer, study.came[one.quarter] == 0) for one in lanes if len(one.quarter)]
-    years = [(one.offer, study.came[one.year] == 0) for one in lanes if len(one.year) >= FEWEST]
+    quarters = [(one.offer, study.observed[one.quarter] == 0) for one in lanes if len(one.quarter)]
+    years = [(one.offer, study.observed[one.year] == 0) for one in lanes if len(one.year) >= FEWEST]
     inside = sum(offer.bad_low <= bad.mean() <= offer.bad_high for offer, bad in quarters)
     above, worse = (sum(bad.mean() > offer.bad_high for offer, bad in spans) for spans in (quarters, years))
     return f"3 months within {inside}, above {above} of {len(quarters)}; years above {worse} of {len(years)}"
@@ -131,7 +131,7 @@ def _within(study: Study, lanes: Sequence[Opened]) -> str:
 def _shut(study: Study, lanes: Sequence[Opened]) -> str:
     draw, shut = np.random.default_rng(0), {True: 0, False: 0}
     for lane in lanes:
-        bad = study.came[lane.year] == 0
+        bad = study.observed[lane.year] == 0
         audited = bad[draw.random(len(bad)) < AUDITED]
         if len(bad) >= FEWEST and watch(audited.tolist(), AlarmRule(lane.offer.bad_high, DELTA)).raised_at is not None:
             shut[bool(bad.mean() > lane.offer.bad_high)] += 1

@@ -25,9 +25,9 @@ FEWEST = 10  # pull requests that a lane needs for its rate to mean anything
 
 def rows(study: Study, group: Mask, half: str) -> Iterator[str]:
     """A row for each budget."""
-    cases, told = study.past.cases, np.min([study.served(scope).told for scope in SCOPES], axis=0)
+    cases, told = study.past.cases, np.min([study.served(scope).predicted for scope in SCOPES], axis=0)
     which = study.judged & group & ~np.isnan(told)
-    bad = (study.came[which] == 0).astype(np.float64)
+    bad = (study.observed[which] == 0).astype(np.float64)
     judged = ScoredCases.of(told[which], bad, cases.authors[which], cases.opened_at[which])
     lanes, weeks = count_lanes(judged), window_weeks(judged)
     for budget in BUDGETS:

@@ -21,7 +21,7 @@ from scoring.dataset.dataset import Material, material_of_file
 from scoring.models.base import Floats
 from scoring.training import backtest
 from scoring.training.backtest import SCOPES, Plan, Study
-from scoring.training.rolling_origin import LOOK_BACK, WAIT, blend, map_at, serving_since, within
+from scoring.training.rolling_origin import LOOK_BACK, WAIT, blend, labels_between, map_at, serving_since
 
 NOW = datetime(2026, 11, 20)  # after everything that the file holds
 A = (
@@ -92,7 +92,7 @@ def months_of(study: Study, group: Mask, scopes: Sequence[str] = SCOPES) -> Iter
     P(clean) is the lower of two, as the gate takes it, or of the one scope named.
     """
     cases, clock = study.past.cases, study.clock
-    told = np.min([study.served(scope).told for scope in scopes], axis=0)
+    told = np.min([study.served(scope).predicted for scope in scopes], axis=0)
     for start, end in zip(clock.months[:-1], clock.months[1:], strict=True):
         opened = np.flatnonzero(group & (cases.opened_at >= start) & (cases.opened_at < end) & ~np.isnan(told))
         quarter = serving_since(clock, start)
@@ -107,7 +107,7 @@ def _known(
     """All cases of a group that were opened 30 days before a moment or earlier, with the scores of that quarter."""
     past, cases = study.past, study.past.cases
     scored = [study.served(scope) for scope in scopes]
-    known = within(cases, past.at(start), cases.opened_at[0], start - WAIT)
+    known = labels_between(cases, past.at(start), cases.opened_at[0], start - WAIT)
     used = group[known.positions] & ~np.isnan(np.sum([one.odds[known.positions] for one in scored], axis=0))
     at = known.positions[used]
     mapped = [map_at(past, one, quarter)[0].probability(one.odds[at]) for one in scored]

@@ -22,8 +22,8 @@ from scoring.training.summary import (
     ShownOrder,
     ShownScope,
     ShownShare,
-    keep_backtest,
-    keep_figures,
+    write_backtest,
+    write_figures,
 )
 from tests.scoring.certificates.certified_cases import MODEL
 from tests.scoring.redteam.test_last_run import RUN
@@ -61,7 +61,7 @@ def text(client: Client, path: str) -> str:
 
 
 def serve(folder: Path, lane: ShownLane | None = None, scope: ShownScope = SCOPE) -> None:
-    keep_figures(folder, msgspec.structs.replace(shown(), lane=lane, change=scope))
+    write_figures(folder, msgspec.structs.replace(shown(), lane=lane, change=scope))
     (folder / "label_clean_fix.serving").write_text(MODEL)
 
 
@@ -72,7 +72,7 @@ def test_every_figure_of_every_page_has_its_meaning_in_words_beside_it(
     draw(monkeypatch, world)
     serve(folder, LANE, msgspec.structs.replace(SCOPE, self_lift=0.01))
     keep_report(folder, RUN)
-    keep_backtest(folder, whole_backtest())
+    write_backtest(folder, whole_backtest())
     counted = {}
     for path in ("/dashboard", f"/c/{MARA.did}", "/leaderboard", *REPORTS):
         page = text(client, path)
@@ -143,7 +143,7 @@ def whole_backtest() -> ShownBacktest:
 def test_each_part_of_the_backtest_answers_one_question_in_a_sentence_with_its_table(
     client: Client, folder: Path
 ) -> None:
-    keep_backtest(folder, whole_backtest())
+    write_backtest(folder, whole_backtest())
     page = text(client, "/backtest")
     for words in (
         "12 past pull requests by people without push access, opened from 2 Jan 2024 to 30 Dec 2025.",
@@ -167,11 +167,11 @@ def test_a_past_in_which_nothing_settled_says_how_many_and_when(client: Client, 
     run = backtest()
     nobody = tuple(msgspec.structs.replace(one, n=0, bad=0, auc=None) for one in run.labels[0].groups)
     empty = msgspec.structs.replace(run.labels[0], since=None, until=None, groups=nobody, bins=())
-    keep_backtest(folder, msgspec.structs.replace(run, labels=(empty,)))
+    write_backtest(folder, msgspec.structs.replace(run, labels=(empty,)))
     page = text(client, "/backtest")
     assert "0 of 30 past pull requests can be judged yet." in page
     assert "194 days after it was opened" in page
-    keep_backtest(folder, msgspec.structs.replace(run, labels=()))
+    write_backtest(folder, msgspec.structs.replace(run, labels=()))
     assert "Not run yet. 12 pull requests could be judged now." in text(client, "/backtest")
 
 
@@ -197,7 +197,7 @@ def test_the_dashboard_says_in_one_line_how_well_the_queues_order_did(client: Cl
             for name, third in thirds.items()
         )
         (label,) = run.labels
-        keep_backtest(folder, msgspec.structs.replace(run, labels=(msgspec.structs.replace(label, orders=orders),)))
+        write_backtest(folder, msgspec.structs.replace(run, labels=(msgspec.structs.replace(label, orders=orders),)))
         return text(client, "/dashboard")
 
     page = dashboard(2122).replace("\N{EN DASH}", "-")

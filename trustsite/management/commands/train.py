@@ -43,7 +43,7 @@ from scoring.pipeline.lane_certificates import CERTIFICATES
 from scoring.training.certify import attempt, lane_table
 from scoring.training.process import note_end
 from scoring.training.starter import text_of
-from scoring.training.summary import keep_figures, shown_model
+from scoring.training.summary import shown_model, write_figures
 from scoring.training.train import train
 from trustsite.worker.material import material_of, starter_of
 
@@ -119,7 +119,7 @@ class Command(BaseCommand):
             name = save_model(settings.MODEL_DIR, record, card_of(record))
             is_kept_only = bool(against) or file is not None
             told = None if is_kept_only else self._certify(material, trained, label, name, now)
-            keep_figures(settings.MODEL_DIR, shown_model(record, name, *(told.shown if told else (None,))))
+            write_figures(settings.MODEL_DIR, shown_model(record, name, *(told.shown if told else (None,))))
             if not against:  # last: the pass that a new model asks for finds its certificate there
                 serve(settings.MODEL_DIR, label, name)
         except OSError as problem:
