@@ -33,10 +33,10 @@ class Skeleton:
         pieces, begin, length = [], 0, 0
         for run in _FOREIGN.finditer(original):
             length += self._keep(pieces, original[begin : run.start()].lower())
-            for place in range(run.start(), run.end()):
+            for index in range(run.start(), run.end()):
                 self._begins.append(length)
-                self._origins.append(place)
-                length += self._keep(pieces, folded(original[place]))
+                self._origins.append(index)
+                length += self._keep(pieces, folded(original[index]))
             begin = run.end()
             self._begins.append(length)
             self._origins.append(begin)
@@ -48,12 +48,12 @@ class Skeleton:
         pieces.append(piece)
         return len(piece)
 
-    def origin(self, place: int) -> int:
+    def origin(self, position: int) -> int:
         """The place in the original of a place in the text; of its end, the end."""
-        if place >= len(self.text):
+        if position >= len(self.text):
             return self._length
-        run = bisect_right(self._begins, place) - 1
-        return self._origins[run] + place - self._begins[run]
+        run = bisect_right(self._begins, position) - 1
+        return self._origins[run] + position - self._begins[run]
 
 
 def folded(text: str) -> str:
@@ -77,13 +77,13 @@ _MOST_WORDS = 8  # of one name
 class KnownPeople:
     """Finds known strings in texts; where nothing is known it finds nothing."""
 
-    def __init__(self, accounts: Iterable[Account], others: Iterable[str] = ()) -> None:
+    def __init__(self, accounts: Iterable[Account], other_names: Iterable[str] = ()) -> None:
         strings = [string for account in accounts for string in _strings(account)]
-        strings += [string for other in others for string in _guessed(other)]
-        told = dict.fromkeys((kind, " ".join(text.split())) for kind, text in strings if _letters(text))
-        known = list(told)[:_KNOWN_LIMIT]
+        strings += [string for name in other_names for string in _strings_of_text(name)]
+        unique = dict.fromkeys((kind, " ".join(text.split())) for kind, text in strings if _letters_only(text))
+        known = list(unique)[:_KNOWN_LIMIT]
         longest = sorted(known, key=lambda string: (-len(string[1]), string))
-        self._strings = {_letters(text): (kind, text) for kind, text in reversed(longest)}
+        self._strings = {_letters_only(text): (kind, text) for kind, text in reversed(longest)}
         patterns = "|".join(_pattern(kind, text) for kind, text in longest)
         # RE2, since names that strangers choose must not decide how long this takes.
         self._pattern = re2.compile(rf"(?:^|[^\pL\pN])({patterns})(?:[^\pL\pN]|$)") if longest else None
@@ -97,13 +97,13 @@ class KnownPeople:
     def _line(self, line: str, places: Placeholders) -> str:
         skeleton = Skeleton(line)
         data = skeleton.text.encode()  # each search would encode the rest of the line again
-        pieces, begin, place, last = [], 0, 0, 0
-        while self._pattern is not None and (match := self._pattern.search(data, place)):
-            first = last + len(data[place : match.start(1)].decode())
+        pieces, begin, position, last = [], 0, 0, 0
+        while self._pattern is not None and (match := self._pattern.search(data, position)):
+            first = last + len(data[position : match.start(1)].decode())
             last = first + len(match[1].decode())
-            place = match.end(1)
+            position = match.end(1)
             start, end = skeleton.origin(first), skeleton.origin(last - 1) + 1
-            pieces += [line[begin:start], places.put(*self._strings[_letters(match[1].decode())])]
+            pieces += [line[begin:start], places.put(*self._strings[_letters_only(match[1].decode())])]
             begin = end
         return "".join([*pieces, line[begin:]])
 
@@ -111,52 +111,52 @@ class KnownPeople:
 def _strings(account: Account) -> Iterator[tuple[str, str]]:
     """(kind, folded text) of everything by which an account is known."""
     yield "did", folded(account.did)[:_LONGEST]
-    yield from _of_handle(account.handle or "")
+    yield from _handle_strings(account.handle or "")
     for email in account.emails:
-        yield from _of_email(email)
+        yield from _email_strings(email)
     for name in account.names:
-        yield from _of_name(name)
+        yield from _name_strings(name)
 
 
-def _guessed(text: str) -> Iterator[tuple[str, str]]:
+def _strings_of_text(text: str) -> Iterator[tuple[str, str]]:
     """The same of a single string of a person; its form tells what it is."""
     text = text.strip()
     if text.startswith("did:"):
         yield "did", folded(text)[:_LONGEST]
     elif "@" in text.lstrip("@"):
-        yield from _of_email(text)
+        yield from _email_strings(text)
     elif "." in text and " " not in text:
-        yield from _of_handle(text)
+        yield from _handle_strings(text)
     else:
-        yield from _of_name(text)
+        yield from _name_strings(text)
 
 
-def _of_handle(handle: str) -> Iterator[tuple[str, str]]:
+def _handle_strings(handle: str) -> Iterator[tuple[str, str]]:
     text = folded(handle).strip("@ ")[:_LONGEST]
     labels = text.split(".")
     if len(labels) > 1 and not CODE_WORDS.issuperset(labels[:-1]):
         yield "handle", text
-    yield from _of_word("handle", labels[0])
+    yield from _word_string("handle", labels[0])
 
 
-def _of_email(email: str) -> Iterator[tuple[str, str]]:
+def _email_strings(email: str) -> Iterator[tuple[str, str]]:
     text = folded(email).strip()[:_LONGEST]
     if "@" in text:
         yield "email", text
         for piece in text.partition("@")[0].split("+"):  # 12345+name@users.noreply.…
-            yield from _of_word("handle", piece)
+            yield from _word_string("handle", piece)
 
 
-def _of_name(name: str) -> Iterator[tuple[str, str]]:
+def _name_strings(name: str) -> Iterator[tuple[str, str]]:
     words = _NAME_WORD.findall(folded(name)[:_LONGEST])[:_MOST_WORDS]
     if len(words) > 1 and not CODE_WORDS.issuperset(words):
         yield "name", " ".join(words)
         yield "name", " ".join([*words[1:], words[0]])
     for word in words:
-        yield from _of_word("name", word)
+        yield from _word_string("name", word)
 
 
-def _of_word(kind: str, word: str) -> Iterator[tuple[str, str]]:
+def _word_string(kind: str, word: str) -> Iterator[tuple[str, str]]:
     parts = _WORD.findall(word)
     if parts and not (is_common(word) or CODE_WORDS.issuperset(parts)):
         yield kind, word
@@ -171,5 +171,5 @@ def _pattern(kind: str, text: str) -> str:
     return joint.join("['\u2019]?".join(map(re2.escape, re.split("['\u2019]", word))) for word in words)
 
 
-def _letters(text: str) -> str:
+def _letters_only(text: str) -> str:
     return "".join(_WORD.findall(text))

@@ -65,26 +65,26 @@ def scrub_lines(path: str, lines: Sequence[str], places: Placeholders) -> list[s
     suffix = f".{ending}" if dot and stem else ""
     if name in _LISTS or (stem in _LISTS and suffix in _LIST_SUFFIXES):
         is_code = _CODE.search if suffix in _RUN_SUFFIXES else lambda _line: None
-        return [line if is_code(line) else _whole(line, "person", places) for line in lines]
+        return [line if is_code(line) else _replace_line(line, "person", places) for line in lines]
     if name in _VALUES:
         kind, pattern = _VALUES[name]
-        return [_groups(pattern, kind, line, places) for line in lines]
+        return [_replace_groups(pattern, kind, line, places) for line in lines]
     fields = _Fields(name in _METADATA or suffix in _METADATA_SUFFIXES, suffix in (".py", ".js", ".exs"), places)
     return [fields.line(line) for line in lines]
 
 
-def _whole(line: str, kind: str, places: Placeholders) -> str:
+def _replace_line(line: str, kind: str, places: Placeholders) -> str:
     text = line.strip()
     return line.replace(text, places.put(kind, text), 1) if any(map(str.isalnum, text)) else line
 
 
-def _groups(pattern: re.Pattern[str], kind: str, text: str, places: Placeholders, times: int = 0) -> str:
+def _replace_groups(pattern: re.Pattern[str], kind: str, text: str, places: Placeholders, times: int = 0) -> str:
     """The text with the first group that matched replaced, in each match or the first `times` ones."""
 
     def replaced(match: re.Match[str]) -> str:
         if match.lastindex is None:
             return match[0]
-        begin, end = (place - match.start() for place in match.span(match.lastindex))
+        begin, end = (position - match.start() for position in match.span(match.lastindex))
         return match[0][:begin] + places.put(kind, match[0][begin:end]) + match[0][end:]
 
     return pattern.sub(replaced, text, count=times)
@@ -104,7 +104,7 @@ class _Fields:
         if "-----BEGIN PGP" in line or "-----END PGP" in line:
             self._armour = "-----BEGIN PGP" in line
         elif self._armour and _ARMOUR.fullmatch(line.strip("#*/ \t")):
-            return _whole(line, "pgp", self._places)
+            return _replace_line(line, "pgp", self._places)
         if self._metadata and line.lstrip().startswith("["):
             self._people = _TABLE.match(line) is not None
         elif self._people and (named := _FIELD.match(line)):
@@ -117,7 +117,7 @@ class _Fields:
         if self._metadata and _ELEMENT.search(line):
             self._until = "</"
             return self._inside(line)
-        return _groups(_PAIRED, "person", line, self._places)
+        return _replace_groups(_PAIRED, "person", line, self._places)
 
     def _value(self, rest: str) -> str:
         """Return what follows the key of a field: a list, a string, nothing (then a list of dashes follows), or
@@ -131,11 +131,11 @@ class _Fields:
             self._until = _CLOSERS[first]
             return first + self._inside(rest[1:])
         if first in ("'", '"'):
-            return _groups(_STRING, "person", rest, self._places, times=1)
+            return _replace_groups(_STRING, "person", rest, self._places, times=1)
         if not rest.strip():
             self._until = "" if self._code else "-"
             return rest
-        return rest if self._code else _groups(_VALUE, "person", rest, self._places, times=1)
+        return rest if self._code else _replace_groups(_VALUE, "person", rest, self._places, times=1)
 
     def _inside(self, line: str) -> str:
         """A line of what is open, up to what ends it."""
@@ -143,14 +143,14 @@ class _Fields:
             return self._item(line)
         if self._until == "</":
             self._until = "" if _ELEMENT_END.search(line) else "</"
-            return _groups(_TEXT, "person", line, self._places)
+            return _replace_groups(_TEXT, "person", line, self._places)
         listed, end, rest = line.partition(self._until)
         self._until = "" if end else self._until
-        return _groups(_STRING, "person", listed, self._places) + end + rest
+        return _replace_groups(_STRING, "person", listed, self._places) + end + rest
 
     def _item(self, line: str) -> str:
         """A line of a list of dashes, or the one behind it."""
         if not line.startswith((" ", "\t", "-")):
             self._until = ""
             return self.line(line)
-        return _groups(_ITEM, "person", line, self._places, times=1)
+        return _replace_groups(_ITEM, "person", line, self._places, times=1)

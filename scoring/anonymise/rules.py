@@ -90,13 +90,13 @@ _QUOTE = r"^[ \t>]{0,8}"
 _ROLES = "author|committer|tagger|sender|reviewer|assignee"
 _MAIL_LINES = "message-id|in-reply-to|references|received|return-path|list-[a-z-]{1,20}|x-[a-z-]{1,40}"
 # What somebody says of their own standing, or a forge beside their name: a reviewer is not to know that either.
-_POST = (
+_POSITION = (
     r"(?:maintainer|committer|(?:core|regular|long-?time|first-?time|top) (?:developer|contributor)|project lead|"
     r"(?:team|core|org(?:ani[sz]ation)?) member|collaborator|code ?owner)s?"
 )
 _STANDING = (
     rf"(?:as|i'?m|i\u2019m|i am|we are|we're|i've been|i have been|speaking as)"
-    rf" (?:an? |the |one of the |your |also |now )?(?:[\w-]{{1,20}} ){{0,2}}{_POST}"
+    rf" (?:an? |the |one of the |your |also |now )?(?:[\w-]{{1,20}} ){{0,2}}{_POSITION}"
     r"(?: (?:of|at|for|on|since) (?:the )?[\w.@/-]{1,40}| here)?"
     r"|(?:i have |i've |with |my )(?:over |more than )?[0-9]{1,5}\+? (?:merged |accepted |previous )?"
     r"(?:years? of (?:\w{1,20} )?experience|prs?|pull requests|patches|commits|contributions)"
@@ -109,7 +109,7 @@ BETWEEN_PEOPLE = (
     rule("email", ":", r"[^\n]{1,300}", f"{_QUOTE}(?:{_MAIL_LINES}){COLON}", flags=re.IGNORECASE),
     rule(
         "standing",
-        rf"{_POST}|experience|[0-9]\+? (?:merged|accepted|previous|prs?|pull|patches|commits|contrib)|author_assoc",
+        rf"{_POSITION}|experience|[0-9]\+? (?:merged|accepted|previous|prs?|pull|patches|commits|contrib)|author_assoc",
         _STANDING,
         r"\b",
         r"\b",
@@ -117,8 +117,8 @@ BETWEEN_PEOPLE = (
     ),
     rule(
         "standing",
-        rf"[\[(](?:{_POST}|owner|member)[\])]",
-        rf"(?:{_POST}|owner|member)",
+        rf"[\[(](?:{_POSITION}|owner|member)[\])]",
+        rf"(?:{_POSITION}|owner|member)",
         r"[\[(]",
         r"[\])]",
         re.IGNORECASE,
@@ -262,7 +262,7 @@ _PAGES = r"\.(?:github\.io|gitlab\.io|codeberg\.page)\b"
 _AVATARS = r"(?:avatars[0-9]{0,3}\.githubusercontent\.com|gravatar\.com/avatar|cdn\.bsky\.app/img/avatar[a-z_]{0,20})/"
 _HOMES = r"(?:/home/|/Users/|[A-Za-z]:[\\/]{1,4}(?:Users|Documents and Settings)[\\/]{1,4})"
 # Accounts that are nobody's, and organisations whose name helps to judge a dependency; known people come before these.
-_NOBODY = (
+_ORGANISATIONS = (
     "user|username|users|you|your|yourname|name|me|runner|root|admin|ubuntu|vagrant|travis|circleci|app|node|public|"
     "shared|default|owner|org|features|login|about|topics|search|settings|marketplace|apps|sponsors|orgs|api|share|intent|"
     "actions|angular|ansible|apache|astral-sh|aws|azure|babel|celery|cloudflare|cncf|codecov|conda-forge|debian|denoland|"
@@ -273,7 +273,7 @@ _NOBODY = (
     "ruby|rust-lang|scikit-learn|scipy|spring-projects|sqlalchemy|stripe|svelte|swagger-api|tensorflow|tokio-rs|"
     "torvalds|typescript-eslint|types|vercel|vitejs|vuejs|webpack|w3c|yarnpkg|zulip"
 )
-_ACCOUNT = rf"(?!(?i:{_NOBODY})(?![\w.-]))[\w.-]{{1,64}}"
+_ACCOUNT = rf"(?!(?i:{_ORGANISATIONS})(?![\w.-]))[\w.-]{{1,64}}"
 _NO_FILE = r"\b(?<!\.png)(?<!\.jpg)(?<!\.jpeg)(?<!\.svg)(?<!\.gif)(?<!\.webp)"  # icon@2x.png
 _DAY = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
 _MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"

@@ -45,11 +45,11 @@ class Scrubber:
         self._places = Placeholders()
 
     @classmethod
-    def of(cls, submission: Submission, others: Iterable[str] = ()) -> "Scrubber":
+    def of(cls, submission: Submission, other_names: Iterable[str] = ()) -> "Scrubber":
         """One that knows the submission's own people: its account and the authors of its mails."""
         account = submission.knowledge.account
         mails = [text for mail in submission.change.mails for text in (mail.author, mail.email) if text]
-        return cls([account] if account else [], [*others, *mails])
+        return cls([account] if account else [], [*other_names, *mails])
 
     @property
     def counts(self) -> dict[str, int]:

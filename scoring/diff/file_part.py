@@ -35,17 +35,17 @@ class OpenHunk:
     def take(self, line: str) -> Line | None:
         """The next line with its numbers; None where it cannot be one of this hunk."""
         mark = _MARKS.get(line[:1])
-        old, new = mark != "+", mark != "-"
-        if mark is None or (old and not self.old_left) or (new and not self.new_left):
+        is_old, is_new = mark != "+", mark != "-"
+        if mark is None or (is_old and not self.old_left) or (is_new and not self.new_left):
             return None
-        taken = Line(mark, self._old if old else None, self._new if new else None, line[1:])
-        self._old += old
-        self._new += new
+        numbered = Line(mark, self._old if is_old else None, self._new if is_new else None, line[1:])
+        self._old += is_old
+        self._new += is_new
         self.changes += mark != " "
-        self.old_left -= old
-        self.new_left -= new
-        self._lines.append(taken)
-        return taken
+        self.old_left -= is_old
+        self.new_left -= is_new
+        self._lines.append(numbered)
+        return numbered
 
     def end_file(self) -> None:
         """Take the note that the last line has no line end."""
@@ -84,10 +84,10 @@ class FilePart:
         return cls(common_name(names))
 
     @classmethod
-    def of_lines(cls, old: str, new: str, header: re.Match[str]) -> "FilePart":
+    def of_lines(cls, old_header: str, new_header: str, header: re.Match[str]) -> "FilePart":
         """One that begins with `---` and `+++` lines (given without these), as other tools than git write it."""
         part = cls(None)
-        before, after = plain_names(old, new)
+        before, after = plain_names(old_header, new_header)
         part._names = {"old": before, "new": after}
         empty = header[1] == "0" and header[2] == "0"
         part._kind = "added" if before is None or empty else "deleted" if after is None else "modified"
@@ -97,8 +97,8 @@ class FilePart:
     @property
     def path(self) -> str | None:
         """The name to show: the new one, the old one of a deleted file; None where no header tells."""
-        old, new = (self._names.get(side, self._name) for side in ("old", "new"))
-        return old if self._kind == "deleted" else new if new is not None else old
+        old_name, new_name = (self._names.get(side, self._name) for side in ("old", "new"))
+        return old_name if self._kind == "deleted" else new_name if new_name is not None else old_name
 
     @property
     def cut(self) -> bool:
@@ -130,13 +130,13 @@ class FilePart:
 
     def close(self) -> FileChange | None:
         """The file's change; None where git would find nothing to do or no name to do it to."""
-        path, old = self.path, self._names.get("old", self._name)
+        path, old_name = self.path, self._names.get("old", self._name)
         if path is None or not (self.hunks or self.binary or self._changes_without_lines()):
             return None
         modes = {self._modes.get("old"), self._modes.get("new")}
         return FileChange(
             path=path,
-            old_path=path if old is None or self._kind == "added" else old,
+            old_path=path if old_name is None or self._kind == "added" else old_name,
             kind="mode" if self._kind == "modified" and not self.hunks and not self.binary else self._kind,
             hunks=tuple(self.hunks),
             old_mode=None if self._kind == "added" else self._modes.get("old"),
@@ -184,10 +184,10 @@ class FilePart:
             self._become(kind)
 
     def _index(self, text: str) -> None:
-        found = _INDEX.fullmatch(text)
-        if found:
-            self._objects = found.group(1, 2)
-            self._modes = (dict.fromkeys(("old", "new"), found[3]) if found[3] else {}) | self._modes
+        match = _INDEX.fullmatch(text)
+        if match:
+            self._objects = match.group(1, 2)
+            self._modes = (dict.fromkeys(("old", "new"), match[3]) if match[3] else {}) | self._modes
 
     def _similar(self, text: str) -> None:
         self._similarity = text.strip()

@@ -28,22 +28,22 @@ def check_patterns(patterns: Sequence[str]) -> None:
     for pattern in patterns:
         if len(pattern) > PATTERN_LENGTH:
             raise PatternProblem(f"a path pattern has at most {PATTERN_LENGTH} characters, not {len(pattern)}")
-        _compiled(pattern)
+        _compile_pattern(pattern)
 
 
 def matching_pattern(patterns: Sequence[str], path: str) -> str | None:
     """The pattern by which `path` is meant; None where it is not. Raises PatternProblem as `check_patterns` does."""
     clean = clean_path(path)
     for pattern in reversed(patterns):
-        found = _compiled(pattern)
-        if found is not None and found.search(clean):
+        compiled = _compile_pattern(pattern)
+        if compiled is not None and compiled.search(clean):
             return None if pattern.startswith("!") else pattern
     return None
 
 
 def first_match(patterns: Iterable[str], path: str) -> bool:
     """Return whether any of patterns that take nothing back matches a path that is clean already."""
-    return bool(_together(tuple(patterns)).search(path))
+    return bool(_compile_together(tuple(patterns)).search(path))
 
 
 def clean_path(path: str) -> str:
@@ -63,11 +63,11 @@ def expression(pattern: str) -> str:
     body = pattern[:-1] if is_folder else pattern
     is_anchored = "/" in body
     start = "^" if is_anchored else "^(?:.*/)?"
-    return start + _body(body.removeprefix("/")) + ("/" if is_folder else "(?:/|$)")
+    return start + _translate(body.removeprefix("/")) + ("/" if is_folder else "(?:/|$)")
 
 
 @lru_cache(maxsize=4096)
-def _compiled(pattern: str) -> "re2._Regexp | None":
+def _compile_pattern(pattern: str) -> "re2._Regexp | None":
     body = pattern.removeprefix("!")
     if not body.strip("/") or pattern.startswith("#"):
         return None
@@ -75,28 +75,28 @@ def _compiled(pattern: str) -> "re2._Regexp | None":
 
 
 @lru_cache(maxsize=64)
-def _together(patterns: tuple[str, ...]) -> "re2._Regexp":
+def _compile_together(patterns: tuple[str, ...]) -> "re2._Regexp":
     return _compile("|".join(f"(?:{expression(pattern)})" for pattern in patterns), "of our own")
 
 
-def _compile(text: str, shown: str) -> "re2._Regexp":
+def _compile(text: str, pattern: str) -> "re2._Regexp":
     options = re2.Options()
     options.dot_nl = True  # a line break in a hostile name is a character like any other
     options.log_errors = False
     try:
         return re2.compile(text, options)
     except re2.error as error:
-        raise PatternProblem(f"the path pattern {shown!r} cannot be read") from error
+        raise PatternProblem(f"the path pattern {pattern!r} cannot be read") from error
 
 
 _TOKENS = re.compile(r"\\.|\[[!^]?\]?[^]]*\]|/\*\*/|^\*\*/|/\*\*$|\*+|.", re.DOTALL)
 
 
-def _body(body: str) -> str:
-    return "".join(_translated(token) for token in _TOKENS.findall(body))
+def _translate(body: str) -> str:
+    return "".join(_translate_token(token) for token in _TOKENS.findall(body))
 
 
-def _translated(token: str) -> str:
+def _translate_token(token: str) -> str:
     if token in _WILD:
         return _WILD[token]
     if token.startswith("*"):
@@ -112,5 +112,5 @@ _WILD = {"/**/": "/(?:.*/)?", "**/": "(?:.*/)?", "/**": "/.*", "?": "[^/]"}
 def _character_set(inner: str) -> str:
     """`!a-c` as a set of a regular expression; without, it stops at a slash like every wildcard."""
     is_not = inner.startswith(("!", "^"))
-    kept = re.sub(r"([\\\[\]^&~|])", r"\\\1", inner[1:] if is_not else inner)
-    return f"[^/{kept}]" if is_not else f"[{kept}]"
+    escaped = re.sub(r"([\\\[\]^&~|])", r"\\\1", inner[1:] if is_not else inner)
+    return f"[^/{escaped}]" if is_not else f"[{escaped}]"

@@ -26,10 +26,10 @@ def read_mail(lines: list[str]) -> Mail:
     """One mail from its lines before the patch, the "From" line among them. Never raises."""
     headers, body = _headers(lines)
     inner, message = _inner_headers(body)
-    told = {name: value for name, value, _ in headers} | inner
-    author, email = _author(_decoded(told.get("from", "")))
-    date = _unfolded(told.get("date", ""))
-    return Mail(author, email, date, _subject(_decoded(told.get("subject", ""))), "\n".join(message).strip("\r\n"))
+    values = {name: value for name, value, _ in headers} | inner
+    author, email = _author(_decode_words(values.get("from", "")))
+    date = _unfold(values.get("date", ""))
+    return Mail(author, email, date, _subject(_decode_words(values.get("subject", ""))), "\n".join(message).strip("\r\n"))
 
 
 def encoding_header(lines: list[str]) -> int | None:
@@ -37,11 +37,11 @@ def encoding_header(lines: list[str]) -> int | None:
 
     git takes the last header of a name, so each of them counts.
     """
-    for name, value, place in _headers(lines)[0]:
+    for name, value, index in _headers(lines)[0]:
         if name == "content-transfer-encoding" and not _IDENTITY.fullmatch(value.strip()):
-            return place
+            return index
         if name == "content-type" and not _PLAIN.fullmatch(value.strip()):
-            return place
+            return index
     return None
 
 
@@ -58,40 +58,40 @@ def ends_message(line: str) -> bool:
 
 def _headers(lines: list[str]) -> tuple[list[tuple[str, str, int]], list[str]]:
     """Headers as (name in small letters, unfolded value, place), by the rules of mailinfo.c, and the body."""
-    found: list[tuple[str, str, int]] = []
-    for place, line in enumerate(lines):
-        if found and line.startswith((" ", "\t")):
-            name, value, first = found[-1]
-            found[-1] = (name, f"{value} {line[1:].rstrip(_BLANK)}", first)
+    headers: list[tuple[str, str, int]] = []
+    for index, line in enumerate(lines):
+        if headers and line.startswith((" ", "\t")):
+            name, value, first = headers[-1]
+            headers[-1] = (name, f"{value} {line[1:].rstrip(_BLANK)}", first)
         elif is_header(line):
             name, _, value = line.rstrip(_BLANK).partition(":")
-            found.append((name.lower(), value, place))
+            headers.append((name.lower(), value, index))
         else:
-            return found, lines[place + (not line.strip(_BLANK)) :]
-    return found, []
+            return headers, lines[index + (not line.strip(_BLANK)) :]
+    return headers, []
 
 
 def _inner_headers(body: list[str]) -> tuple[dict[str, str], list[str]]:
     """Return what the message itself says of author, date and subject before its first words, and the rest of it."""
-    found: dict[str, str] = {}
+    headers: dict[str, str] = {}
     last = ""
-    for place, line in enumerate(body):
+    for index, line in enumerate(body):
         header = _INNER_HEADER.match(line)
-        if header and header[1].lower() not in found:
+        if header and header[1].lower() not in headers:
             last = header[1].lower()
-            found[last] = header[2]
+            headers[last] = header[2]
         elif last and line.startswith((" ", "\t")):
-            found[last] += line
-        elif line.strip() or found:
-            return found, body[place:]
-    return found, []
+            headers[last] += line
+        elif line.strip() or headers:
+            return headers, body[index:]
+    return headers, []
 
 
-def _unfolded(value: str) -> str:
+def _unfold(value: str) -> str:
     return " ".join(value[:HEADER_LENGTH].split())
 
 
-def _decoded(value: str) -> str:
+def _decode_words(value: str) -> str:
     """A header as people read it: lines joined, encoded words (RFC 2047) decoded."""
     value = re.sub(r"\r?\n[ \t]", " ", value)[:HEADER_LENGTH]
     try:
@@ -112,34 +112,34 @@ def _as_text(piece: str | bytes, charset: str | None) -> str:
 
 def _author(value: str) -> tuple[str, str]:
     """(name, address) of a From header: the word around the first @, and what is left."""
-    at = value.find("@")
-    if at < 0:
+    at_sign = value.find("@")
+    if at_sign < 0:
         name, _, rest = value.partition("<")
-        return _cleaned(name), rest.partition(">")[0].strip()
-    begin = max((place for place in range(at) if value[place] in " \t<"), default=-1) + 1
+        return _clean_name(name), rest.partition(">")[0].strip()
+    begin = max((index for index in range(at_sign) if value[index] in " \t<"), default=-1) + 1
     address = re.split(r"[\s>]", value[begin:], maxsplit=1)[0]
     before, after = value[:begin].removesuffix("<"), value[begin + len(address) :].removeprefix(">")
-    name = _cleaned(before + " " + after)
+    name = _clean_name(before + " " + after)
     if name.startswith("(") and name.endswith(")"):
         name = name[1:-1].strip()
-    sane = 0 < len(name) <= _NAME_LENGTH and not set(name) & set("@<>")
-    return name if sane else address, address
+    is_name = 0 < len(name) <= _NAME_LENGTH and not set(name) & set("@<>")
+    return name if is_name else address, address
 
 
-def _cleaned(name: str) -> str:
+def _clean_name(name: str) -> str:
     return " ".join(_QUOTING.sub(r"\1", name).split())
 
 
 def _subject(value: str) -> str:
     """A subject without "Re:" and bracketed prefixes such as [PATCH 2/3]."""
-    place = 0
-    while place < len(value):
-        if value[place] in " \t:":
-            place += 1
-        elif value[place : place + 3].lower() == "re:":
-            place += 3
-        elif value[place] == "[" and "]" in value[place:]:
-            place = value.index("]", place) + 1
+    index = 0
+    while index < len(value):
+        if value[index] in " \t:":
+            index += 1
+        elif value[index : index + 3].lower() == "re:":
+            index += 3
+        elif value[index] == "[" and "]" in value[index:]:
+            index = value.index("]", index) + 1
         else:
             break
-    return " ".join(value[place:].split())
+    return " ".join(value[index:].split())

@@ -116,13 +116,13 @@ class Problems:
         kind, severity, explanation = _RULES[rule]
         if text_line is not None:
             explanation = f"{explanation} See line {text_line} of the patch's text."
-        found = self._found.setdefault(rule, [])
-        if len(found) < PROBLEMS:
-            found.append(Finding(SCANNER, rule, kind, severity, explanation, file, line, quote[:QUOTE_LENGTH], removed))
+        noted = self._found.setdefault(rule, [])
+        if len(noted) < PROBLEMS:
+            noted.append(Finding(SCANNER, rule, kind, severity, explanation, file, line, quote[:QUOTE_LENGTH], removed))
 
     def all(self) -> tuple[Finding, ...]:
         """Every problem noted, in the order in which its rule was first broken."""
-        return tuple(finding for found in self._found.values() for finding in found)
+        return tuple(finding for noted in self._found.values() for finding in noted)
 
 
 # Behind a patch in a mail: what format-patch and b4 write there, and what parts files in diffs of other tools.
@@ -186,12 +186,12 @@ class PatchReader:
         if hunk.joins(line):
             self.unread += 1
             self._problems.add("joined_lines", self._path, quote=line, text_line=self._number)
-        taken = hunk.take(line)
-        if taken is None:
+        numbered = hunk.take(line)
+        if numbered is None:
             self._close_hunk(hunk, "corrupt_hunk")
             return False
-        self.read += taken.mark != " " and flaw is None
-        self._note(flaw, taken.new or taken.old, line, removed=taken.mark == "-")
+        self.read += numbered.mark != " " and flaw is None
+        self._note(flaw, numbered.new or numbered.old, line, removed=numbered.mark == "-")
         if hunk.full:
             self._close_hunk(hunk, None)
         return True
@@ -231,16 +231,16 @@ class PatchReader:
         self._last = (self._last[1], header)
 
     def _hunk_header(self, header: re.Match[str], ended: bool) -> None:
-        part, (old, new) = self._part, self._last
+        part, (old_header, new_header) = self._part, self._last
         follows = part is not None and not part.binary and (ended or (part.headers and not part.hunks))
         if not follows:
-            if not (old.startswith("--- ") and new.startswith("+++ ")):
+            if not (old_header.startswith("--- ") and new_header.startswith("+++ ")):
                 self._stray_hunk(header.string)
                 return
-            part = FilePart.of_lines(old[4:], new[4:], header)
+            part = FilePart.of_lines(old_header[4:], new_header[4:], header)
             self._begin(part)
-            self._check_name(part, old, self._number - 2)
-            self._check_name(part, new, self._number - 1)
+            self._check_name(part, old_header, self._number - 2)
+            self._check_name(part, new_header, self._number - 1)
         if self._part is not None:
             self._path = self._part.path
             self._hunk = OpenHunk(header)
@@ -342,10 +342,10 @@ class PatchReader:
         if message is None:
             return
         self.mails.append(read_mail(message))
-        place = encoding_header(message)
-        if place is not None:
+        index = encoding_header(message)
+        if index is not None:
             self.unread += 1
-            self._problems.add("encoded_mail", quote=message[place], text_line=self._mail_number + place)
+            self._problems.add("encoded_mail", quote=message[index], text_line=self._mail_number + index)
 
 
 __all__ = ["Limits", "compared", "read_bytes", "read_change"]
@@ -360,22 +360,22 @@ def read_change(text: str, limits: Limits = DEFAULT_LIMITS, clock: Callable[[], 
     and what was not read lowers its coverage. `clock` gives seconds that only grow, by default of this
     thread's CPU: a busy machine cuts nobody off.
     """
-    return _read(text, limits, clock, Problems(), unread=0)
+    return _read_text(text, limits, clock, Problems(), unread=0)
 
 
 def read_bytes(data: bytes, limits: Limits = DEFAULT_LIMITS, clock: Callable[[], float] = thread_time) -> Change:
     """The same of bytes that may be gzipped; no more than `limits.size` bytes are unpacked. Never raises."""
     problems = Problems()
-    raw, whole, sound = unpack(data, limits.size)
+    raw, is_whole, is_sound = unpack(data, limits.size)
     text = raw.decode("utf-8", "replace")
-    if not sound:
+    if not is_sound:
         problems.add("broken_gzip")
     if "\ufffd" in text and not _is_utf8(raw):
         problems.add("not_utf8")
-    if not whole:
+    if not is_whole:
         problems.add("too_large")
         text = text[: text.rfind("\n") + 1]
-    return _read(text, limits, clock, problems, unread=int(not whole) + int(not sound))
+    return _read_text(text, limits, clock, problems, unread=int(not is_whole) + int(not is_sound))
 
 
 def compared(change: Change, reading: GitReading | None, text: str = "") -> Change:
@@ -399,11 +399,11 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def _read(text: str, limits: Limits, clock: Callable[[], float], problems: Problems, unread: int) -> Change:
+def _read_text(text: str, limits: Limits, clock: Callable[[], float], problems: Problems, unread: int) -> Change:
     size = len(text) if len(text) <= limits.size else text.rfind("\n", 0, limits.size) + 1
     *lines, last = text[:size].split("\n", limits.lines)
     reader = PatchReader(limits, problems)
-    taken, rule = _take(lines, reader, limits, clock)
+    lines_taken, rule = _take_lines(lines, reader, limits, clock)
     if rule is None and last and len(lines) == limits.lines:
         rule = "too_many_lines"
     elif rule is None and last:
@@ -412,29 +412,29 @@ def _read(text: str, limits: Limits, clock: Callable[[], float], problems: Probl
         rule = rule or "too_large"
     if rule is not None:
         problems.add(rule)
-        unread += max(1, _changes(lines[taken:]) + _changes([last]) + text.count("\n+", size) + text.count("\n-", size))
+        unread += max(1, _count_changed(lines[lines_taken:]) + _count_changed([last]) + text.count("\n+", size) + text.count("\n-", size))
     reader.finish(cut=rule is not None)
-    return _change(reader, problems, unread + reader.unread)
+    return _build_change(reader, problems, unread + reader.unread)
 
 
-def _take(lines: list[str], reader: PatchReader, limits: Limits, clock: Callable[[], float]) -> tuple[int, str | None]:
+def _take_lines(lines: list[str], reader: PatchReader, limits: Limits, clock: Callable[[], float]) -> tuple[int, str | None]:
     """Read until the end or a limit: (how many lines were taken, the limit)."""
     deadline = clock() + limits.seconds
-    for place, line in enumerate(lines):
-        if place % _STRIDE == 0 and clock() > deadline:
-            return place, "too_slow"
+    for index, line in enumerate(lines):
+        if index % _STRIDE == 0 and clock() > deadline:
+            return index, "too_slow"
         reader.line(line)
         if reader.full:
-            return place + 1, reader.full
+            return index + 1, reader.full
     return len(lines), None
 
 
-def _changes(texts: list[str]) -> int:
+def _count_changed(texts: list[str]) -> int:
     """Lines that look like changed ones."""
     return sum(text.startswith(("+", "-")) + text.count("\n+") + text.count("\n-") for text in texts)
 
 
-def _change(reader: PatchReader, problems: Problems, unread: int) -> Change:
+def _build_change(reader: PatchReader, problems: Problems, unread: int) -> Change:
     if not reader.files:
         problems.add("no_file")
         unread += 1

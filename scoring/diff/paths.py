@@ -189,14 +189,14 @@ def role(path: str) -> Role:
 
 
 @lru_cache(maxsize=8192)
-def has_role(path: str, wanted: Role) -> bool:
+def has_role(path: str, wanted_role: Role) -> bool:
     """Return whether a file can be taken for this, whatever else it is: a vendored test is a test too."""
     clean = clean_path(path).lower()
-    if wanted == "docs":
+    if wanted_role == "docs":
         clean = PACKAGE_OF_EXAMPLE.sub(r"\1/", clean)
         clean = DOCUMENTS_OF_PROGRAM.sub(r"\1\2/\3", clean) if is_language(path) else clean
-    is_named = wanted == "docs" and first_match(PROSE_NAMES, clean) and not is_language(path)
-    return is_named or first_match(ROLES[wanted], clean)
+    is_named = wanted_role == "docs" and first_match(PROSE_NAMES, clean) and not is_language(path)
+    return is_named or first_match(ROLES[wanted_role], clean)
 
 
 @lru_cache(maxsize=8192)
@@ -303,10 +303,10 @@ class Touched:
 
 def touched_files(change: Change) -> Touched:
     """Return what a change touches; a path is left out whole, never cut, since a cut one could slip by a pattern."""
-    named = sorted({_stored(path) for file in change.files for path in (file.path, file.old_path)})
-    kept = fitting(named)
-    is_whole = len(kept) == len(named) and change.coverage >= 1
-    return Touched(tuple(sorted(touched_kinds(change))), tuple(kept), is_whole)
+    all_paths = sorted({_encodable(path) for file in change.files for path in (file.path, file.old_path)})
+    stored_paths = fitting(all_paths)
+    is_whole = len(stored_paths) == len(all_paths) and change.coverage >= 1
+    return Touched(tuple(sorted(touched_kinds(change))), tuple(stored_paths), is_whole)
 
 
 def never_fast_kinds(touched: Touched, patterns: tuple[str, ...]) -> tuple[str, ...] | None:
@@ -314,11 +314,11 @@ def never_fast_kinds(touched: Touched, patterns: tuple[str, ...]) -> tuple[str, 
 
     Raises PatternProblem as `globs.matching_pattern` does.
     """
-    matched = {f"{PATTERN}{found}" for path in touched.paths if (found := matching_pattern(patterns, path))}
-    held = (*touched.kinds, *sorted(matched)[:PATTERNS_TOLD])
-    return held if held or touched.whole else None
+    matched = {f"{PATTERN}{pattern}" for path in touched.paths if (pattern := matching_pattern(patterns, path))}
+    kinds = (*touched.kinds, *sorted(matched)[:PATTERNS_TOLD])
+    return kinds if kinds or touched.whole else None
 
 
-def _stored(path: str) -> str:
+def _encodable(path: str) -> str:
     """The path as UTF-8 can hold it; what cannot be written stays visible as a question mark."""
     return path.encode("utf-8", "replace").decode()

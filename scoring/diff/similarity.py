@@ -35,17 +35,17 @@ def vector_of(change: Change) -> Vector | None:
     if len(words) < FEWEST + 2:
         return None
     grams = zip(words, words[1:], words[2:], strict=False)
-    places = np.fromiter((crc32(" ".join(gram).encode("utf-8", "replace")) for gram in grams), np.uint32)
+    hashes = np.fromiter((crc32(" ".join(gram).encode("utf-8", "replace")) for gram in grams), np.uint32)
     # The highest bit gives the sign: what falls on one place by chance cancels out instead of adding up.
-    signs = np.where(places >> 31, 1.0, -1.0)
-    counts = np.bincount(places % DIMENSIONS, weights=signs, minlength=DIMENSIONS)
+    signs = np.where(hashes >> 31, 1.0, -1.0)
+    counts = np.bincount(hashes % DIMENSIONS, weights=signs, minlength=DIMENSIONS)
     length = float(np.linalg.norm(counts))
     return (counts / length).astype(np.float32) if length else None
 
 
-def cosine(one: Vector, other: Vector) -> float:
+def cosine(first: Vector, second: Vector) -> float:
     """Return how alike, in [0, 1]: 1 for the same words in the same order; what points apart counts as 0."""
-    return float(min(max(float(one @ other), 0.0), 1.0))
+    return float(min(max(float(first @ second), 0.0), 1.0))
 
 
 def record_vector(txn: Transaction, pull_uri: str, patch_ref: str, change: Change, known_bad: bool) -> bool:

@@ -103,9 +103,9 @@ _PLAIN = re.compile(r"[a-z+]{1,20}://")
 
 def host_of(url: str) -> str:
     """The host of an address in lower case, without port and user; empty where it names none."""
-    found = _PLAIN.search(url.lower())
+    scheme = _PLAIN.search(url.lower())
     try:
-        parts = urlsplit(url[found.start() :] if found else f"//{url}")
+        parts = urlsplit(url[scheme.start() :] if scheme else f"//{url}")
         return (parts.hostname or "").lower().rstrip(".")
     except ValueError:
         return ""

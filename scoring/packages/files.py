@@ -60,12 +60,12 @@ _CARGO_CONFIGURATION = Format("crates.io", "", rust_files.cargo_config)
 
 def format_of(path: str) -> Format | None:
     """Return how a file that names dependencies is read; None for any other file."""
-    place = PurePosixPath(path)
-    if place.parts[-2:] in ((".cargo", "config.toml"), (".cargo", "config")):
+    file = PurePosixPath(path)
+    if file.parts[-2:] in ((".cargo", "config.toml"), (".cargo", "config")):
         return _CARGO_CONFIGURATION
-    if place.parts[-2:-1] in (("requirements",), ("constraints",)) and place.suffix in (".txt", ".in"):
+    if file.parts[-2:-1] in (("requirements",), ("constraints",)) and file.suffix in (".txt", ".in"):
         return FORMATS[0]
-    return next((kind for pattern, kind in _NAMES if pattern.fullmatch(place.name)), None)
+    return next((kind for pattern, kind in _NAMES if pattern.fullmatch(file.name)), None)
 
 
 def views(file: FileChange) -> Iterator[tuple[View, View]]:

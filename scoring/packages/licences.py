@@ -99,11 +99,11 @@ def parse_licence(text: str) -> Licence:
 def _demand_of(tree: Any) -> Demand | None:
     kind = type(tree).__name__
     if kind in ("OR", "AND"):
-        parts = [_demand_of(part) for part in tree.args]
-        known = [part for part in parts if part is not None]
+        demands = [_demand_of(operand) for operand in tree.args]
+        known_demands = [operand for operand in demands if operand is not None]
         if kind == "OR":
-            return min(known, default=None)
-        return max(known) if known and len(known) == len(parts) else None
+            return min(known_demands, default=None)
+        return max(known_demands) if known_demands and len(known_demands) == len(demands) else None
     if kind == "LicenseWithExceptionSymbol":  # exceptions let others link without coming under it
         demand = demand_of_key(str(tree.license_symbol.key))
         return Demand.WEAK if demand == Demand.STRONG else demand
@@ -127,12 +127,12 @@ def may_come_in(incoming: Licence, own: Licence) -> bool | None:
         return None
     if Demand.RESTRICTED in (incoming.demand, own.demand):
         return incoming.demand <= Demand.WEAK
-    chosen = "OR" not in incoming.text.split() and "OR" not in own.text.split()
-    if chosen and any(
-        one.match(key) and other.match(mine)
-        for one, other in _CONFLICTING
+    no_choice = "OR" not in incoming.text.split() and "OR" not in own.text.split()
+    if no_choice and any(
+        incoming_pattern.match(key) and own_pattern.match(own_key)
+        for incoming_pattern, own_pattern in _CONFLICTING
         for key in incoming.keys
-        for mine in own.keys
+        for own_key in own.keys
     ):
         return False
     return incoming.demand <= own.demand

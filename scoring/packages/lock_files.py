@@ -79,16 +79,16 @@ def _python_source(block: Block) -> tuple[Source, str]:
     return "registry", block.text("source.registry") or ""
 
 
-def _digests(leaf: Leaf, of: str) -> Iterator[Digest]:
+def _digests(leaf: Leaf, owner: str) -> Iterator[Digest]:
     """`sha256:abc`, `sha512-abc sha1-abc` or a bare hash."""
     for text in leaf.value.split()[:20]:
-        for sign in (":", "-", "/"):
-            algorithm, found, value = text.partition(sign)
-            if found and len(algorithm) <= 12:
-                yield Digest(leaf.line, of, algorithm, value)
+        for candidate in (":", "-", "/"):
+            algorithm, separator, value = text.partition(candidate)
+            if separator and len(algorithm) <= 12:
+                yield Digest(leaf.line, owner, algorithm, value)
                 break
         else:
-            yield Digest(leaf.line, of, "", text)
+            yield Digest(leaf.line, owner, "", text)
 
 
 def pipfile_lock(view: View) -> Iterator[Item]:
@@ -117,11 +117,11 @@ def cargo_lock(view: View) -> Iterator[Item]:
     A package without a source lies in the repository itself. The last of a fragment may have one beyond it.
     """
     blocks = list(grouped(toml_leaves(view.lines, view.at_top, view.hint)).values())
-    for place, block in enumerate(blocks, 1):
+    for number, block in enumerate(blocks, 1):
         name, version, url = block.text("name"), block.text("version"), block.text("source") or ""
         named = normalised("crates.io", name or "")
         if name and version:
-            is_own = not url and place < len(blocks)
+            is_own = not url and number < len(blocks)
             source: Source = "path" if is_own else "git" if url.startswith("git+") else "registry"
             yield Entry(named, block.line("version"), version, version, source=source, url=url, touched=block.touched)
         for leaf in block.all("checksum"):

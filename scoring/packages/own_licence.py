@@ -57,8 +57,8 @@ def _licence_at(mirror: Path, commit: str) -> str | None:
     git = Git(mirror)
     try:
         names = git.run("ls-tree", "--name-only", "-z", commit, limit=LARGEST).decode("utf-8", "replace").split("\0")
-        found = [name for name in sorted(names) if name.upper().startswith(NAMES)]
-        text = git.run("cat-file", "blob", f"{commit}:{found[0]}", limit=LARGEST) if found else b""
+        licence_files = [name for name in sorted(names) if name.upper().startswith(NAMES)]
+        text = git.run("cat-file", "blob", f"{commit}:{licence_files[0]}", limit=LARGEST) if licence_files else b""
         return named_by(text.decode("utf-8", "replace"))
     except FetchProblem:
         return None

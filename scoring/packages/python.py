@@ -40,12 +40,12 @@ class Requirement:
 
 def range_of(constraint: str, bare_is_exact: bool = False) -> Range:
     """Return what a constraint such as `^1.2`, `>=1,<2` or `==1.0` allows; `bare_is_exact`: so does a version alone."""
-    found = [match for part in re.split(r"[,|]| (?=[<>=~^!])", constraint[:LONGEST]) if (match := _clause(part))]
-    for sign, version in found:
+    clauses = [match for part in re.split(r"[,|]| (?=[<>=~^!])", constraint[:LONGEST]) if (match := _clause(part))]
+    for sign, version in clauses:
         exact = sign in ("==", "===", "=") or (sign == "" and bare_is_exact)
         if exact and "*" not in version:
             return Range(version, version)
-    floors = [version for sign, version in found if sign in _LOWEST and _DIGIT.match(version)]
+    floors = [version for sign, version in clauses if sign in _LOWEST and _DIGIT.match(version)]
     return Range(None, floors[0].removesuffix(".*") if len(floors) == 1 else None)
 
 
@@ -111,15 +111,15 @@ def requirements_file(view: View) -> Iterator[Item]:
             yield Index(first, option[2], option[1])
             continue
         editable = _EDITABLE.fullmatch(text)
-        written = editable[1] if editable else re.split(r"\s--|\s#|^\s*#|^\s*-", text, maxsplit=1)[0]
-        found = parse_requirement(written) if written.strip() else None
-        if found is None and editable:
-            found = Requirement("", source="path", url=editable[1], constrained=True)
-        if found is not None:
-            yield from _entries(found, first, "runtime", parts)
-            named = f"{normalised('PyPI', found.name)}=={found.allowed.version}" if found.allowed.version else ""
+        requirement_text = editable[1] if editable else re.split(r"\s--|\s#|^\s*#|^\s*-", text, maxsplit=1)[0]
+        requirement = parse_requirement(requirement_text) if requirement_text.strip() else None
+        if requirement is None and editable:
+            requirement = Requirement("", source="path", url=editable[1], constrained=True)
+        if requirement is not None:
+            yield from _entries(requirement, first, "runtime", parts)
+            digest_owner = f"{normalised('PyPI', requirement.name)}=={requirement.allowed.version}" if requirement.allowed.version else ""
             for line in parts:
-                yield from (Digest(line, named, *told) for told in _HASH.findall(line.text))
+                yield from (Digest(line, digest_owner, *digest) for digest in _HASH.findall(line.text))
 
 
 def _joined(lines: tuple[Line, ...]) -> Iterator[list[Line]]:
@@ -134,16 +134,16 @@ def _joined(lines: tuple[Line, ...]) -> Iterator[list[Line]]:
         yield parts
 
 
-def _entries(found: Requirement, line: Line, group: Group, lines: list[Line]) -> Iterator[Entry]:
-    if found.name or found.url:
+def _entries(requirement: Requirement, line: Line, group: Group, lines: list[Line]) -> Iterator[Entry]:
+    if requirement.name or requirement.url:
         yield Entry(
-            name=normalised("PyPI", found.name),
+            name=normalised("PyPI", requirement.name),
             line=line,
-            version=found.allowed.version,
-            floor=found.allowed.floor,
+            version=requirement.allowed.version,
+            floor=requirement.allowed.floor,
             group=group,
-            source=found.source,
-            url=found.url,
+            source=requirement.source,
+            url=requirement.url,
             touched=any_touched(lines),
         )
 
@@ -157,17 +157,17 @@ def pyproject(view: View) -> Iterator[Item]:
         if leaf.path[:3] == ("tool", "uv", "sources"):
             yield from _table_entry(leaf, leaf.path[3:], "runtime")
             continue
-        group, is_table, keys = _place(leaf)
+        group, is_table, keys = _group_and_keys(leaf)
         if group is None:
             continue
         if is_table:
             yield from _table_entry(leaf, keys, group)
         elif (
             leaf.quoted
-            and (found := parse_requirement(leaf.value))
-            and (group != "unknown" or (found.constrained and found.source != "path"))
+            and (requirement := parse_requirement(leaf.value))
+            and (group != "unknown" or (requirement.constrained and requirement.source != "path"))
         ):
-            yield from _entries(found, leaf.line, group, [leaf.line])
+            yield from _entries(requirement, leaf.line, group, [leaf.line])
 
 
 def _is_index(leaf: Leaf) -> bool:
@@ -183,13 +183,13 @@ def _is_index(leaf: Leaf) -> bool:
     )
 
 
-def _place(leaf: Leaf) -> tuple[Group | None, bool, Keys]:
+def _group_and_keys(leaf: Leaf) -> tuple[Group | None, bool, Keys]:
     """Return which group a value belongs to (None: it is no dependency), whether keys are names there, and those
     keys.
     """
     path = leaf.path
     if not leaf.rooted:
-        return _unseen_place(leaf)
+        return _guess_group_and_keys(leaf)
     match path:
         case ("build-system", "requires"):
             return "build", False, ()
@@ -208,7 +208,7 @@ def _place(leaf: Leaf) -> tuple[Group | None, bool, Keys]:
     return None, False, ()
 
 
-def _unseen_place(leaf: Leaf) -> tuple[Group | None, bool, Keys]:
+def _guess_group_and_keys(leaf: Leaf) -> tuple[Group | None, bool, Keys]:
     """The same where the part does not show its table: what looks like a dependency counts as one, group unknown."""
     if not leaf.path or leaf.path in (("dependencies",), ("requires",)):
         return _UNSEEN.get(leaf.path, "unknown"), False, ()
@@ -242,16 +242,16 @@ def setup_cfg(view: View) -> Iterator[Item]:
         if header := _SECTION.fullmatch(line.text):
             section, key = header[1].strip(), ""
             continue
-        written = line.text
+        value = line.text
         if assigned := _CFG_KEY.fullmatch(line.text):
-            key, written = assigned[1], assigned[2]
+            key, value = assigned[1], assigned[2]
         elif not line.text[:1].isspace():
             key = ""
         if (group := _cfg_group(section, key)) is None:
             continue
-        found = parse_requirement(written) if written.strip() and not written.lstrip().startswith("#") else None
-        if found and (group != "unknown" or found.constrained):
-            yield from _entries(found, line, group, [line])
+        requirement = parse_requirement(value) if value.strip() and not value.lstrip().startswith("#") else None
+        if requirement and (group != "unknown" or requirement.constrained):
+            yield from _entries(requirement, line, group, [line])
 
 
 def _cfg_group(section: str | None, key: str) -> Group | None:
@@ -266,16 +266,16 @@ def setup_py(view: View) -> Iterator[Item]:
     """setup.py: texts in the lists of setup(); elsewhere only those that name a version or an address with a name."""
     key = hinted[1] if (hinted := _CALL_KEY.search(view.hint)) and "[" in view.hint else ""
     for line in view.lines:
-        text, begins = line.text.split(" #", 1)[0], 0
+        text, start = line.text.split(" #", 1)[0], 0
         if named := _CALL_KEY.search(text):
-            begins = named.end()
-            key = named[1] if re.search(r"[\[{(]", text[begins:]) else ""
+            start = named.end()
+            key = named[1] if re.search(r"[\[{(]", text[start:]) else ""
         group = _CFG_GROUPS.get(key, "unknown")
-        for literal, is_key in _LITERAL.findall(text, begins):
-            found = None if is_key else parse_requirement(literal)
-            if found and found.name and (found.constrained or key):
-                yield from _entries(found, line, group, [line])
-        if "]" in text[begins:]:
+        for literal, is_key in _LITERAL.findall(text, start):
+            requirement = None if is_key else parse_requirement(literal)
+            if requirement and requirement.name and (requirement.constrained or key):
+                yield from _entries(requirement, line, group, [line])
+        if "]" in text[start:]:
             key = ""
 
 
@@ -290,6 +290,6 @@ def pipfile(view: View) -> Iterator[Item]:
             case ("dev-packages", *keys):
                 yield from _table_entry(leaf, tuple(keys), "dev")
             case (_, *_) if not leaf.rooted:
-                group, is_table, keys = _unseen_place(leaf)
+                group, is_table, keys = _guess_group_and_keys(leaf)
                 if group and is_table:
                     yield from _table_entry(leaf, keys, group)

@@ -22,9 +22,9 @@ FAR_FROM = 8  # letters of the longer name from which on two edits count
 LONGEST = 300  # characters of a name that is looked at
 _SEPARATORS = re.compile(r"[-_./@:\s]+")
 # Words that a name is dressed with to look like an edition of it, and that honest projects rarely choose.
-_DRESS = """2 3 js node lite light pro plus dev beta alpha new next latest official original secure safe fixed patched
+_EDITION_WORDS = """2 3 js node lite light pro plus dev beta alpha new next latest official original secure safe fixed patched
 updated fast faster simd turbo darwin linux windows macos x64 x86 arm64 amd64 free compat"""
-_AFFIXES = frozenset(_DRESS.split())
+_AFFIXES = frozenset(_EDITION_WORDS.split())
 # Editions that honest projects do publish: one of these in the place of another is no misspelling.
 _VARIANTS = """cpu gpu cuda rocm sync async core client server common types api cli sdk docs test tests"""
 _EDITIONS = frozenset(_VARIANTS.split())
@@ -66,10 +66,10 @@ class Known:
     @cached_property
     def by_length(self) -> Mapping[int, list[str]]:
         """The letters of each name, by their number."""
-        found: dict[int, list[str]] = {}
+        letters_by_length: dict[int, list[str]] = {}
         for letters in self.bare:
-            found.setdefault(len(letters), []).append(letters)
-        return found
+            letters_by_length.setdefault(len(letters), []).append(letters)
+        return letters_by_length
 
     @cached_property
     def owners(self) -> frozenset[str]:
@@ -110,11 +110,11 @@ def look(name: str) -> str:
 def _latin(character: str) -> str:
     from confusable_homoglyphs import confusables  # .04 s, for names that hardly ever come
 
-    found = (
+    confusable = (
         confusables.is_confusable(character, greedy=True, preferred_aliases=[]) if not character.isascii() else False
     )
-    alike = [one["c"] for one in found[0]["homoglyphs"]] if found else []
-    return next((one.lower() for one in alike if len(one) == 1 and one.isascii()), character)
+    homoglyphs = [homoglyph["c"] for homoglyph in confusable[0]["homoglyphs"]] if confusable else []
+    return next((homoglyph.lower() for homoglyph in homoglyphs if len(homoglyph) == 1 and homoglyph.isascii()), character)
 
 
 def imitation(name: str, known: Known) -> Imitation | None:
@@ -127,33 +127,33 @@ def imitation(name: str, known: Known) -> Imitation | None:
     name = name[:LONGEST]
     if name in known.names or not bare(name) or owner_of(name) in known.owners:
         return None
-    return next((found for rule in _RULES if (found := rule(name, known))), None)
+    return next((result for rule in _RULES if (result := rule(name, known))), None)
 
 
 def _lookalike(name: str, known: Known) -> Imitation | None:
-    of = known.by_look.get(look(name))
-    return Imitation(of, "lookalike", 1) if of and len(of) >= SHORTEST else None
+    original = known.by_look.get(look(name))
+    return Imitation(original, "lookalike", 1) if original and len(original) >= SHORTEST else None
 
 
 def _separators(name: str, known: Known) -> Imitation | None:
-    of = known.bare.get(bare(name))
-    if of is None or len(bare(of)) < SHORTEST:
+    original = known.bare.get(bare(name))
+    if original is None or len(bare(original)) < SHORTEST:
         return None
-    return Imitation(of, "scope" if ("/" in of) != ("/" in name) else "separators")
+    return Imitation(original, "scope" if ("/" in original) != ("/" in name) else "separators")
 
 
 def _order(name: str, known: Known) -> Imitation | None:
-    of = known.bags.get(tuple(sorted(words(name))))
-    return Imitation(of, "order") if of else None
+    original = known.bags.get(tuple(sorted(words(name))))
+    return Imitation(original, "order") if original else None
 
 
 def _spelling(name: str, known: Known) -> Imitation | None:
-    found = nearest(bare(name), known)
-    if found is None:
+    match = nearest(bare(name), known)
+    if match is None:
         return None
-    of, edits = known.bare[found[0]], found[1]
-    honest = _is_edition(words(name), words(of)) or _is_fork(name, of) or not _is_alike(words(name), words(of))
-    return None if honest else Imitation(of, "spelling", edits)
+    original, edits = known.bare[match[0]], match[1]
+    is_honest = _is_edition(words(name), words(original)) or _is_fork(name, original) or not _is_alike(words(name), words(original))
+    return None if is_honest else Imitation(original, "spelling", edits)
 
 
 def nearest(letters: str, known: Known) -> tuple[str, int] | None:
@@ -163,18 +163,18 @@ def nearest(letters: str, known: Known) -> tuple[str, int] | None:
     """
     from rapidfuzz.distance import DamerauLevenshtein  # .05 s, and only new dependencies are compared
 
-    found: tuple[str, int] | None = None
+    best: tuple[str, int] | None = None
     for length in range(len(letters) - 2, len(letters) + 3):
         longer = max(length, len(letters))
-        most = _edits_of(longer)
-        if abs(length - len(letters)) > most or (found and found[1] == 1):
+        edits_allowed = _edits_of(longer)
+        if abs(length - len(letters)) > edits_allowed or (best and best[1] == 1):
             continue
-        for other in known.by_length.get(length, ()):
-            allowed = most if other[0] == letters[0] else min(most, 1)
-            edits = DamerauLevenshtein.distance(letters, other, score_cutoff=allowed)
-            if 0 < edits <= allowed and (found is None or edits < found[1]):
-                found = other, edits
-    return found
+        for candidate in known.by_length.get(length, ()):
+            allowed = edits_allowed if candidate[0] == letters[0] else min(edits_allowed, 1)
+            edits = DamerauLevenshtein.distance(letters, candidate, score_cutoff=allowed)
+            if 0 < edits <= allowed and (best is None or edits < best[1]):
+                best = candidate, edits
+    return best
 
 
 def _edits_of(length: int) -> int:
@@ -182,30 +182,30 @@ def _edits_of(length: int) -> int:
     return 2 if length >= FAR_FROM else 1 if length > SHORTEST else 0
 
 
-def _is_alike(one: Words, other: Words) -> bool:
+def _is_alike(name_words: Words, known_words: Words) -> bool:
     """Return whether each word of a name resembles its counterpart: psd-tools is no misspelled pip-tools, py-x no x."""
     from rapidfuzz.distance import DamerauLevenshtein
 
-    if set(one) ^ set(other) <= _LANGUAGE:
+    if set(name_words) ^ set(known_words) <= _LANGUAGE:
         return False
-    if len(one) != len(other) or len(one) == 1:
+    if len(name_words) != len(known_words) or len(name_words) == 1:
         return True
-    pairs = [pair for pair in zip(one, other, strict=True) if pair[0] != pair[1]]
+    pairs = [pair for pair in zip(name_words, known_words, strict=True) if pair[0] != pair[1]]
     return all(DamerauLevenshtein.distance(*pair) <= max(1, _edits_of(max(map(len, pair)))) for pair in pairs)
 
 
-def _is_edition(one: Words, other: Words) -> bool:
+def _is_edition(name_words: Words, known_words: Words) -> bool:
     """Return whether two names differ in one word that names an edition in both: -cpu is no misspelled -gpu."""
-    pairs = [pair for pair in zip(one, other, strict=False) if pair[0] != pair[1]]
-    return len(one) == len(other) and len(pairs) == 1 and set(pairs[0]) <= _EDITIONS
+    pairs = [pair for pair in zip(name_words, known_words, strict=False) if pair[0] != pair[1]]
+    return len(name_words) == len(known_words) and len(pairs) == 1 and set(pairs[0]) <= _EDITIONS
 
 
-def _is_fork(name: str, of: str) -> bool:
+def _is_fork(name: str, original: str) -> bool:
     """Return whether a scoped name or a module differs from a known one in more than its owner's spelling alone.
 
     What an owner names like somebody else's work under a name of their own is no imitation of the owner.
     """
-    return "/" in name and "/" in of and name.rpartition("/")[2] != of.rpartition("/")[2]
+    return "/" in name and "/" in original and name.rpartition("/")[2] != original.rpartition("/")[2]
 
 
 def _affix(name: str, known: Known) -> Imitation | None:
@@ -213,21 +213,21 @@ def _affix(name: str, known: Known) -> Imitation | None:
     if owner_of(name):
         return _owner_affix(name, known)
     parts = words(name)
-    kept = tuple(part for part in parts if part not in _AFFIXES)
-    of = known.bare.get("".join(kept)) if kept != parts else None
-    if of is None and (glued := bare(name)).endswith("js"):
-        of = known.bare.get(glued.removesuffix("js"))
-    return Imitation(of, "affix") if of and not owner_of(of) and len(bare(of)) >= SHORTEST else None
+    undressed = tuple(part for part in parts if part not in _AFFIXES)
+    original = known.bare.get("".join(undressed)) if undressed != parts else None
+    if original is None and (glued := bare(name)).endswith("js"):
+        original = known.bare.get(glued.removesuffix("js"))
+    return Imitation(original, "affix") if original and not owner_of(original) and len(bare(original)) >= SHORTEST else None
 
 
 def _owner_affix(name: str, known: Known) -> Imitation | None:
     """The module of another owner whose name is a known owner's with a word to it: boltdb-go for boltdb."""
     owner, _, rest = name[len("@") :].partition("/") if name.startswith("@") else name.split("/", 1)[1].partition("/")
-    plain = "-".join(part for part in words(owner) if part not in _OWNER_AFFIXES)
-    if not plain or plain == owner:
+    plain_owner = "-".join(part for part in words(owner) if part not in _OWNER_AFFIXES)
+    if not plain_owner or plain_owner == owner:
         return None
-    of = name.replace(owner, plain, 1)
-    return Imitation(of, "scope") if rest and of in known.names else None
+    original = name.replace(owner, plain_owner, 1)
+    return Imitation(original, "scope") if rest and original in known.names else None
 
 
 def _compound(name: str, known: Known) -> Imitation | None:
@@ -235,12 +235,12 @@ def _compound(name: str, known: Known) -> Imitation | None:
     parts = words(name)
     if len(parts) < 2 or owner_of(name):
         return None
-    for place, part in enumerate(parts):
-        others = parts[:place] + parts[place + 1 :]
-        if len(part) < FAR_FROM or part in known.bare or not all(other in known.bare for other in others):
+    for index, part in enumerate(parts):
+        other_parts = parts[:index] + parts[index + 1 :]
+        if len(part) < FAR_FROM or part in known.bare or not all(other in known.bare for other in other_parts):
             continue
-        if (found := nearest(part, known)) and found[1] == 1:
-            return Imitation(known.bare[found[0]], "compound", 1)
+        if (match := nearest(part, known)) and match[1] == 1:
+            return Imitation(known.bare[match[0]], "compound", 1)
     return None
 
 

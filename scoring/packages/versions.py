@@ -54,11 +54,11 @@ def parse_version(ecosystem: str, text: str) -> Version | None:
         return None
 
 
-def is_lower(ecosystem: str, one: str | None, other: str | None) -> bool:
+def is_lower(ecosystem: str, lower: str | None, higher: str | None) -> bool:
     """Return whether `one` certainly comes before `other`."""
-    if not one or not other:
+    if not lower or not higher:
         return False
-    first, second = parse_version(ecosystem, one), parse_version(ecosystem, other)
+    first, second = parse_version(ecosystem, lower), parse_version(ecosystem, higher)
     return first is not None and second is not None and first < second
 
 
@@ -89,7 +89,7 @@ def is_affected(ecosystem: str, version: str | None, ranges: Iterable[Range], ve
     if parsed is not None and any(_is_within(ecosystem, parsed, bounds) for bounds in ranges):
         return True
     listed = tuple(versions)
-    return version in listed or (parsed is not None and any(parsed == parse_version(ecosystem, one) for one in listed))
+    return version in listed or (parsed is not None and any(parsed == parse_version(ecosystem, listed_version) for listed_version in listed))
 
 
 def _covers_all(bounds: Range) -> bool:
@@ -108,8 +108,8 @@ def _is_within(ecosystem: str, version: Version, bounds: Range) -> bool:
     limits = [parsed for event, parsed in dated if event.kind == "limit"]
     if limits and not any(limit is None or version < limit for limit in limits):
         return False
-    begins = [parsed for event, parsed in dated if event.kind == "introduced" and (parsed is None or parsed <= version)]
-    return any(not _is_ended(version, begin, dated) for begin in begins)
+    introductions = [parsed for event, parsed in dated if event.kind == "introduced" and (parsed is None or parsed <= version)]
+    return any(not _is_ended(version, begin, dated) for begin in introductions)
 
 
 def _is_open(event: Event) -> bool:

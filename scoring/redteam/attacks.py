@@ -30,56 +30,56 @@ PIECE = 100  # people whose vouches a mimic copies; a larger region is made of s
 
 def clique(ground: Ground, region: Region, draw: Generator) -> Pairs:
     """Everybody vouches for everybody; beyond 51 fakes each for the next 50 in the round."""
-    return _joined(_landing(region), _next_in_round(region, WIDEST))
+    return _joined(_bought_pairs(region), _next_in_round(region, WIDEST))
 
 
 def star(ground: Ground, region: Region, draw: Generator) -> Pairs:
     """All bought vouches land on one hub, which vouches for every other fake, and each of them vouches back."""
-    hub, others = region.fakes[0], region.fakes[1:]
-    return _joined(_all_to(region.vouchers, hub), _all_from(hub, others), _all_to(others, hub))
+    hub, other_fakes = region.fakes[0], region.fakes[1:]
+    return _joined(_all_to(region.vouchers, hub), _all_from(hub, other_fakes), _all_to(other_fakes, hub))
 
 
 def fan(ground: Ground, region: Region, draw: Generator) -> Pairs:
     """Each fake that was vouched for vouches for every one that was not; those vouch for nobody."""
-    entries, others = region.fakes[: region.entries], region.fakes[region.entries :]
-    return _joined(_landing(region), _each_to_each(entries, others))
+    entries, other_fakes = region.fakes[: region.entries], region.fakes[region.entries :]
+    return _joined(_bought_pairs(region), _each_to_each(entries, other_fakes))
 
 
 def chain(ground: Ground, region: Region, draw: Generator) -> Pairs:
     """A line behind each bought vouch: every fake vouches for one more."""
     step = region.entries
-    return _joined(_landing(region), _pairs(region.fakes[:-step], region.fakes[step:]))
+    return _joined(_bought_pairs(region), _pairs(region.fakes[:-step], region.fakes[step:]))
 
 
 def two_loops(ground: Ground, region: Region, draw: Generator) -> Pairs:
     """Pairs who vouch for each other (loops of two), every bought vouch on a pair of its own while there are pairs."""
     half = region.count // 2
-    one, other = region.fakes[:half], region.fakes[half : 2 * half]
-    return _joined(_landing(region), _pairs(one, other), _pairs(other, one))
+    first_half, second_half = region.fakes[:half], region.fakes[half : 2 * half]
+    return _joined(_bought_pairs(region), _pairs(first_half, second_half), _pairs(second_half, first_half))
 
 
 def mimic(ground: Ground, region: Region, draw: Generator) -> Pairs:
     """Copies of a piece of the honest graph: the 100 people whom vouches reach first from a random voucher."""
     piece = _piece_of(ground, draw, min(PIECE, region.count))
-    place = np.full(ground.size, -1)
-    place[piece] = np.arange(len(piece))
-    voucher, subject = place[ground.edges.voucher], place[ground.edges.subject]
+    positions = np.full(ground.size, -1)
+    positions[piece] = np.arange(len(piece))
+    voucher, subject = positions[ground.edges.voucher], positions[ground.edges.subject]
     copied = (voucher >= 0) & (subject >= 0)
     starts = np.arange(0, region.count, len(piece))[:, None]
     copies = np.column_stack([(starts + voucher[copied]).ravel(), (starts + subject[copied]).ravel()])
-    return _joined(_landing(region), region.first + copies[(copies < region.count).all(axis=1)])
+    return _joined(_bought_pairs(region), region.first + copies[(copies < region.count).all(axis=1)])
 
 
 def spray(ground: Ground, region: Region, draw: Generator) -> Pairs:
     """Each fake vouches for the next 10 in the round and for 10 random honest people, to look well connected."""
     praised = draw.integers(0, ground.size, (region.count, SPRAYED))
     outward = np.column_stack([np.repeat(region.fakes, SPRAYED), praised.ravel()])
-    return _joined(_landing(region), _next_in_round(region, SPRAYED), outward)
+    return _joined(_bought_pairs(region), _next_in_round(region, SPRAYED), outward)
 
 
 def reciprocated(ground: Ground, region: Region, draw: Generator) -> Pairs:
     """A round in which neighbours vouch for each other, and every fake vouches back for who was bought for it."""
-    landing, onward = _landing(region), _next_in_round(region, 1)
+    landing, onward = _bought_pairs(region), _next_in_round(region, 1)
     return _joined(landing, landing[:, ::-1], onward, onward[:, ::-1])
 
 
@@ -87,7 +87,7 @@ def diamond(ground: Ground, region: Region, draw: Generator) -> Pairs:
     """The bought vouches land on different fakes, who all vouch for one; that one, on many paths, for the rest."""
     entries = region.fakes[: min(region.entries, region.count - 1)]
     if not len(entries):
-        return _landing(region)
+        return _bought_pairs(region)
     point, rest = region.fakes[len(entries)], region.fakes[len(entries) + 1 :]
     landing = _pairs(region.vouchers, entries[np.arange(len(region.vouchers)) % len(entries)])
     return _joined(landing, _all_to(entries, point), _all_from(point, rest))
@@ -106,7 +106,7 @@ SHAPES: dict[str, Shape] = {
 }
 
 
-def _landing(region: Region) -> Pairs:
+def _bought_pairs(region: Region) -> Pairs:
     """The bought vouches, each on another fake as far as there are."""
     return _pairs(region.vouchers, region.fakes[np.arange(len(region.vouchers)) % region.count])
 
@@ -127,9 +127,9 @@ def _piece_of(ground: Ground, draw: Generator, count: int) -> Integers:
     vouchers, subjects = ground.edges.voucher[order], ground.edges.subject[order]
     for person in piece:  # grows while it is walked through
         low, high = np.searchsorted(vouchers, [person, person + 1])
-        fresh = [other for other in dict.fromkeys(subjects[low:high].tolist()) if other not in seen]
-        seen.update(fresh[: count - len(piece)])
-        piece += fresh[: count - len(piece)]
+        unseen = [neighbour for neighbour in dict.fromkeys(subjects[low:high].tolist()) if neighbour not in seen]
+        seen.update(unseen[: count - len(piece)])
+        piece += unseen[: count - len(piece)]
     return np.array(piece, dtype=np.int64)
 
 
@@ -195,34 +195,34 @@ def bomb(ground: Ground, plan: Plan, parameters: Parameters, strength: float, dr
     vouchers = choose_vouchers(before, ground.seeds, plan.bought, plan.top, draw)
     played = []
     for name, shape in SHAPES.items():
-        under = attack(ground, shape, vouchers, plan.fakes, draw)
-        denounces = _all_by_all(under.fakes, victims)
-        found = judge_denounces(under.edges, denounces, ground.seeds, under.size, parameters, strength)
-        played.append((_lost(found, victims), name, found, under))
-    trust_lost = max(float(lost[0].max()) for lost, *_ in played)
-    (_, mass), name, found, under = max(played, key=lambda one: one[0][1].max())
+        attacked = attack(ground, shape, vouchers, plan.fakes, draw)
+        denounces = _all_by_all(attacked.fakes, victims)
+        judged = judge_denounces(attacked.edges, denounces, ground.seeds, attacked.size, parameters, strength)
+        played.append((_lost_shares(judged, victims), name, judged, attacked))
+    trust_lost = max(float(losses[0].max()) for losses, *_ in played)
+    (_, mass), name, judged, attacked = max(played, key=lambda play: play[0][1].max())
     mass_lost, mean = float(mass.max()), float(mass.mean())
-    trusted, moved, moved_plainly = _moved(ground, under, found, victims, parameters)
-    return Bombing(plan, len(vouchers), len(victims), name, trust_lost, mass_lost, mean, trusted, moved, moved_plainly)
+    trusted, fallen, fallen_plainly = _count_fallen(ground, attacked, judged, victims, parameters)
+    return Bombing(plan, len(vouchers), len(victims), name, trust_lost, mass_lost, mean, trusted, fallen, fallen_plainly)
 
 
-def _lost(found: Denounced, victims: Integers) -> tuple[Floats, Floats]:
+def _lost_shares(judged: Denounced, victims: Integers) -> tuple[Floats, Floats]:
     """The shares of their s and of their trust mass that the victims lose."""
-    before, after = found.first, found.passage
+    before, after = judged.first, judged.passage
     return 1 - after.trust[victims] / before.trust[victims], 1 - after.mass[victims] / before.mass[victims]
 
 
-def _moved(
-    ground: Ground, under: Attack, found: Denounced, victims: Integers, parameters: Parameters
+def _count_fallen(
+    ground: Ground, attacked: Attack, judged: Denounced, victims: Integers, parameters: Parameters
 ) -> tuple[int, int, int]:
     """Honest people who are trusted, who stop to be, and who would by the plain rule."""
     honest = reached(ground)
-    trusted = honest[found.first.trust[honest] >= HALF]
-    spared = ~np.isin(under.edges.subject, victims)
-    left = Edges(under.edges.voucher[spared], under.edges.subject[spared], under.edges.weight[spared])
-    plainly = first_passage(left, ground.seeds, under.size, parameters).trust
-    lost = [int((trust[trusted] < HALF).sum()) for trust in (found.passage.trust, plainly)]
-    return len(trusted), lost[0], lost[1]
+    trusted = honest[judged.first.trust[honest] >= HALF]
+    spared = ~np.isin(attacked.edges.subject, victims)
+    remaining = Edges(attacked.edges.voucher[spared], attacked.edges.subject[spared], attacked.edges.weight[spared])
+    plainly = first_passage(remaining, ground.seeds, attacked.size, parameters).trust
+    fallen = [int((trust[trusted] < HALF).sum()) for trust in (judged.passage.trust, plainly)]
+    return len(trusted), fallen[0], fallen[1]
 
 
 def _all_by_all(fakes: Integers, victims: Integers) -> Edges:
@@ -381,8 +381,8 @@ REWIRINGS: dict[str, Rewiring] = {
 
 def rewired(ground: Ground, own: int, rewire: Rewiring, fresh: int = FRESH) -> Edges:
     """The ground with all vouches by `own` replaced; the fresh accounts follow the ground's people."""
-    kept = ground.edges.voucher != own
-    edges = Edges(ground.edges.voucher[kept], ground.edges.subject[kept], ground.edges.weight[kept])
+    is_kept = ground.edges.voucher != own
+    edges = Edges(ground.edges.voucher[is_kept], ground.edges.subject[is_kept], ground.edges.weight[is_kept])
     vouchers = np.unique(edges.voucher[edges.subject == own])
     return with_pairs(edges, rewire(own, np.arange(ground.size, ground.size + fresh), vouchers))
 

@@ -48,25 +48,25 @@ def steal(ground: Ground, regular: int, policy: Policy) -> Stolen:
     Played are cliques as large as its trust lasts, and a crowd of 1,000 for whom it vouches at once. By the theorem of
     the bounded region no plan brings more than (L - 1) * F / c^2 to s = .5, F being the account's trust mass.
     """
-    found = first_passage(ground.edges, ground.seeds, ground.size, policy.parameters)
-    kept = ground.edges.voucher != regular
-    edges = Edges(ground.edges.voucher[kept], ground.edges.subject[kept], ground.edges.weight[kept])
-    turned = Ground(edges, ground.seeds, ground.size)
+    passage = first_passage(ground.edges, ground.seeds, ground.size, policy.parameters)
+    is_kept = ground.edges.voucher != regular
+    edges = Edges(ground.edges.voucher[is_kept], ground.edges.subject[is_kept], ground.edges.weight[is_kept])
+    without_own = Ground(edges, ground.seeds, ground.size)
 
     def enters(fakes: Integers) -> Pairs:
         return each_to_each(np.array([regular]), fakes)
 
-    limit = most_passing(found.mass[[regular]], policy.parameters)
-    crowd = _played(turned, enters(_fakes(turned, CROWD)), CROWD, policy)
-    plays = [*play_cliques(turned, enters, limit, policy), crowd]
-    return Stolen(regular, float(found.trust[regular]), at_their_most(plays))
+    limit = most_passing(passage.mass[[regular]], policy.parameters)
+    crowd = _play_fakes(without_own, enters(_fakes(without_own, CROWD)), CROWD, policy)
+    plays = [*play_cliques(without_own, enters, limit, policy), crowd]
+    return Stolen(regular, float(passage.trust[regular]), at_their_most(plays))
 
 
 def regulars(ground: Ground, parameters: Parameters, most: int) -> Integers:
     """Up to `most` people with s >= .5, no seeds, evenly spaced from the most trusted down; the first is always in."""
-    found = first_passage(ground.edges, ground.seeds, ground.size, parameters)
-    trusted = np.flatnonzero((found.distance > 0) & (found.trust >= HALF))
-    ranked = trusted[np.argsort(-found.mass[trusted], kind="stable")]
+    passage = first_passage(ground.edges, ground.seeds, ground.size, parameters)
+    trusted = np.flatnonzero((passage.distance > 0) & (passage.trust >= HALF))
+    ranked = trusted[np.argsort(-passage.mass[trusted], kind="stable")]
     places = np.linspace(0, len(ranked) - 1, min(most, len(ranked))).round().astype(np.int64)
     return ranked[np.unique(places)]
 
@@ -82,7 +82,7 @@ def play_cliques(ground: Ground, entering: Entering, limit: int, policy: Policy)
     sizes = np.unique(np.geomspace(1, max(limit, 12), RUNGS).round().astype(np.int64)).tolist()
     regions = [(size, _fakes(ground, size)) for size in sizes]
     return [
-        _played(ground, np.concatenate([entering(fakes), each_to_each(fakes, fakes)]), size, policy)
+        _play_fakes(ground, np.concatenate([entering(fakes), each_to_each(fakes, fakes)]), size, policy)
         for size, fakes in regions
     ]
 
@@ -91,14 +91,14 @@ def _fakes(ground: Ground, count: int) -> Integers:
     return np.arange(ground.size, ground.size + count)
 
 
-def _played(ground: Ground, pairs: Pairs, size: int, policy: Policy) -> Brought:
+def _play_fakes(ground: Ground, pairs: Pairs, size: int, policy: Policy) -> Brought:
     """Return what `size` fakes with these vouches get."""
     fakes = _fakes(ground, size)
-    under = Attack(with_pairs(ground.edges, pairs), ground.size + size, fakes, 1)
-    trust = first_passage(under.edges, ground.seeds, under.size, policy.parameters).trust[fakes]
+    attacked = Attack(with_pairs(ground.edges, pairs), ground.size + size, fakes, 1)
+    trust = first_passage(attacked.edges, ground.seeds, attacked.size, policy.parameters).trust[fakes]
     above, safe = trust >= HALF, np.ones(size, dtype=bool)
     if above.any() or lanes_of(trust, safe, RECORDS[-1], policy).fast:
-        safe = standing_on_two(under, ground.seeds, policy.parameters)[fakes]
+        safe = standing_on_two(attacked, ground.seeds, policy.parameters)[fakes]
     fast = tuple(lanes_of(trust, safe, record, policy).fast for record in RECORDS)
     return Brought(int(above.sum()), int((above & safe).sum()), fast)
 

@@ -36,14 +36,14 @@ def standing_on_two(attack: Attack, seeds: Integers, parameters: Parameters) -> 
 
 def reached(ground: Ground) -> Integers:
     """Everybody whom vouches reach from the seeds in any number of hops, without the seeds, in order."""
-    seen = np.zeros(ground.size, dtype=bool)
-    seen[ground.seeds] = True
+    is_reached = np.zeros(ground.size, dtype=bool)
+    is_reached[ground.seeds] = True
     count = 0
-    while count != seen.sum():
-        count = seen.sum()
-        seen[ground.edges.subject[seen[ground.edges.voucher]]] = True
-    seen[ground.seeds] = False
-    return np.flatnonzero(seen)
+    while count != is_reached.sum():
+        count = is_reached.sum()
+        is_reached[ground.edges.subject[is_reached[ground.edges.voucher]]] = True
+    is_reached[ground.seeds] = False
+    return np.flatnonzero(is_reached)
 
 
 RECORDS = (0, 5, 20)  # clean merges that were farmed for each fake

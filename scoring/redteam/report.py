@@ -101,10 +101,10 @@ def regions(ground: Ground, grid: Grid, key: int, policy: Policy, tell: Tell) ->
     trust = first_passage(ground.edges, ground.seeds, ground.size, policy.parameters).mass
     if not trust.any():
         raise ValueError("no vouch leads from a seed to anybody, so there is nobody whose vouch could be bought")
-    for place, (shape, build) in enumerate(SHAPES.items()):
+    for number, (shape, build) in enumerate(SHAPES.items()):
         tell(f"regions: {shape}")
         for play in _plays(shape, grid):
-            generator = np.random.default_rng([key, play.draw, place, play.bought, round(play.top * 1000)])
+            generator = np.random.default_rng([key, play.draw, number, play.bought, round(play.top * 1000)])
             vouchers = choose_vouchers(trust, ground.seeds, play.bought, play.top, generator)
             yield play, attack(ground, build, vouchers, play.fakes, generator)
 
@@ -134,8 +134,8 @@ def _regions(ground: Ground, grid: Grid, policy: Policy, key: int, tell: Tell) -
     """The worst region for each number of bought vouches and each way to choose whose are bought."""
     worst: dict[tuple[float, int], Cell] = {}
     for play, attacked in regions(ground, grid, key, policy, tell):
-        cell, place = judge_fakes(ground, play, attacked, policy), (play.top, play.bought)
-        worst[place] = max(worst.get(place, cell), cell, key=lambda one: (one.lanes[-1].fast, one.trusted))
+        cell, key_of_cell = judge_fakes(ground, play, attacked, policy), (play.top, play.bought)
+        worst[key_of_cell] = max(worst.get(key_of_cell, cell), cell, key=lambda region: (region.lanes[-1].fast, region.trusted))
     return [asdict(cell) for _, cell in sorted(worst.items(), key=lambda item: (-item[0][0], item[0][1]))]
 
 
@@ -176,8 +176,8 @@ def _farming(ground: Ground, policy: Policy, tell: Tell) -> dict[str, Any] | Non
     tell("merge farming")
     if policy.merge_weight <= 0:
         return None
-    found = farm(ground, FARMED, policy.merge_weight, policy.merge_cap, policy.parameters)[-1]
-    return {"fakes": FARMED, **asdict(found)}
+    farmed = farm(ground, FARMED, policy.merge_weight, policy.merge_cap, policy.parameters)[-1]
+    return {"fakes": FARMED, **asdict(farmed)}
 
 
 def _quoting(ground: Ground, policy: Policy, tell: Tell) -> dict[str, Any]:
@@ -191,13 +191,13 @@ def _stolen(ground: Ground, scale: Scale, policy: Policy, tell: Tell) -> dict[st
     """The worst and the median over the accounts tried; `fast`: how many fakes the gate lets into the lane, for each
     number of clean merges that were farmed for each."""
     tell("stolen accounts")
-    found = [steal(ground, int(person), policy).brought for person in regulars(ground, policy.parameters, scale.stolen)]
+    results = [steal(ground, int(person), policy).brought for person in regulars(ground, policy.parameters, scale.stolen)]
     return {
-        "tried": len(found),
-        "trusted": max((one.above for one in found), default=0),
-        "trusted_median": float(np.median([one.above for one in found])) if found else 0.0,
-        "on_two": max((one.on_two for one in found), default=0),
-        "fast": [max((one.fast[place] for one in found), default=0) for place in range(len(RECORDS))],
+        "tried": len(results),
+        "trusted": max((result.above for result in results), default=0),
+        "trusted_median": float(np.median([result.above for result in results])) if results else 0.0,
+        "on_two": max((result.on_two for result in results), default=0),
+        "fast": [max((result.fast[index] for result in results), default=0) for index in range(len(RECORDS))],
     }
 
 
