@@ -1,4 +1,4 @@
-"""Files that name people as such: lists of authors, owners, package metadata, submodules, key blocks."""
+"""Scrubs files that name people: lists of authors, owners, package metadata, submodules, key blocks."""
 
 import re
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ _LISTS = {
     ".mailmap", "humans",
 }  # fmt: skip
 _LIST_SUFFIXES = {"", ".in", ".md", ".rst", ".txt", ".adoc"}
-_RUN_SUFFIXES = {"", ".in"}  # a file of such a name may be a script: what looks like code in it stays
+_RUN_SUFFIXES = {"", ".in"}  # such a file may be a script: lines that look like code stay
 _CODE = re.compile(r"[;=$`{}\\&]|\(\)|\w\s*\|\s*\w|#!|\b(?:curl|wget|import|exec|eval|rm|sudo|sh)\s")
 _OWNERS = {"codeowners", "owners", "owners_aliases"}
 _METADATA = {
@@ -27,7 +27,7 @@ _KEY = re.compile(
     r"publisher|site_author|family-names|given-names|orcid)[\"']?[ \t]{0,20}(?:=>|[:=])[ \t]{0,20}",
     re.IGNORECASE,
 )
-_STRING = re.compile(  # a string, which is no group where it is the key of a field
+_STRING = re.compile(  # a string; the key of a field is matched without a group
     r"\"[^\"\n]{1,300}\"[ \t]{0,20}:|'[^'\n]{1,300}'[ \t]{0,20}:|\"([^\"\n]{1,300})\"|'([^'\n]{1,300})'"
 )
 _PAIRED = re.compile(r"\bname[\"']?[ \t]{0,8}[:=][ \t]{0,8}[\"']([^\"'\n]{1,200})[\"'][ \t]{0,8},[ \t]{0,8}[\"']?email")
@@ -43,7 +43,7 @@ _CONTRIBUTOR = re.compile(r"\"(?:login|name|profile|avatar_url)\"[ \t]*:[ \t]*\"
 _TABLE = re.compile(r"^[ \t]*\[\[?(?:[\w.-]{1,60}\.)?(?:authors|maintainers)(?:\.[\w-]{1,60})?\]\]?", re.IGNORECASE)
 _FIELD = re.compile(r"^[ \t]*(?:name|email|github|handle)[ \t]*=[ \t]*[\"']([^\"'\n]{1,300})[\"']")
 _OWNED = re.compile(rf"{_OWNER.pattern}|{_MEMBER.pattern}")
-# Files whose every value of such a form is somebody: the placeholder's kind, and the pattern.
+# Files in which every match of a pattern is a person: the placeholder's kind, and the pattern.
 _VALUES = {
     **dict.fromkeys(_OWNERS, ("handle", _OWNED)),
     ".gitmodules": ("url", _URL),
@@ -59,7 +59,7 @@ _ARMOUR = re.compile(r"[A-Za-z0-9+/=]{16,76}\s*")
 
 
 def scrub_lines(path: str, lines: Sequence[str], places: Placeholders) -> list[str]:
-    """The lines of one file, as many as given, without the people whom its kind of file names."""
+    """Scrub the people that this kind of file names; the number of lines stays."""
     name = PurePosixPath(path.lower()).name
     stem, dot, ending = name.rpartition(".")
     suffix = f".{ending}" if dot and stem else ""
@@ -79,7 +79,7 @@ def _replace_line(line: str, kind: str, places: Placeholders) -> str:
 
 
 def _replace_groups(pattern: re.Pattern[str], kind: str, text: str, places: Placeholders, times: int = 0) -> str:
-    """The text with the first group that matched replaced, in each match or the first `times` ones."""
+    """Replace the matched group of each match, or of the first `times` ones."""
 
     def replaced(match: re.Match[str]) -> str:
         if match.lastindex is None:
@@ -91,16 +91,16 @@ def _replace_groups(pattern: re.Pattern[str], kind: str, text: str, places: Plac
 
 
 class _Fields:
-    """Fields of authors in metadata, line by line: a list may run over many lines."""
+    """Scrubs fields of authors in metadata line by line; a list may span many lines."""
 
     def __init__(self, metadata: bool, code: bool, places: Placeholders) -> None:
         self._metadata, self._code, self._places = metadata, code, places
-        self._until = ""  # what ends the list that is open: a bracket, an element, "-" for a list of dashes
-        self._people = False  # whether a table of TOML is open that names people
+        self._until = ""  # the end of the open list: a bracket, an element, "-" for a list of dashes
+        self._people = False  # whether a TOML table of people is open
         self._armour = False  # whether a block of a key or signature is open
 
     def line(self, line: str) -> str:
-        """The next line of the file."""
+        """Scrub the next line of the file."""
         if "-----BEGIN PGP" in line or "-----END PGP" in line:
             self._armour = "-----BEGIN PGP" in line
         elif self._armour and _ARMOUR.fullmatch(line.strip("#*/ \t")):
@@ -120,9 +120,7 @@ class _Fields:
         return _replace_groups(_PAIRED, "person", line, self._places)
 
     def _value(self, rest: str) -> str:
-        """Return what follows the key of a field: a list, a string, nothing (then a list of dashes follows), or
-        words.
-        """
+        """Scrub the text after a field's key: a list, a string, words, or nothing before a list of dashes."""
         first = rest[:1]
         if rest.startswith(("%w[", "%w(")):
             listed, end, after = rest[3:].partition(_CLOSERS[rest[2]])
@@ -138,7 +136,7 @@ class _Fields:
         return rest if self._code else _replace_groups(_VALUE, "person", rest, self._places, times=1)
 
     def _inside(self, line: str) -> str:
-        """A line of what is open, up to what ends it."""
+        """Scrub a line of the open list, up to its end."""
         if self._until == "-":
             return self._item(line)
         if self._until == "</":
@@ -149,7 +147,7 @@ class _Fields:
         return _replace_groups(_STRING, "person", listed, self._places) + end + rest
 
     def _item(self, line: str) -> str:
-        """A line of a list of dashes, or the one behind it."""
+        """Scrub a line of a list of dashes, or the line after it."""
         if not line.startswith((" ", "\t", "-")):
             self._until = ""
             return self.line(line)

@@ -1,7 +1,7 @@
 """Compares two rounds of a pull request file by file: a diff of two diffs. Pure.
 
-Positions are left aside. A rebase moves lines and changes what stands around them; where both rounds add and remove the
-same lines it is called one, and no line is shown.
+Positions are ignored. A rebase moves lines and changes their context; rounds that add and remove the same lines count
+as a rebase, and no line is shown.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,11 +22,11 @@ Parts = Mapping[str, Sequence[FileChange]]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Both rounds compared.
+    """The comparison of two rounds.
 
-    `files` are those that differ: marks say which round has a line, and its text begins with the mark that it has
-    there. `same` counts files that both change alike, `opaque` binary files in both, of which nobody can tell;
-    `too_long` names files that differ and were not compared line by line.
+    `files` are those that differ: a line's mark says which round has it, and its text begins with its mark there.
+    `same` counts files with equal edits, `opaque` binary files in both, which cannot be compared; `too_long` names
+    files that differ and were not compared line by line.
     """
 
     verdict: Verdict
@@ -37,7 +37,7 @@ class Comparison:
 
 
 def compare_rounds(before: Change, after: Change) -> Comparison:
-    """Compare the changes of two rounds. Time is bounded by FILE_LINES and ALL_LINES, whatever they hold."""
+    """Compare the changes of two rounds. FILE_LINES and ALL_LINES bound the time for any content."""
     old_parts, new_parts = _by_path(before.files), _by_path(after.files)
     all_paths = dict.fromkeys((*new_parts, *old_parts))
     differing = {path: None for path in all_paths if _edits(old_parts.get(path)) != _edits(new_parts.get(path))}
@@ -51,7 +51,7 @@ def compare_rounds(before: Change, after: Change) -> Comparison:
 
 
 def _differences(paths: Iterable[str], old_parts: Parts, new_parts: Parts) -> tuple[list[FileChange], list[str]]:
-    """The parts that differ, and the paths of those that are too long to be compared."""
+    """Return the parts that differ, and the paths of those that are too long to compare."""
     differences: list[FileChange] = []
     too_long: list[str] = []
     lines_left = ALL_LINES
@@ -66,7 +66,7 @@ def _differences(paths: Iterable[str], old_parts: Parts, new_parts: Parts) -> tu
 
 
 def _by_path(files: Iterable[FileChange]) -> dict[str, list[FileChange]]:
-    """The parts of each path; a series may change one file several times."""
+    """Group the parts by path; a series may change one file several times."""
     parts: dict[str, list[FileChange]] = {}
     for file in files:
         parts.setdefault(file.path, []).append(file)
@@ -74,7 +74,7 @@ def _by_path(files: Iterable[FileChange]) -> dict[str, list[FileChange]]:
 
 
 def _edits(parts: Sequence[FileChange] | None) -> object:
-    """Return what a round does to one path, without the lines around it; None where it does not touch it."""
+    """Return a round's edits of one path, without context; None if it does not touch the path."""
     if parts is None:
         return None
     edits = _texts(line for line in _lines(parts) if line.mark != " ")
@@ -90,9 +90,12 @@ def _texts(lines: Iterable[Line]) -> list[str]:
 
 
 def _difference(
-    path: str, parts: tuple[Sequence[FileChange] | None, Sequence[FileChange] | None], old_lines: list[Line], new_lines: list[Line]
+    path: str,
+    parts: tuple[Sequence[FileChange] | None, Sequence[FileChange] | None],
+    old_lines: list[Line],
+    new_lines: list[Line],
 ) -> FileChange:
-    """One file's part of the comparison; its kind says whether a round began or ceased to touch it."""
+    """Compare one file; the kind says whether the newer round began or ceased to touch it."""
     matcher = SequenceMatcher(None, _texts(old_lines), _texts(new_lines))
     hunks = tuple(
         Hunk(group[0][1] + 1, group[0][3] + 1, "", tuple(_difference_lines(group, old_lines, new_lines)))
@@ -101,14 +104,21 @@ def _difference(
     newest_part = next(part for side in reversed(parts) if side for part in side)
     binary = any(part.binary for side in parts if side for part in side)
     kind = "added" if parts[0] is None else "deleted" if parts[1] is None else "modified"
-    return FileChange(path, path, kind, hunks, binary=binary, submodule=newest_part.submodule, symlink=newest_part.symlink)
+    return FileChange(
+        path, path, kind, hunks, binary=binary, submodule=newest_part.submodule, symlink=newest_part.symlink
+    )
 
 
-def _difference_lines(group: Iterable[tuple[str, int, int, int, int]], old_lines: list[Line], new_lines: list[Line]) -> Iterable[Line]:
+def _difference_lines(
+    group: Iterable[tuple[str, int, int, int, int]], old_lines: list[Line], new_lines: list[Line]
+) -> Iterable[Line]:
     for operation, since, until, start, end in group:
         if operation == "equal":
             pairs = zip(old_lines[since:until], new_lines[start:end], strict=True)
-            yield from (_marked_line(" ", _line_number(old_line), _line_number(new_line), new_line) for old_line, new_line in pairs)
+            yield from (
+                _marked_line(" ", _line_number(old_line), _line_number(new_line), new_line)
+                for old_line, new_line in pairs
+            )
             continue
         yield from (_marked_line("-", _line_number(old_line), None, old_line) for old_line in old_lines[since:until])
         yield from (_marked_line("+", None, _line_number(old_line), old_line) for old_line in new_lines[start:end])

@@ -1,10 +1,10 @@
 """Path patterns as .gitignore writes them, matched in time linear in the length of the path. Pure.
 
-`*` and `?` stop at a slash, `**` crosses it, `[a-z]` and `[!a-z]` are sets, a backslash takes the next character as it
-is. A pattern with a slash before its end begins at the top of the repository, one without matches at any depth; one
-that ends in a slash matches what lies below such a folder. What matches a folder matches all that it holds. `!` in
-front takes back, and the last pattern that matches decides; unlike git, a file can be taken back below a folder.
-Empty patterns and those that begin with `#` say nothing.
+`*` and `?` stop at a slash, `**` crosses it, `[a-z]` and `[!a-z]` are sets, a backslash escapes the next character. A
+pattern with a slash before its end begins at the top of the repository, one without matches at any depth; one that ends
+in a slash matches files below such a folder. A pattern that matches a folder matches all its files. `!` in front takes
+back, and the last matching pattern decides; unlike in git, a file can be taken back below a folder. Empty patterns and
+those that begin with `#` are ignored.
 """
 
 import re
@@ -22,7 +22,7 @@ class PatternProblem(ValueError):
 
 
 def check_patterns(patterns: Sequence[str]) -> None:
-    """Refuse a list that `matching_pattern` cannot use. Raises PatternProblem."""
+    """Raise PatternProblem for a list that `matching_pattern` cannot use."""
     if len(patterns) > PATTERNS:
         raise PatternProblem(f"a list holds at most {PATTERNS} path patterns, not {len(patterns)}")
     for pattern in patterns:
@@ -32,7 +32,7 @@ def check_patterns(patterns: Sequence[str]) -> None:
 
 
 def matching_pattern(patterns: Sequence[str], path: str) -> str | None:
-    """The pattern by which `path` is meant; None where it is not. Raises PatternProblem as `check_patterns` does."""
+    """Return the pattern that selects `path`, or None. Raises PatternProblem like `check_patterns`."""
     clean = clean_path(path)
     for pattern in reversed(patterns):
         compiled = _compile_pattern(pattern)
@@ -42,12 +42,12 @@ def matching_pattern(patterns: Sequence[str], path: str) -> str | None:
 
 
 def first_match(patterns: Iterable[str], path: str) -> bool:
-    """Return whether any of patterns that take nothing back matches a path that is clean already."""
+    """Return whether any pattern matches a clean path; the patterns must not begin with `!`."""
     return bool(_compile_together(tuple(patterns)).search(path))
 
 
 def clean_path(path: str) -> str:
-    """The path without empty, `.` and `..` parts, so that no spelling of a path slips by a pattern."""
+    """Return the path without empty, `.` and `..` parts, so that no spelling avoids a pattern."""
     parts: list[str] = []
     for part in path.encode("utf-8", "replace").decode().split("/"):
         if part == "..":
@@ -58,7 +58,7 @@ def clean_path(path: str) -> str:
 
 
 def expression(pattern: str) -> str:
-    """The pattern as a regular expression for a whole clean path."""
+    """Translate the pattern to a regular expression for a whole clean path."""
     is_folder = pattern.endswith("/") and not pattern.endswith("\\/")
     body = pattern[:-1] if is_folder else pattern
     is_anchored = "/" in body
@@ -110,7 +110,7 @@ _WILD = {"/**/": "/(?:.*/)?", "**/": "(?:.*/)?", "/**": "/.*", "?": "[^/]"}
 
 
 def _character_set(inner: str) -> str:
-    """`!a-c` as a set of a regular expression; without, it stops at a slash like every wildcard."""
+    """Translate a set such as `!a-c`; a negated one excludes the slash, like every wildcard."""
     is_not = inner.startswith(("!", "^"))
     escaped = re.sub(r"([\\\[\]^&~|])", r"\\\1", inner[1:] if is_not else inner)
     return f"[^/{escaped}]" if is_not else f"[{escaped}]"

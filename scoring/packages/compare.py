@@ -9,17 +9,17 @@ from itertools import accumulate, islice
 from scoring.diff.budget import spend
 from scoring.diff.change import Change, FileChange, Hunk
 from scoring.packages.entry import Digest, Entry, Index, Item, Package, View
-from scoring.packages.files import Format, format_of, views
+from scoring.packages.files import Format, format_of, sides_of_hunks
 
-ENTRIES = 20_000  # of one side of a file: more are not read, and that is said
-# Of all files of a change that name dependencies. At worst (nothing but brackets and keys) they take 4 s of CPU; a lock
-# file of 8,000 packages has as many.
+ENTRIES = 20_000  # of one side of a file; more are not read, and `cut` says so
+# Of all files of a change that name dependencies. At worst (only brackets and keys) they take 4 s of CPU; a lock file
+# of 8,000 packages has as many.
 CHARACTERS = 2_000_000
 
 
 @dataclass(slots=True)
 class Side:
-    """The dependencies before the change, or after it, as far as its hunks show."""
+    """The dependencies before or after the change, as far as its hunks show them."""
 
     entries: dict[str, list[Entry]] = field(default_factory=lambda: defaultdict(list))
     indexes: list[Index] = field(default_factory=list)
@@ -27,10 +27,10 @@ class Side:
     size: int = 0
 
     def add(self, items: Iterable[Item], view: View, part_number: int) -> None:
-        """Take what one part of the file names.
+        """Add the items of one part of the file.
 
-        A hash whose entry the part does not show counts only where hashes are all that changes there: else it may
-        belong to another version.
+        A hash without its entry in the part counts only if nothing but hashes changes there: else it may belong to
+        another version.
         """
         read_items = list(islice(items, ENTRIES + 1))
         hash_lines = {id(item.line) for item in read_items if isinstance(item, Digest)}
@@ -50,7 +50,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A dependency whose version changes; `before` and `after` are exact versions or the lowest that are allowed."""
+    """A dependency whose version changes; `before` and `after` are exact versions or the lowest allowed ones."""
 
     entry: Entry
     before: str
@@ -65,24 +65,24 @@ class Comparison:
     format: Format
     before: Side
     after: Side
-    is_part: bool = False  # the file goes on beyond CHARACTERS
+    is_part: bool = False  # the file continues beyond CHARACTERS
 
     @property
     def cut(self) -> bool:
-        """Return whether the file names more than ENTRIES, or is longer than what is read."""
+        """Return whether the file has more than ENTRIES, or more characters than are read."""
         return self.is_part or max(self.before.size, self.after.size) > ENTRIES
 
     def new(self) -> list[Entry]:
-        """One entry of each name that no line before the change named."""
+        """Return one entry of each name that no line had before the change."""
         touched_by_name = {name: self.touched(name) for name in self.after.entries if name not in self.before.entries}
         return [entries[0] for name, entries in touched_by_name.items() if name and entries]
 
     def touched(self, name: str) -> list[Entry]:
-        """The entries of a name with a line that the change adds."""
+        """Return the entries of a name with an added line."""
         return [entry for entry in self.after.entries[name] if entry.touched]
 
     def changed(self) -> list[Entry]:
-        """Every entry with a line that the change adds, one for each name and version."""
+        """Return every entry with an added line, one for each name and version."""
         by_version: dict[tuple[str, str | None], Entry] = {}
         for name in self.after.entries:
             for entry in self.touched(name):
@@ -91,30 +91,34 @@ class Comparison:
         return list(by_version.values())
 
     def _stood_before(self, entry: Entry) -> bool:
-        """Return whether the same name stood in the same version: its lines were moved, or changed beside it."""
+        """Return whether the same name and version existed before: its lines only moved, or changed elsewhere."""
         earlier = self.before.entries.get(entry.name, ())
         return entry.floor is not None and any(
             old_entry.floor == entry.floor and old_entry.version == entry.version for old_entry in earlier
         )
 
     def moves(self) -> list[Move]:
-        """Names that had one version in touched lines and have one other now."""
+        """Return the names with one version in touched lines before and another one after."""
         changed_versions = []
         for name, entries in self.after.entries.items():
             after = {entry.floor for entry in entries if entry.touched and entry.floor}
-            before = {old_entry.floor for old_entry in self.before.entries.get(name, ()) if old_entry.touched and old_entry.floor}
+            before = {
+                old_entry.floor
+                for old_entry in self.before.entries.get(name, ())
+                if old_entry.touched and old_entry.floor
+            }
             if len(after) == len(before) == 1 and after != before:
                 entry = next(entry for entry in entries if entry.touched and entry.floor in after)
                 changed_versions.append(Move(entry, before.pop() or "", after.pop() or ""))
         return changed_versions
 
     def new_indexes(self) -> list[Index]:
-        """Places to take packages from that stood on no line before."""
+        """Return the package indexes that no line named before."""
         earlier_urls = {index.url for index in self.before.indexes}
         return [index for index in self.after.indexes if index.line.mark == "+" and index.url not in earlier_urls]
 
     def other_hashes(self) -> list[Digest]:
-        """Hashes that replace another hash of the same thing in the same version."""
+        """Return the hashes that replace another hash of the same version."""
         return [
             digest
             for key, values in self.after.digests.items()
@@ -128,9 +132,9 @@ def _replacements(before: Mapping[str, Digest], after: Mapping[str, Digest]) -> 
 
 
 def compare(file: FileChange, format: Format) -> Comparison:
-    """Read both sides of a file. Never raises, whatever its lines hold."""
+    """Read both sides of a file; no content makes it raise."""
     before, after = Side(), Side()
-    for number, (old_view, new_view) in enumerate(views(file)):
+    for number, (old_view, new_view) in enumerate(sides_of_hunks(file)):
         spend()
         before.add(format.read(old_view), old_view, number)
         after.add(format.read(new_view), new_view, number)
@@ -138,7 +142,7 @@ def compare(file: FileChange, format: Format) -> Comparison:
 
 
 def comparisons(change: Change) -> list[Comparison]:
-    """The files of a change that name dependencies, before and after; those that go are left out."""
+    """Compare the files of a change that name dependencies, except deleted ones."""
     formats = [(file, format_of(file.path)) for file in change.files if file.kind != "deleted"]
     characters_left, compared = CHARACTERS, []
     for file, format in formats:
@@ -150,7 +154,7 @@ def comparisons(change: Change) -> list[Comparison]:
 
 
 def _cut_hunks(hunks: Sequence[Hunk], characters: int) -> tuple[tuple[Hunk, ...], int]:
-    """The hunks as far as so many characters go, and how many are left after them."""
+    """Cut the hunks to a number of characters; also return the characters left."""
     for index, hunk in enumerate(hunks):
         line_ends = list(accumulate(len(line.text) + 1 for line in hunk.lines))
         size = line_ends[-1] if line_ends else 0
@@ -161,8 +165,11 @@ def _cut_hunks(hunks: Sequence[Hunk], characters: int) -> tuple[tuple[Hunk, ...]
 
 
 def named_packages(files: Iterable[Comparison]) -> list[tuple[Comparison, Entry, Package]]:
-    """Every package of a registry that a change adds or touches, in the version that it names or the lowest."""
-    changed = [(comparison, entry) for comparison in files for entry in comparison.changed() if entry.source == "registry"]
+    """Return each registry package that a change adds or touches, in its exact or lowest version."""
+    changed = [
+        (comparison, entry) for comparison in files for entry in comparison.changed() if entry.source == "registry"
+    ]
     return [
-        (comparison, entry, Package(comparison.format.ecosystem, entry.name, entry.version or entry.floor)) for comparison, entry in changed
+        (comparison, entry, Package(comparison.format.ecosystem, entry.name, entry.version or entry.floor))
+        for comparison, entry in changed
     ]

@@ -1,7 +1,7 @@
-"""Reads manifests: Go modules, Bundler and gems, Cargo, and configuration of where packages come from.
+"""Reads manifests of Go, Ruby and Rust, and configuration of package sources.
 
-The files are go.mod and go.sum; pip.conf, .npmrc, .yarnrc.yml and their like; Gemfile, *.gemspec and Gemfile.lock;
-Cargo.toml and .cargo/config.toml, as people write them.
+The files are go.mod and go.sum; pip.conf, .npmrc, .yarnrc.yml and similar; Gemfile, *.gemspec and Gemfile.lock;
+Cargo.toml and .cargo/config.toml.
 """
 
 import re
@@ -14,7 +14,7 @@ from scoring.packages.fragments import Keys, Leaf, toml_leaves
 from scoring.packages.python import range_of, source_of
 
 _VERSION = r"v\d+\.\d+\.\d+[^\s]*"
-_PATH = r'"?([^\s"()]++)"?'  # never taken apart again: a line of nothing but dots took a second
+_PATH = r'"?([^\s"()]++)"?'  # possessive: backtracking on a line of dots took a second
 _REQUIRE = re.compile(rf"\s*(?:require\s+)?{_PATH}\s+({_VERSION})(?:\s*//\s*(indirect).*|\s*(?://.*)?)")
 _REPLACE = re.compile(
     rf'\s*(?:replace\s+)?"?([^\s"()]+)"?(?:\s+{_VERSION})?\s+=>\s+"?([^\s"]+)"?(?:\s+({_VERSION}))?.*'
@@ -25,7 +25,7 @@ _SUM = re.compile(rf"(\S+)\s+({_VERSION})\s+(h\d):(\S+)")
 
 
 def go_mod(view: View) -> Iterator[Item]:
-    """go.mod: required modules in their versions, and what replaces them."""
+    """Read go.mod: required modules with versions, and replacements."""
     opened = _OPENED.fullmatch(view.hint.strip())
     block = opened[1] if opened else ""
     for line in view.lines:
@@ -46,16 +46,18 @@ def _replacement(line: Line, match: re.Match[str]) -> Entry:
     if version is None:  # a folder
         return Entry(match[1], line, source="path", url=target, touched=line.mark != " ")
     source, url = ("registry", "") if target == match[1] else ("url", target)
-    return Entry(target, line, _without_v(version), _without_v(version), source=source, url=url, touched=line.mark != " ")
+    return Entry(
+        target, line, _without_v(version), _without_v(version), source=source, url=url, touched=line.mark != " "
+    )
 
 
 def _without_v(version: str) -> str:
-    """Without the v that OSV does not write."""
+    """Drop the v, which OSV does not use."""
     return version.removeprefix("v")
 
 
 def go_sum(view: View) -> Iterator[Item]:
-    """go.sum: hashes of modules and of their go.mod; a version is in use only where its whole module is hashed."""
+    """Read go.sum: hashes of modules and of their go.mod; only a version with its whole module hashed is in use."""
     for line in view.lines:
         if match := _SUM.fullmatch(line.text.strip()):
             name, version = match[1], match[2]
@@ -71,14 +73,14 @@ _NPM = re.compile(
 
 
 def pip_configuration(view: View) -> Iterator[Item]:
-    """Options of pip.conf that name an index."""
+    """Read the options of pip.conf that name an index."""
     for line in view.lines:
         if match := _PIP.fullmatch(line.text):
             yield Index(line, match[2], match[1])
 
 
 def npm_configuration(view: View) -> Iterator[Item]:
-    """Options of .npmrc, .yarnrc and .yarnrc.yml that name a registry, for all packages or for a scope."""
+    """Read the options of .npmrc, .yarnrc and .yarnrc.yml that name a registry, for all packages or a scope."""
     for line in view.lines:
         if match := _NPM.fullmatch(line.text):
             yield Index(line, match[2], "registry")
@@ -97,7 +99,7 @@ _PLATFORM = re.compile(r"-(?:x86|x64|arm|aarch64|java|universal|mswin|mingw)[\w.
 
 
 def gemfile(view: View) -> Iterator[Item]:
-    """Gemfile and *.gemspec: gems with what they are constrained to, and sources."""
+    """Read Gemfile and *.gemspec: gems with constraints, and sources."""
     group: Group = "runtime" if view.at_top else "unknown"
     for line in view.lines:
         text = line.text.split(" #", 1)[0]
@@ -125,7 +127,7 @@ def _ruby_entry(line: Line, name: str, rest: str, group: Group) -> Iterator[Item
 
 
 def gemfile_lock(view: View) -> Iterator[Item]:
-    """Gemfile.lock: gems under GEM, GIT and PATH with the remote they come from, and CHECKSUMS."""
+    """Read Gemfile.lock: gems under GEM, GIT and PATH with their remote, and CHECKSUMS."""
     source: Source = "registry"
     remote = ""
     for line in view.lines:
@@ -154,7 +156,7 @@ _NO_PACKAGE = frozenset(_OTHER_KEYS.split())
 
 
 def cargo_toml(view: View) -> Iterator[Item]:
-    """Cargo.toml: every table of dependencies, also of targets and of the workspace, and [patch]."""
+    """Read Cargo.toml: every table of dependencies, also of targets and of the workspace, and [patch]."""
     for leaf in toml_leaves(view.lines, view.at_top, view.hint):
         if leaf.path[:1] in (("patch",), ("replace",)) and leaf.path[-1] in ("git", "path"):
             yield _from_elsewhere(leaf, leaf.path[-2], "runtime")
@@ -165,7 +167,7 @@ def cargo_toml(view: View) -> Iterator[Item]:
 
 
 def _group_and_keys(leaf: Leaf) -> tuple[Group | None, Keys]:
-    """The group of a value (None: it is no dependency), and the keys from the name of the package on."""
+    """Return the group of a value (None: not a dependency), and the keys from the name of the package on."""
     for index, key in enumerate(leaf.path):
         if key in _TABLES and (index == 0 or leaf.path[0] in ("target", "workspace")):
             return _TABLES[key], leaf.path[index + 1 :]
@@ -197,7 +199,7 @@ def _from_elsewhere(leaf: Leaf, name: str, group: Group) -> Entry:
 
 
 def cargo_config(view: View) -> Iterator[Item]:
-    """.cargo/config.toml: registries, and sources that replace the usual one."""
+    """Read .cargo/config.toml: registries, and sources that replace the usual one."""
     for leaf in toml_leaves(view.lines, view.at_top, view.hint):
         if not leaf.path or leaf.path[-1] not in ("registry", "index", "replace-with"):
             continue

@@ -1,4 +1,4 @@
-"""Files of npm, Yarn and pnpm: package.json, yarn.lock, pnpm-lock.yaml."""
+"""Reads files of npm, Yarn, pnpm, Bun and Deno: package.json, yarn.lock, pnpm-lock.yaml, bun.lock, deno.json."""
 
 import re
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ _PNPM_TARBALL = re.compile(r"tarball: ['\"]?([^\s'\",}]+)")
 
 
 def package_json(view: View) -> Iterator[Item]:
-    """package.json: the tables of dependencies; in a part that does not show which table, what looks like one."""
+    """Read package.json: tables of dependencies; in a part that hides the table, values that look like dependencies."""
     for leaf in json_leaves(view.lines, view.at_top):
         group = _group(leaf)
         if group is not None and leaf.quoted and _NAME.fullmatch(leaf.path[-1]):
@@ -41,7 +41,7 @@ def package_json(view: View) -> Iterator[Item]:
 
 
 def bun_lock(view: View) -> Iterator[Item]:
-    """bun.lock: an entry a line, `"name": ["name@version", "address", {…}, "sha512-…"]`."""
+    """Read bun.lock: an entry a line, `"name": ["name@version", "address", {…}, "sha512-…"]`."""
     for line in view.lines:
         match = _BUN_ENTRY.match(line.text)
         if match is None:
@@ -56,7 +56,7 @@ def bun_lock(view: View) -> Iterator[Item]:
 
 
 def deno_json(view: View) -> Iterator[Item]:
-    """deno.json and import maps: the packages of npm among the imports."""
+    """Read deno.json and import maps: the packages of npm among the imports."""
     for line in view.lines:
         for name, constraint in _DENO.findall(line.text):
             allowed = range_of(constraint, bare_is_exact=True)
@@ -64,7 +64,7 @@ def deno_json(view: View) -> Iterator[Item]:
 
 
 def _group(leaf: Leaf) -> Group | None:
-    """The group of a value of package.json; None where it is no dependency."""
+    """Return the group of a value of package.json; None if it is not a dependency."""
     tables = [key for key in leaf.path[:-1] if key in _GROUPS]
     if tables and (leaf.rooted or leaf.path[0] in _GROUPS):
         return _GROUPS[tables[0]]
@@ -95,7 +95,7 @@ def _entry(leaf: Leaf, group: Group) -> Entry:
 
 @dataclass(slots=True)
 class _LockEntry:
-    """An entry of a lock file under way."""
+    """An entry of a lock file while it is read."""
 
     name: str = ""
     version: str | None = None
@@ -106,7 +106,7 @@ class _LockEntry:
     runs_on_install: bool = False
 
     def items(self) -> Iterator[Item]:
-        """Yield what it says."""
+        """Yield the entry and its hashes."""
         if self.name and self.version:
             exact, line = self.version, self.version_line or self.lines[0]
             source = source_of(self.url)
@@ -125,7 +125,7 @@ class _LockEntry:
 
 
 def yarn_lock(view: View) -> Iterator[Item]:
-    """yarn.lock of Yarn 1 and of today's Yarn."""
+    """Read yarn.lock of Yarn 1 and of later versions."""
     locked = _LockEntry()
     for line in view.lines:
         if line.text.endswith(":") and line.text[:1] not in ("", " ", "#", "_"):
@@ -141,7 +141,7 @@ def yarn_lock(view: View) -> Iterator[Item]:
 
 
 def _yarn_name(text: str) -> str:
-    """`"@a/b@^1", "@a/b@^2":` is @a/b, and `"x@npm:@a/b@^1":` too."""
+    """Return the name: @a/b for `"@a/b@^1", "@a/b@^2":` and for `"x@npm:@a/b@^1":`."""
     first = text.split(",", 1)[0].strip().strip('":')
     if aliased := re.fullmatch(r".+@npm:((?:@[^/@]+/)?[A-Za-z][^@]*)@.*", first):
         return aliased[1]
@@ -164,7 +164,7 @@ def _yarn_field(locked: _LockEntry, name: str, value: str, line: Line) -> None:
 
 
 def pnpm_lock(view: View) -> Iterator[Item]:
-    """pnpm-lock.yaml: the entries of `packages`."""
+    """Read pnpm-lock.yaml: the entries of `packages`."""
     locked = _LockEntry()
     for line in view.lines:
         if head := _PNPM_HEAD.fullmatch(line.text):

@@ -1,6 +1,6 @@
 """Reads manifests of Python: requirements files, pyproject.toml, setup.cfg, setup.py, Pipfile.
 
-A requirement is a name with a version or a range of versions, and the place that it comes from.
+A requirement is a name with a version or a range of versions, and a source.
 """
 
 import re
@@ -21,7 +21,7 @@ _DIGIT = re.compile(r"\d")
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Versions that a constraint allows: exactly one, or from `floor` on; neither where it says nothing of these."""
+    """The versions that a constraint allows: exactly one, or from `floor` on; both None if it names neither."""
 
     version: str | None = None
     floor: str | None = None
@@ -29,17 +29,17 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A requirement of Python's PEP 508, or a bare address (`name` is empty then)."""
+    """A PEP 508 requirement, or a bare address (then `name` is "")."""
 
     name: str
     allowed: Range = Range()
     source: Source = "registry"
     url: str = ""
-    constrained: bool = False  # it names a version or an address, so it cannot be some other text
+    constrained: bool = False  # it names a version or an address, so it is surely a requirement
 
 
 def range_of(constraint: str, bare_is_exact: bool = False) -> Range:
-    """Return what a constraint such as `^1.2`, `>=1,<2` or `==1.0` allows; `bare_is_exact`: so does a version alone."""
+    """Parse a constraint such as `^1.2`, `>=1,<2` or `==1.0`; `bare_is_exact`: a version alone is exact."""
     clauses = [match for part in re.split(r"[,|]| (?=[<>=~^!])", constraint[:LONGEST]) if (match := _clause(part))]
     for sign, version in clauses:
         exact = sign in ("==", "===", "=") or (sign == "" and bare_is_exact)
@@ -55,7 +55,7 @@ def _clause(text: str) -> tuple[str, str] | None:
 
 
 def parse_requirement(text: str) -> Requirement | None:
-    """A requirement as PEP 508 and pip write it; None where the text is none."""
+    """Parse a requirement of PEP 508 or pip; None if the text is not one."""
     text = text[:LONGEST].strip()
     if (bare := source_of(text)) != "registry":
         named = re.search(r"[#&]egg=([A-Za-z0-9._-]+)", text)
@@ -75,7 +75,7 @@ def parse_requirement(text: str) -> Requirement | None:
 
 
 def source_of(text: str) -> Source:
-    """Return where an address says that it leads; `registry` for what is none."""
+    """Return the kind of source that an address names; `registry` if it is not an address."""
     lowered = text[:200].lower()
     if lowered.startswith(("git+", "git://", "git@", "ssh://", "hg+", "svn+", "bzr+", "github:", "gitlab:", "gist:")):
         return "git"
@@ -91,18 +91,18 @@ _EDITABLE = re.compile(r"\s*(?:-e|--editable)[\s=]+(\S+).*")
 _HASH = re.compile(r"--hash[=\s]([a-z0-9]+):([A-Za-z0-9+/=]+)")
 _SECTION = re.compile(r"\s*\[([^\]]{1,200})\]\s*")
 _CFG_KEY = re.compile(r"([A-Za-z0-9_.-]+)\s*[=:]\s*(.*)")
-_LITERAL = re.compile(r"""["']([^"']{0,300})["']\s*([:=]?)""")  # what a colon follows is a key
+_LITERAL = re.compile(r"""["']([^"']{0,300})["']\s*([:=]?)""")  # followed by a colon it is a key
 _CFG_GROUPS: dict[str, Group] = {"install_requires": "runtime", "setup_requires": "build", "tests_require": "dev"}
 _CALL_KEY = re.compile(r"\b(install_requires|setup_requires|tests_require|extras_require|requires)\b")
 _UNSEEN: dict[Keys, Group] = {("dependencies",): "runtime", ("requires",): "build"}
-# Keys of a table of versions that name no package, where a fragment does not show which table it is.
+# Keys that are not packages, for fragments that do not show their table.
 _OTHER_KEYS = """python version requires-python target-version line-length minversion python-version name description
 readme license edition build-backend backend-path timeout fail_under max-complexity"""
 _NO_PACKAGE = frozenset(_OTHER_KEYS.split())
 
 
 def requirements_file(view: View) -> Iterator[Item]:
-    """requirements*.txt: one requirement a line, options, hashes on lines that go on."""
+    """Read requirements*.txt: one requirement a line, options, hashes on continued lines."""
     lines = iter(_joined(view.lines))
     for parts in lines:
         text = " ".join(line.text.rstrip().removesuffix("\\") for line in parts)
@@ -117,13 +117,17 @@ def requirements_file(view: View) -> Iterator[Item]:
             requirement = Requirement("", source="path", url=editable[1], constrained=True)
         if requirement is not None:
             yield from _entries(requirement, first, "runtime", parts)
-            digest_owner = f"{normalised('PyPI', requirement.name)}=={requirement.allowed.version}" if requirement.allowed.version else ""
+            digest_owner = (
+                f"{normalised('PyPI', requirement.name)}=={requirement.allowed.version}"
+                if requirement.allowed.version
+                else ""
+            )
             for line in parts:
                 yield from (Digest(line, digest_owner, *digest) for digest in _HASH.findall(line.text))
 
 
 def _joined(lines: tuple[Line, ...]) -> Iterator[list[Line]]:
-    """Lines that a backslash joins."""
+    """Yield groups of lines joined by backslashes."""
     parts: list[Line] = []
     for line in lines:
         parts.append(line)
@@ -149,7 +153,7 @@ def _entries(requirement: Requirement, line: Line, group: Group, lines: list[Lin
 
 
 def pyproject(view: View) -> Iterator[Item]:
-    """pyproject.toml: PEP 621, dependency groups, build-system, poetry, uv, pdm, hatch."""
+    """Read pyproject.toml: PEP 621, dependency groups, build-system, poetry, uv, pdm, hatch."""
     for leaf in toml_leaves(view.lines, view.at_top, view.hint):
         if _is_index(leaf):
             yield Index(leaf.line, leaf.value, leaf.path[-2])
@@ -171,9 +175,7 @@ def pyproject(view: View) -> Iterator[Item]:
 
 
 def _is_index(leaf: Leaf) -> bool:
-    """Return whether a value of pyproject.toml is the address of an index: [[tool.uv.index]],
-    [[tool.poetry.source]].
-    """
+    """Return whether a value is the address of an index: [[tool.uv.index]], [[tool.poetry.source]]."""
     tools = ("poetry", "uv", "pdm")
     return (
         leaf.path[:1] == ("tool",)
@@ -184,9 +186,7 @@ def _is_index(leaf: Leaf) -> bool:
 
 
 def _group_and_keys(leaf: Leaf) -> tuple[Group | None, bool, Keys]:
-    """Return which group a value belongs to (None: it is no dependency), whether keys are names there, and those
-    keys.
-    """
+    """Return a value's group (None: not a dependency), whether keys are names in its table, and these keys."""
     path = leaf.path
     if not leaf.rooted:
         return _guess_group_and_keys(leaf)
@@ -209,7 +209,7 @@ def _group_and_keys(leaf: Leaf) -> tuple[Group | None, bool, Keys]:
 
 
 def _guess_group_and_keys(leaf: Leaf) -> tuple[Group | None, bool, Keys]:
-    """The same where the part does not show its table: what looks like a dependency counts as one, group unknown."""
+    """Guess group and keys if the part does not show the table; what looks like a dependency counts as one."""
     if not leaf.path or leaf.path in (("dependencies",), ("requires",)):
         return _UNSEEN.get(leaf.path, "unknown"), False, ()
     if leaf.path[0] in _NO_PACKAGE:
@@ -222,7 +222,7 @@ def _guess_group_and_keys(leaf: Leaf) -> tuple[Group | None, bool, Keys]:
 
 
 def _table_entry(leaf: Leaf, keys: Keys, group: Group) -> Iterator[Item]:
-    """`name = "^1.0"`, `name = {version = …, git = …}` and the same as tables of their own."""
+    """Read `name = "^1.0"`, `name = {version = …, git = …}`, and the same as separate tables."""
     if not keys or keys[0].lower() in ("python", ""):
         return
     name, field = normalised("PyPI", keys[0]), keys[1] if len(keys) > 1 else "version"
@@ -236,7 +236,7 @@ def _table_entry(leaf: Leaf, keys: Keys, group: Group) -> Iterator[Item]:
 
 
 def setup_cfg(view: View) -> Iterator[Item]:
-    """setup.cfg: install_requires and its like, one requirement a line."""
+    """Read setup.cfg: install_requires and similar keys, one requirement a line."""
     section, key = None, ""
     for line in view.lines:
         if header := _SECTION.fullmatch(line.text):
@@ -263,7 +263,7 @@ def _cfg_group(section: str | None, key: str) -> Group | None:
 
 
 def setup_py(view: View) -> Iterator[Item]:
-    """setup.py: texts in the lists of setup(); elsewhere only those that name a version or an address with a name."""
+    """Read setup.py: strings in the lists of setup(); elsewhere only those with a name and a version or an address."""
     key = hinted[1] if (hinted := _CALL_KEY.search(view.hint)) and "[" in view.hint else ""
     for line in view.lines:
         text, start = line.text.split(" #", 1)[0], 0
@@ -280,7 +280,7 @@ def setup_py(view: View) -> Iterator[Item]:
 
 
 def pipfile(view: View) -> Iterator[Item]:
-    """Pipfile: tables of packages, and sources."""
+    """Read Pipfile: tables of packages, and sources."""
     for leaf in toml_leaves(view.lines, view.at_top, view.hint):
         match leaf.path:
             case ("source", "url"):

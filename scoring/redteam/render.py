@@ -1,6 +1,6 @@
-"""The attack simulations in words: one row an attack, for a terminal and for the page that shows the newest run. Pure.
+"""Puts the attack simulations into words: one row an attack, for a terminal and for the page of the newest run. Pure.
 
-The command keeps the rows in a file that names nobody; a page reads it as something that anybody may have written.
+The command writes the rows to a file that names nobody; a page reads it as untrusted.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ FARMED = f"with {RECORDS[-1]} clean merges each"
 SLACK = 1e-6  # of a ratio of two sums
 FORM = "sunstead-redteam/2"
 FILE = "redteam.json"
-LARGEST = 64 * 1024  # bytes of a file that is read; a run needs 3 KB
+FILE_LIMIT = 64 * 1024  # bytes of a file that is read; a run needs 3 KB
 Text = Annotated[str, msgspec.Meta(max_length=300)]
 
 
@@ -45,7 +45,7 @@ class ShownAttack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ShownReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One run at `at` (naive UTC). The gate took the fast lane as open from `t_high`, also where it was shut."""
+    """One run at `at` (naive UTC). The simulated gate had an open fast lane from `t_high`, also if it was shut."""
 
     form: Literal["sunstead-redteam/2"]
     at: Moment
@@ -59,13 +59,13 @@ class ShownReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def shown_report(report: Mapping[str, Any], policy: Policy, lane_open: bool, moment: datetime) -> ShownReport:
-    """A report by `scoring.redteam.report` as it is kept; `policy` is the one that it was played by."""
+    """Convert a report by `scoring.redteam.report` for its file; `policy` is that of the run."""
     counts = [report["graph"][name] for name in ("people", "vouches", "seeds", "trusted")]
     t_high = policy.thresholds.t_high or 1.0
     return ShownReport(FORM, moment.replace(microsecond=0), *counts, lane_open, t_high, tuple(_attacks(report, policy)))
 
 
-def answer(report: ShownReport) -> str:
+def say_result(report: ShownReport) -> str:
     """Say in one or two sentences whether an attack reached the fast lane."""
     through = [row.name.lower() for row in report.attacks if row.in_lane]
     count = len(report.attacks)
@@ -77,22 +77,22 @@ def answer(report: ShownReport) -> str:
     return sentence if report.lane_open else sentence + shut
 
 
-def ground_words(report: ShownReport) -> str:
-    """Say on which graph it was played."""
+def say_graph(report: ShownReport) -> str:
+    """Describe the graph of the run."""
     return (
         f"{things(report.people, 'person', 'people')}, {things(report.vouches, 'vouch', 'vouches')}, "
         f"{things(report.seeds, 'seed')}; {report.trusted:,} trusted ({trust_bound(HALF)} or more)."
     )
 
 
-def told(report: ShownReport) -> list[str]:
-    """The lines that the command prints."""
+def report_lines(report: ShownReport) -> list[str]:
+    """Return the lines that the command prints."""
     rows = [HEADS, *((row.name, row.cost, row.reached, row.stops) for row in report.attacks)]
-    return [answer(report), ground_words(report), "", *aligned(rows)]
+    return [say_result(report), say_graph(report), "", *aligned(rows)]
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """The rows as lines with columns of one width."""
+    """Format rows as lines with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
@@ -109,15 +109,17 @@ def _attacks(report: Mapping[str, Any], policy: Policy) -> Iterator[ShownAttack]
 
 
 def _choose_regions(regions: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """The fewest bought vouches and the most, from anybody; the most from the most trusted."""
+    """Yield the regions with the fewest and the most bought vouches of anybody, and the most of the most trusted."""
     bought = sorted({region["play"]["bought"] for region in regions})
     choices = dict.fromkeys([(False, bought[0]), (False, bought[-1]), (True, bought[-1])])
     for is_top, count in choices:
-        yield from (region for region in regions if (region["play"]["top"] < 1, region["play"]["bought"]) == (is_top, count))
+        yield from (
+            region for region in regions if (region["play"]["top"] < 1, region["play"]["bought"]) == (is_top, count)
+        )
 
 
 def _lane_rules(policy: Policy) -> str:
-    """Return what the fast lane asks for besides a record, as the settings have it."""
+    """Say the fast lane's conditions besides a record, by the settings."""
     conditions = [f"a trust of {trust_bound(policy.thresholds.trust)}"] if policy.thresholds.trust > 0 else []
     conditions += ["two separate paths"] if policy.thresholds.two_ways else []
     return f"The fast lane asks for {' over '.join(conditions) or 'a record'}."
@@ -189,17 +191,18 @@ def _quoting(quoting: Mapping[str, Any]) -> ShownAttack:
     change = f"A trust of {after} each" if before == after else f"A trust of {after} each, {before} without"
     return ShownAttack(
         "Small merges as evidence on a vouch",
-        f"{things(quoting['fakes'], 'account')}, {quoting['merges']} small merges each, a vouch by the most trusted person",
+        f"{things(quoting['fakes'], 'account')}, {quoting['merges']} small merges each, a vouch by the most trusted "
+        "person",
         f"{change}; {quoting['above']:,} trusted",
         "Evidence makes a vouch at most a full one.",
     )
 
 
-def keep_report(folder: Path, report: ShownReport) -> Path:
-    """Put the run in the place of the one before. Raises OSError."""
+def write_report(folder: Path, report: ShownReport) -> Path:
+    """Write the run over the earlier one. Raises OSError."""
     return write_summary(folder / FILE, report)
 
 
 def read_report(folder: Path) -> ShownReport | None:
-    """The newest run that was kept; None where there is none, or none that can be read."""
-    return read_summary(folder / FILE, ShownReport, LARGEST)
+    """Read the newest run; None without a readable one."""
+    return read_summary(folder / FILE, ShownReport, FILE_LIMIT)

@@ -15,7 +15,7 @@ from huey import Huey
 from ingest.git.apply_check import compare_with_git
 from ingest.git.patches import unpack
 from ingest.store.database import Store
-from scoring.diff.parser import DEFAULT_LIMITS, compared, read_bytes
+from scoring.diff.parser import DEFAULT_LIMITS, apply_git_reading, read_bytes
 from scoring.review.cost_gate import Call
 from scoring.review.deterministic import review_without_model
 from scoring.review.payload import Case
@@ -42,7 +42,9 @@ class SentPatch:
         discussion = tuple((f"reviewer-{number}", text) for number, text in enumerate(self.discussion, 1))
         text, is_whole, _ = unpack(self.diff, DEFAULT_LIMITS.size)
         change = read_bytes(self.diff)
-        change = compared(change, compare_with_git(text), text.decode("utf-8", "replace")) if is_whole else change
+        change = (
+            apply_git_reading(change, compare_with_git(text), text.decode("utf-8", "replace")) if is_whole else change
+        )
         return Submission(change, self.title, self.description, discussion, knowledge)
 
 

@@ -25,7 +25,7 @@ from ingest.store.move_texts import drop_superseded
 from ingest.store.transaction import Rows, Transaction
 from scoring.config.repository import Mode
 from scoring.diff.change import Change
-from scoring.diff.parser import compared, read_change
+from scoring.diff.parser import apply_git_reading, read_change
 from scoring.diff.paths import is_sensitive, touched_files
 from scoring.diff.similarity import record_vector
 from scoring.review.answers import TEMPORARY_REASONS
@@ -72,7 +72,7 @@ def load_change(row: Row, folder: Path) -> tuple[Change, str]:
         return _mark_as_cut(change, text, row), row["git_reading"] or "unknown"
     state = row["git_reading"]
     reading = GitReading(state, row["git_line"]) if state else compare_with_git(text.encode())
-    return compared(change, reading, text), reading.state if reading else "unknown"
+    return apply_git_reading(change, reading, text), reading.state if reading else "unknown"
 
 
 def _mark_as_cut(change: Change, text: str, row: Row) -> Change:

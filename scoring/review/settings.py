@@ -12,7 +12,7 @@ from ingest.worker.runtime import Runtime
 from scoring.config.policy import policy_from_settings
 from scoring.config.repository import sensitive_paths_of
 from scoring.diff.change import Change
-from scoring.diff.similarity import likeness_in
+from scoring.diff.similarity import nearest_known_bad
 from scoring.packages.compare import comparisons, named_packages
 from scoring.packages.own_licence import own_licence
 from scoring.review.anthropic_client import Access, Claude
@@ -105,6 +105,6 @@ def knowledge_from_settings(rows: Rows, pull_uri: str) -> Knowledge:
         sensitive_paths=(*sensitive_paths_of(rows, pull_uri), *settings.SENSITIVE_PATHS),
         advisories=advisories_in(rows),
         secret_rules=None if settings.SECRET_RULES is None else settings.SECRET_RULES.read_text("utf-8", "replace"),
-        likeness=likeness_in(rows, pull_uri),
+        likeness=nearest_known_bad(rows, pull_uri),
         base_files=base_files_in(rows, settings.MIRROR_DIR, pull_uri),
     )

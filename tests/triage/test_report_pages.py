@@ -13,7 +13,7 @@ from pytest_django import Settings
 from scoring.certificates.certificate import NeedRecord
 from scoring.queries import read
 from scoring.queries.read import TrainingNeed
-from scoring.redteam.render import ShownAttack, keep_report
+from scoring.redteam.render import ShownAttack, write_report
 from scoring.training.summary import (
     ShownBacktest,
     ShownBudget,
@@ -71,7 +71,7 @@ def test_every_figure_of_every_page_has_its_meaning_in_words_beside_it(
     world = DrawnWorld(results=(read.LaneMonth("2026-02", 9, 1, 0.02, 0.44, 0.05),))
     draw(monkeypatch, world)
     serve(folder, LANE, msgspec.structs.replace(SCOPE, self_lift=0.01))
-    keep_report(folder, RUN)
+    write_report(folder, RUN)
     write_backtest(folder, whole_backtest())
     counted = {}
     for path in ("/dashboard", f"/c/{MARA.did}", "/leaderboard", *REPORTS):
@@ -110,7 +110,7 @@ def test_the_attack_page_says_in_one_table_what_each_attack_cost_reached_and_wha
     client: Client, folder: Path
 ) -> None:
     odd = ShownAttack(HOSTILE[0], HOSTILE[1], "12 accounts trusted, 0 in the fast lane", "Two paths")
-    keep_report(folder, msgspec.structs.replace(RUN, attacks=(*RUN.attacks, odd), lane_open=False))
+    write_report(folder, msgspec.structs.replace(RUN, attacks=(*RUN.attacks, odd), lane_open=False))
     serve(folder, LANE)
     page = text(client, "/redteam")
     assert "1 of 2 simulated attacks reached the fast lane: a trusted account is stolen. It is shut; they met" in page
