@@ -141,8 +141,10 @@ def _thresholds_of_repository(
     if outcomes.opening is not None and not is_certified:
         return _thresholds_of_opening(uncertified, outcomes.opening)
     since = certificate.made_at if certificate else datetime.min
-    if closure := _find_closure(facts, outcomes, budget, policy.delta, since):
-        return replace(uncertified, t_high=None, shut=closure.reason, since=closure.at)
+    rule = AlarmRule(budget, policy.delta)
+    for code, counted in (("lane_alarm", facts.audited), ("closed_by_outcomes", outcomes.lane)):
+        if alarm := _find_alarm(counted, rule, since):
+            return replace(uncertified, t_high=None, shut=Reason(code, alarm.counts), since=alarm.at)
     if certificate is not None and is_certified:
         t_high = max(certificate.found.threshold or 0.0, uncertified.t_low)
         return replace(uncertified, t_high=t_high, certified=True, since=certificate.made_at)
@@ -196,30 +198,11 @@ def _reason_of_attempt(attempt: Certificate, now: datetime) -> Reason:
     return Reason("certificate_refused", {"needed": need.needed, "have": need.have, **details})
 
 
-class _Closure(NamedTuple):
-    """The reason to shut a lane, and the moment of the outcome that shut it."""
-
-    reason: Reason
-    at: datetime
-
-
 class _RaisedAlarm(NamedTuple):
     """The counts and the moment at which an alarm was raised."""
 
     counts: dict[str, Param]
     at: datetime
-
-
-def _find_closure(
-    facts: LaneFacts, outcomes: RepositoryOutcomes, budget: float, delta: float, since: datetime
-) -> _Closure | None:
-    """Return the reason to shut the lane from outcomes since `since`, or None."""
-    rule = AlarmRule(budget, delta)
-    if alarm := _find_alarm(facts.audited, rule, since):
-        return _Closure(Reason("lane_alarm", alarm.counts), alarm.at)
-    if alarm := _find_alarm(outcomes.lane, rule, since):
-        return _Closure(Reason("closed_by_outcomes", alarm.counts), alarm.at)
-    return None
 
 
 def _find_alarm(outcomes: Iterable[LaneOutcome], rule: AlarmRule, since: datetime) -> _RaisedAlarm | None:

@@ -18,46 +18,38 @@ from scoring.certificates.threshold import (
     Rule,
     bound_or_rate,
     bounds_of,
+    choice_at,
     design_effects,
-    effective_counts,
     few_people,
     window_weeks,
 )
 from scoring.thresholds import items_needed
 
 
-def choose_low(judged: ScoredCases, budget: float, delta: float, rule: Rule = DEFAULT) -> Choice:
+def choose_low(cases: ScoredCases, budget: float, delta: float, rule: Rule = DEFAULT) -> Choice:
     """Choose the highest T_LOW below which at most a share `budget` of all clean cases scores, with confidence
     1 - `delta`; never above `rule.low_cap`, since a case above that is more likely clean than not.
 
     Raises ValueError as `items_needed` does.
     """
     fewest = items_needed(budget, delta)
-    if not np.any(judged.weights * (1 - judged.bad) > 0):
+    if not np.any(cases.weights * (1 - cases.bad) > 0):
         return Choice(None, "too_few", need=Need(fewest, 0))
-    lanes = count_clean_below(judged, rule.low_cap, rule.seed)
+    lanes = count_clean_below(cases, rule.low_cap, rule.seed)
     bounds = bounds_of(lanes, delta, rule)
     passed = np.logical_and.accumulate(bounds <= budget)
-    chosen = np.flatnonzero(passed & _every_part_holds(judged, lanes, budget, rule))
+    chosen = np.flatnonzero(passed & _every_part_holds(cases, lanes, budget, rule))
     if not len(chosen):
-        return _refusal(judged, lanes, bool(passed[0]), fewest, rule)
+        return _refusal(cases, lanes, bool(passed[0]), fewest, rule)
     row = int(chosen[-1])
-    return Choice(
-        float(lanes.thresholds[row]),
-        "certified",
-        float(lanes.sizes[row]),
-        float(lanes.bad[row]),
-        int(lanes.authors[row]),
-        float(effective_counts(lanes)[row]),
-        float(bounds[row]),
-        float(judged.weights[judged.scores < lanes.thresholds[row]].sum() / judged.weights.sum()),
-    )
+    below = cases.scores < lanes.thresholds[row]
+    return choice_at(lanes, bounds, row, float(cases.weights[below].sum() / cases.weights.sum()))
 
 
-def _every_part_holds(judged: ScoredCases, lanes: Lanes, budget: float, rule: Rule) -> np.ndarray:
+def _every_part_holds(cases: ScoredCases, lanes: Lanes, budget: float, rule: Rule) -> np.ndarray:
     """Return whether the budget holds in each part of the window; parts have equal numbers of clean cases."""
     effects, holds = design_effects(lanes), np.ones(len(lanes), dtype=bool)
-    clean = judged.select(judged.bad < 1)
+    clean = cases.select(cases.bad < 1)
     by_time = np.argsort(clean.opened_at, kind="stable")
     for positions in np.array_split(by_time, rule.parts) if rule.parts > 1 else ():
         if len(positions):
@@ -67,7 +59,7 @@ def _every_part_holds(judged: ScoredCases, lanes: Lanes, budget: float, rule: Ru
     return holds
 
 
-def _refusal(judged: ScoredCases, lanes: Lanes, passed: bool, fewest: int, rule: Rule) -> Choice:
+def _refusal(cases: ScoredCases, lanes: Lanes, passed: bool, fewest: int, rule: Rule) -> Choice:
     """Return the reason why not even the lowest threshold passed, and the missing cases."""
     have = float(lanes.counts[0])
     if passed:
@@ -77,7 +69,7 @@ def _refusal(judged: ScoredCases, lanes: Lanes, passed: bool, fewest: int, rule:
     if few_people(lanes, rule)[0] and have >= fewest:
         authors_needed = max(rule.few_authors, fewest)
         return Choice(None, "too_few_authors", need=Need(authors_needed, int(lanes.authors[0]), authors=True))
-    pace = have / window_weeks(judged)
+    pace = have / window_weeks(cases)
     reached = fewest <= pace * rule.window_days / 7
     weeks = int(np.ceil((fewest - have) / pace)) if reached else None
     return Choice(None, "too_few", need=Need(fewest, int(have), weeks=weeks))

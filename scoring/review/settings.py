@@ -1,10 +1,17 @@
 """Builds the reviewer from the operator's settings."""
 
+import json
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from django.conf import settings
 
+from ingest.errors import FetchProblem
+from ingest.git.base_files import read_files
+from ingest.git.mirror import mirror_path
+from ingest.git.process import Git
 from ingest.lookups.advisories import Wanted, learn_of_packages
 from ingest.store.database import Store
 from ingest.store.transaction import Rows
@@ -16,7 +23,6 @@ from scoring.diff.similarity import nearest_known_bad
 from scoring.packages.compare import comparisons, named_packages
 from scoring.packages.own_licence import own_licence
 from scoring.review.anthropic_client import Access, Claude
-from scoring.review.base_files import base_files_in
 from scoring.review.cache import Ledger, StoreLedger
 from scoring.review.pending import Reviewing
 from scoring.review.pricing import parse_prices
@@ -25,6 +31,12 @@ from scoring.review.reviewer import Models, Reviewer
 from scoring.scanners.commit_author import own_account
 from scoring.scanners.dependencies import advisories_in
 from scoring.scanners.submission import Knowledge
+
+log = logging.getLogger(__name__)
+TARGET = """
+select m.repository_id, coalesce(p.target_branch, m.head) as branch, m.refs
+from mirrors m join pull_requests p using (repository_id) where p.pull_uri = ?
+"""
 
 
 def access_from_settings() -> Access:
@@ -108,3 +120,21 @@ def knowledge_from_settings(rows: Rows, pull_uri: str) -> Knowledge:
         likeness=nearest_known_bad(rows, pull_uri),
         base_files=base_files_in(rows, settings.MIRROR_DIR, pull_uri),
     )
+
+
+def base_files_in(rows: Rows, folder: Path, pull_uri: str) -> Callable[[Change], Mapping[str, str]]:
+    """Return a function from a change to the old texts of its files by path; {} without a mirror of the branch."""
+    row = rows.row(TARGET, [pull_uri])
+    commit = json.loads(row["refs"]).get(row["branch"]) if row else None
+
+    def read_base_files(change: Change) -> Mapping[str, str]:
+        if row is None or commit is None:
+            return {}
+        paths = [file.old_path for file in change.files if file.kind != "added" and file.hunks]
+        try:
+            return read_files(Git(mirror_path(folder, row["repository_id"])), str(commit), paths)
+        except FetchProblem as problem:
+            log.warning("the files of %s cannot be read from its mirror: %s", pull_uri, problem)
+            return {}
+
+    return read_base_files
