@@ -20,7 +20,7 @@ from scoring.dataset.cases import LabelName
 FORM = "sunstead-certificate/2"
 FILE_LIMIT = 64 * 1024 * 1024  # bytes of a file that is read: some 500,000 cases
 LONGEST_DAYS = 90
-ENOUGH_AS_SENT = 200  # settled pull requests of which we know whether they were merged as sent
+ENOUGH_AS_SENT = 200  # settled pull requests known to be merged as sent or not
 REVIEWED = "measured on pull requests that people also reviewed: the true rate without review may be higher"
 SCORES_SHOWN = (
     "measured also on pull requests of which people were told that they score low, which makes a refusal likelier: "
