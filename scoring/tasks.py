@@ -13,7 +13,7 @@ from huey import crontab
 from ingest.store.snapshots import SnapshotReader
 from ingest.worker.queue import huey
 from ingest.worker.runtime import current
-from scoring.certificates.renew import write_successors
+from scoring.certificates.store import write_successors
 from scoring.config.policy import policy_from_settings
 from scoring.pipeline.approvals import settle_approvals
 from scoring.pipeline.lane_thresholds import CERTIFICATES

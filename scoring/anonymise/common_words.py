@@ -1,6 +1,6 @@
-"""Words that are code or plain English: a name that is one of them is not replaced wherever it stands.
+"""Words that are code or plain English; such a name is not replaced everywhere.
 
-Whoever names an account "subprocess.run" would else take that call out of every diff that the reviewer sees.
+Else an account named "subprocess.run" would remove that call from every diff for the reviewer.
 """
 
 import builtins
@@ -75,5 +75,5 @@ _COMMON = CODE_WORDS | frozenset(_ENGLISH.split())
 
 
 def is_common(word: str) -> bool:
-    """Return whether a single word, in small letters, is too short or too common to be replaced wherever it stands."""
+    """Return whether a lower-case word is too short or too common to be replaced everywhere."""
     return len(word) < _SHORTEST or word.isdigit() or word in _COMMON

@@ -1,4 +1,4 @@
-"""Files that name people as such: lists of authors, owners, package metadata, submodules, key blocks."""
+"""Scrubs files that name people: lists of authors, owners, package metadata, submodules, key blocks."""
 
 import re
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ _LISTS = {
     ".mailmap", "humans",
 }  # fmt: skip
 _LIST_SUFFIXES = {"", ".in", ".md", ".rst", ".txt", ".adoc"}
-_RUN_SUFFIXES = {"", ".in"}  # a file of such a name may be a script: what looks like code in it stays
+_RUN_SUFFIXES = {"", ".in"}  # such a file may be a script: lines that look like code stay
 _CODE = re.compile(r"[;=$`{}\\&]|\(\)|\w\s*\|\s*\w|#!|\b(?:curl|wget|import|exec|eval|rm|sudo|sh)\s")
 _OWNERS = {"codeowners", "owners", "owners_aliases"}
 _METADATA = {
@@ -27,7 +27,7 @@ _KEY = re.compile(
     r"publisher|site_author|family-names|given-names|orcid)[\"']?[ \t]{0,20}(?:=>|[:=])[ \t]{0,20}",
     re.IGNORECASE,
 )
-_STRING = re.compile(  # a string, which is no group where it is the key of a field
+_STRING = re.compile(  # a string; the key of a field is matched without a group
     r"\"[^\"\n]{1,300}\"[ \t]{0,20}:|'[^'\n]{1,300}'[ \t]{0,20}:|\"([^\"\n]{1,300})\"|'([^'\n]{1,300})'"
 )
 _PAIRED = re.compile(r"\bname[\"']?[ \t]{0,8}[:=][ \t]{0,8}[\"']([^\"'\n]{1,200})[\"'][ \t]{0,8},[ \t]{0,8}[\"']?email")
@@ -43,7 +43,7 @@ _CONTRIBUTOR = re.compile(r"\"(?:login|name|profile|avatar_url)\"[ \t]*:[ \t]*\"
 _TABLE = re.compile(r"^[ \t]*\[\[?(?:[\w.-]{1,60}\.)?(?:authors|maintainers)(?:\.[\w-]{1,60})?\]\]?", re.IGNORECASE)
 _FIELD = re.compile(r"^[ \t]*(?:name|email|github|handle)[ \t]*=[ \t]*[\"']([^\"'\n]{1,300})[\"']")
 _OWNED = re.compile(rf"{_OWNER.pattern}|{_MEMBER.pattern}")
-# Files whose every value of such a form is somebody: the placeholder's kind, and the pattern.
+# Files in which every match of a pattern is a person: the placeholder's kind, and the pattern.
 _VALUES = {
     **dict.fromkeys(_OWNERS, ("handle", _OWNED)),
     ".gitmodules": ("url", _URL),
@@ -59,52 +59,52 @@ _ARMOUR = re.compile(r"[A-Za-z0-9+/=]{16,76}\s*")
 
 
 def scrub_lines(path: str, lines: Sequence[str], places: Placeholders) -> list[str]:
-    """The lines of one file, as many as given, without the people whom its kind of file names."""
+    """Scrub the people that this kind of file names; the number of lines stays."""
     name = PurePosixPath(path.lower()).name
     stem, dot, ending = name.rpartition(".")
     suffix = f".{ending}" if dot and stem else ""
     if name in _LISTS or (stem in _LISTS and suffix in _LIST_SUFFIXES):
         is_code = _CODE.search if suffix in _RUN_SUFFIXES else lambda _line: None
-        return [line if is_code(line) else _whole(line, "person", places) for line in lines]
+        return [line if is_code(line) else _replace_line(line, "person", places) for line in lines]
     if name in _VALUES:
         kind, pattern = _VALUES[name]
-        return [_groups(pattern, kind, line, places) for line in lines]
+        return [_replace_groups(pattern, kind, line, places) for line in lines]
     fields = _Fields(name in _METADATA or suffix in _METADATA_SUFFIXES, suffix in (".py", ".js", ".exs"), places)
     return [fields.line(line) for line in lines]
 
 
-def _whole(line: str, kind: str, places: Placeholders) -> str:
+def _replace_line(line: str, kind: str, places: Placeholders) -> str:
     text = line.strip()
     return line.replace(text, places.put(kind, text), 1) if any(map(str.isalnum, text)) else line
 
 
-def _groups(pattern: re.Pattern[str], kind: str, text: str, places: Placeholders, times: int = 0) -> str:
-    """The text with the first group that matched replaced, in each match or the first `times` ones."""
+def _replace_groups(pattern: re.Pattern[str], kind: str, text: str, places: Placeholders, times: int = 0) -> str:
+    """Replace the matched group of each match, or of the first `times` ones."""
 
     def replaced(match: re.Match[str]) -> str:
         if match.lastindex is None:
             return match[0]
-        begin, end = (place - match.start() for place in match.span(match.lastindex))
+        begin, end = (position - match.start() for position in match.span(match.lastindex))
         return match[0][:begin] + places.put(kind, match[0][begin:end]) + match[0][end:]
 
     return pattern.sub(replaced, text, count=times)
 
 
 class _Fields:
-    """Fields of authors in metadata, line by line: a list may run over many lines."""
+    """Scrubs fields of authors in metadata line by line; a list may span many lines."""
 
     def __init__(self, metadata: bool, code: bool, places: Placeholders) -> None:
         self._metadata, self._code, self._places = metadata, code, places
-        self._until = ""  # what ends the list that is open: a bracket, an element, "-" for a list of dashes
-        self._people = False  # whether a table of TOML is open that names people
+        self._until = ""  # the end of the open list: a bracket, an element, "-" for a list of dashes
+        self._people = False  # whether a TOML table of people is open
         self._armour = False  # whether a block of a key or signature is open
 
     def line(self, line: str) -> str:
-        """The next line of the file."""
+        """Scrub the next line of the file."""
         if "-----BEGIN PGP" in line or "-----END PGP" in line:
             self._armour = "-----BEGIN PGP" in line
         elif self._armour and _ARMOUR.fullmatch(line.strip("#*/ \t")):
-            return _whole(line, "pgp", self._places)
+            return _replace_line(line, "pgp", self._places)
         if self._metadata and line.lstrip().startswith("["):
             self._people = _TABLE.match(line) is not None
         elif self._people and (named := _FIELD.match(line)):
@@ -117,12 +117,10 @@ class _Fields:
         if self._metadata and _ELEMENT.search(line):
             self._until = "</"
             return self._inside(line)
-        return _groups(_PAIRED, "person", line, self._places)
+        return _replace_groups(_PAIRED, "person", line, self._places)
 
     def _value(self, rest: str) -> str:
-        """Return what follows the key of a field: a list, a string, nothing (then a list of dashes follows), or
-        words.
-        """
+        """Scrub the text after a field's key: a list, a string, words, or nothing before a list of dashes."""
         first = rest[:1]
         if rest.startswith(("%w[", "%w(")):
             listed, end, after = rest[3:].partition(_CLOSERS[rest[2]])
@@ -131,26 +129,26 @@ class _Fields:
             self._until = _CLOSERS[first]
             return first + self._inside(rest[1:])
         if first in ("'", '"'):
-            return _groups(_STRING, "person", rest, self._places, times=1)
+            return _replace_groups(_STRING, "person", rest, self._places, times=1)
         if not rest.strip():
             self._until = "" if self._code else "-"
             return rest
-        return rest if self._code else _groups(_VALUE, "person", rest, self._places, times=1)
+        return rest if self._code else _replace_groups(_VALUE, "person", rest, self._places, times=1)
 
     def _inside(self, line: str) -> str:
-        """A line of what is open, up to what ends it."""
+        """Scrub a line of the open list, up to its end."""
         if self._until == "-":
             return self._item(line)
         if self._until == "</":
             self._until = "" if _ELEMENT_END.search(line) else "</"
-            return _groups(_TEXT, "person", line, self._places)
+            return _replace_groups(_TEXT, "person", line, self._places)
         listed, end, rest = line.partition(self._until)
         self._until = "" if end else self._until
-        return _groups(_STRING, "person", listed, self._places) + end + rest
+        return _replace_groups(_STRING, "person", listed, self._places) + end + rest
 
     def _item(self, line: str) -> str:
-        """A line of a list of dashes, or the one behind it."""
+        """Scrub a line of a list of dashes, or the line after it."""
         if not line.startswith((" ", "\t", "-")):
             self._until = ""
             return self.line(line)
-        return _groups(_ITEM, "person", line, self._places, times=1)
+        return _replace_groups(_ITEM, "person", line, self._places, times=1)

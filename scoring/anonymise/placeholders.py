@@ -1,4 +1,4 @@
-"""Placeholders such as <email-1>: the same text has the same one, and none tells what it stands for."""
+"""Placeholders such as <email-1>: equal texts get the same one, and none reveals its text."""
 
 import re
 from collections import Counter
@@ -6,11 +6,11 @@ from collections import Counter
 _PLACEHOLDER = re.compile(
     r"<(?:at-uri|avatar|badge|change-id|did|email|handle|host|name|person|pgp|ssh-key|standing|time|url|user)-[0-9]{1,9}>"
 )
-_BESIDE = " \t\r,;.:-/()[]{}\"'*&"  # what may stand between or behind placeholders that are all of a value
+_BESIDE = " \t\r,;.:-/()[]{}\"'*&"  # may be between or after placeholders in a value that holds nothing else
 
 
 class Placeholders:
-    """Hands out placeholders, numbered per kind in the order in which their texts come; one object a submission."""
+    """Assigns placeholders, numbered per kind in order of appearance; one object a submission."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, str], int] = {}
@@ -18,7 +18,7 @@ class Placeholders:
         self.counts: Counter[str] = Counter()  # replacements per kind
 
     def put(self, kind: str, text: str) -> str:
-        """Return what stands for a text; a text that is nothing but placeholders stands for itself."""
+        """Return the placeholder of a text; a text of placeholders alone stays as it is."""
         if not _PLACEHOLDER.sub("", text).strip(_BESIDE):
             return text
         key = kind, " ".join(text.casefold().split())

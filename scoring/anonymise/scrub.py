@@ -1,10 +1,9 @@
-"""Removes the people behind a submission: the result may go to a reviewer that must not know who wrote it.
+"""Removes people from a submission for a reviewer that must not know its author.
 
-Everything that names somebody becomes a typed placeholder such as <email-1>, the same text the same one within one
-submission, whoever the author is. Lines stay lines, so that a flag still points where it should. Scanners run before,
-on the text as it was sent.
+Every name becomes a typed placeholder such as <email-1>; within a submission equal texts get the same one. Lines stay
+lines, so that a flag keeps its place. Scanners run before, on the text as sent.
 
-People whom a text names in its own words are taken out too: in lines of a file, in words between people, in mentions.
+Rules also remove people that a text names itself: in lines of a file, in prose, in mentions.
 """
 
 import re
@@ -24,7 +23,7 @@ _COMMENT = re.compile(r"(?:#|//|/\*|^[ \t]{0,80}\*|--|<!--)[^\n]{1,2000}", re.MU
 
 
 def scrub_code(text: str, path: str, known: KnownPeople, places: Placeholders) -> str:
-    """Lines of a file; their number stays. Mentions are looked for in comments of code, anywhere in prose."""
+    """Scrub lines of a file; their number stays. Mentions count in comments of code, and anywhere in prose."""
     text = known.scrub(CODE_RULES.scrub(text, places), places)
     text = HANDLE_RULES.scrub(text, places)
     if path.lower().endswith(_PROSE):
@@ -33,23 +32,23 @@ def scrub_code(text: str, path: str, known: KnownPeople, places: Placeholders) -
 
 
 def scrub_words(text: str, known: KnownPeople, places: Placeholders) -> str:
-    """A title, a description, a message or a discussion, where a date and any mention name people too."""
+    """Scrub a title, a description, a message or a discussion, where dates and all mentions name people too."""
     return WORD_MENTION_RULES.scrub(known.scrub(WORD_RULES.scrub(text, places), places), places)
 
 
 class Scrubber:
-    """Takes people out of one submission. `others` are strings of further people, such as the repository's owner."""
+    """Removes people from one submission. `others` are names of further people, such as the repository's owner."""
 
     def __init__(self, accounts: Iterable[Account] = (), others: Iterable[str] = ()) -> None:
         self._known = KnownPeople(accounts, others)
         self._places = Placeholders()
 
     @classmethod
-    def of(cls, submission: Submission, others: Iterable[str] = ()) -> "Scrubber":
-        """One that knows the submission's own people: its account and the authors of its mails."""
+    def of(cls, submission: Submission, other_names: Iterable[str] = ()) -> "Scrubber":
+        """Build a scrubber that knows the submission's account and the authors of its mails."""
         account = submission.knowledge.account
         mails = [text for mail in submission.change.mails for text in (mail.author, mail.email) if text]
-        return cls([account] if account else [], [*others, *mails])
+        return cls([account] if account else [], [*other_names, *mails])
 
     @property
     def counts(self) -> dict[str, int]:
@@ -57,7 +56,7 @@ class Scrubber:
         return dict(self._places.counts)
 
     def submission(self, submission: Submission) -> Submission:
-        """All of it, in this order: change, title, description, discussion. What is known besides is left out."""
+        """Scrub change, title, description and discussion, in this order; other knowledge is left out."""
         return Submission(
             change=self.change(submission.change),
             title=self.text(submission.title),
@@ -67,22 +66,22 @@ class Scrubber:
         )
 
     def change(self, change: Change) -> Change:
-        """The change with as many files, hunks and lines as before; of its mails subject and message remain."""
+        """Scrub a change; files, hunks and lines stay, mails keep subject and message."""
         files = tuple(self._file(file) for file in change.files)
         mails = tuple(Mail("", "", "", self.text(mail.subject), self.text(mail.message)) for mail in change.mails)
         problems = tuple(self.finding(problem) for problem in change.problems)
         return replace(change, files=files, mails=mails, problems=problems)
 
     def text(self, text: str) -> str:
-        """Free text with as many lines as before."""
+        """Scrub free text; the number of lines stays."""
         return scrub_words(text, self._known, self._places)
 
     def path(self, path: str) -> str:
-        """A path of a file; its folders stay."""
+        """Scrub the path of a file; its folders stay."""
         return scrub_code(path, "", self._known, self._places)
 
     def finding(self, finding: Finding) -> Finding:
-        """A finding whose path and quoted line name nobody."""
+        """Scrub the path and the quoted line of a finding."""
         file = None if finding.file is None else self.path(finding.file)
         (quote,) = self._lines(finding.file or "", [finding.quote])
         return replace(finding, file=file, quote=quote)
@@ -100,7 +99,7 @@ class Scrubber:
 
 
 def _rebuilt(hunks: tuple[Hunk, ...], texts: list[str]) -> tuple[Hunk, ...]:
-    """The hunks with these texts, in the order of sections and lines."""
+    """Return the hunks with these texts, in the order of sections and lines."""
     following = iter(texts)
     return tuple(
         replace(

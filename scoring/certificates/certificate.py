@@ -1,9 +1,9 @@
-"""A certificate as a file: what it says, its one form in bytes, and the name that follows from them. Pure, and light.
+"""A certificate as a file: its fields, its canonical bytes, and its name, the digest of these bytes. Pure, and light.
 
-The form is canonical JSON: sorted keys, no blanks, shortest numbers. Whoever has the file can recompute the threshold
-from it; a case is told by a digest of its address, which shows nobody who does not know it already.
+The form is canonical JSON: sorted keys, no blanks, shortest numbers. Anybody with the file can recompute the threshold.
+It names each case by a digest of the address, which reveals nothing without that address.
 
-A folder of certificates holds each as a file that is named by its bytes and never changed.
+A folder holds each certificate as one file, which never changes.
 """
 
 import hashlib
@@ -18,11 +18,11 @@ from ingest.json_decoding import decode_json
 from scoring.dataset.cases import LabelName
 
 FORM = "sunstead-certificate/2"
-LARGEST = 64 * 1024 * 1024  # bytes of a file that is read: some 500,000 cases
+FILE_LIMIT = 64 * 1024 * 1024  # bytes of a file that is read: some 500,000 cases
 LONGEST_DAYS = 90
-ENOUGH_AS_SENT = 200  # settled ones of which it is known whether they were merged as they were sent
+ENOUGH_AS_SENT = 200  # settled pull requests known to be merged as sent or not
 REVIEWED = "measured on pull requests that people also reviewed: the true rate without review may be higher"
-TOLD = (
+SCORES_SHOWN = (
     "measured also on pull requests of which people were told that they score low, which makes a refusal likelier: "
     "more of what scores low may really be clean"
 )
@@ -41,7 +41,7 @@ Side = Literal["high", "low"]  # of T_HIGH, from which the fast lane opens; of T
 
 
 class CertificateProblem(Exception):
-    """A file that is no certificate, or one that may not be made; the text is one sentence for a person."""
+    """A file that is not a certificate, or a certificate that may not be made; the text is one sentence."""
 
 
 class Case(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -58,8 +58,8 @@ class Case(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     author: Count
 
 
-class Later(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """An outcome that became known after the certificate was made: [digest, seconds when it was known, bad, odds]."""
+class LaterOutcome(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """An outcome that became known later than the certificate: [digest, seconds when known, bad, odds]."""
 
     name: Digest
     known: Seconds
@@ -67,15 +67,15 @@ class Later(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     odds: Odds
 
 
-class ToldRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The rule by which the threshold was chosen: its version, and its numbers for the reader."""
+class RuleRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The rule that chose the threshold: its version, and its numbers for readers."""
 
     version: Annotated[str, msgspec.Meta(max_length=100)]
     numbers: dict[str, list[int] | int | float]
 
 
-class ToldNeed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The lack that kept a threshold from being certified: a `scoring.certificates.sample_size.Need`."""
+class NeedRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The cases missing for a certificate: a `scoring.certificates.sample_size.Need`."""
 
     needed: Count
     have: Count
@@ -84,10 +84,10 @@ class ToldNeed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     authors: bool
 
 
-class Found(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CertifiedResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The result: the threshold, or None and the reason; n and k are weights, figures are rounded to six decimals.
 
-    Of the side "low" n are all clean ones and k those of them that scored below the threshold.
+    For the side "low" n counts all clean cases and k those below the threshold.
     """
 
     threshold: Unit | None
@@ -98,22 +98,22 @@ class Found(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     effective: Weight
     bound: Unit
     share: Unit
-    need: ToldNeed | None
+    need: NeedRecord | None
 
 
 class Certificate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One attempt to certify a threshold, successful or not, or a successor that adds later outcomes to one.
+    """One attempt to certify a threshold, successful or not, or its successor with later outcomes.
 
-    `budget` is of `side`: "high" the share of bad ones in the fast lane, "low" that of all clean ones that is sent to a
-    person. `definition` is by which label a pull request is clean: `label`, or the one that clean_as_sent adds to.
-    `delta` may be spent over all attempts of a side, `delta_spent` is what this one spent as number `attempt` of it.
-    `window` are the moments between which its cases were opened. `model` names the model whose scores they are, `data`
-    is the digest of `cases`. `previous` names the file of the attempt before, of a successor the file that it extends.
+    `budget` depends on `side`: for "high" the share of bad cases in the fast lane, for "low" the share of clean cases
+    sent to a person. `definition` is the label that makes a pull request clean: `label`, or the one that clean_as_sent
+    adds to. All attempts of a side share `delta`; this one, number `attempt`, spent `delta_spent`. Its cases were
+    opened within `window`. `model` names the model of the scores, `data` is the digest of `cases`. `previous` names the
+    file of the attempt before; for a successor, the file that it extends.
     """
 
     form: Literal["sunstead-certificate/2"]
     side: Side
-    rule: ToldRule
+    rule: RuleRecord
     label: Label
     definition: LabelName
     note: Annotated[str, msgspec.Meta(max_length=1000)]
@@ -127,90 +127,90 @@ class Certificate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     model: Digest
     data: Digest
     cases: tuple[Case, ...]
-    found: Found
+    found: CertifiedResult
     previous: Digest | None = None
-    later: tuple[Later, ...] = ()
+    later: tuple[LaterOutcome, ...] = ()
 
     def is_valid(self, now: datetime) -> bool:
-        """Return whether it certifies a threshold at this moment."""
+        """Return whether it certifies a threshold at `now`."""
         return self.found.threshold is not None and self.made_at <= now < self.expires_at
 
 
 def encode(certificate: Certificate) -> bytes:
-    """Its one form in bytes."""
+    """Encode in the canonical form."""
     return msgspec.json.encode(certificate, order="sorted")
 
 
 def decode(data: bytes) -> Certificate:
-    """The certificate in these bytes; CertificateProblem for whatever is none, or is not in its one form."""
-    if len(data) > LARGEST:
-        raise CertificateProblem(f"the file has more than {LARGEST // 1024**2} MiB")
+    """Decode a certificate. Raises CertificateProblem for other bytes and for another than the canonical form."""
+    if len(data) > FILE_LIMIT:
+        raise CertificateProblem(f"the file has more than {FILE_LIMIT // 1024**2} MiB")
     try:
-        found = decode_json(data, Certificate)
+        certificate = decode_json(data, Certificate)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
-        raise CertificateProblem(f"it is not a certificate: {_plain(str(problem))}") from problem
-    if encode(found) != data:
+        raise CertificateProblem(f"it is not a certificate: {_printable(str(problem))}") from problem
+    if encode(certificate) != data:
         raise CertificateProblem("it is not in canonical form, so somebody wrote it anew")
-    return found
+    return certificate
 
 
 def name_of(data: bytes) -> str:
-    """The name that these bytes have: their SHA-256 in 64 hexadecimal digits."""
+    """Return the name of a file with these bytes: their SHA-256 in 64 hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
 
 
 def data_digest(cases: tuple[Case, ...]) -> str:
-    """The digest of the cases alone, which two certificates on the same data share."""
+    """Return the digest of the cases alone, which is equal for two certificates on the same data."""
     return name_of(msgspec.json.encode(cases))
 
 
 def case_name(made_at: datetime, key: str) -> str:
-    """The digest of a case's address; another one in every certificate, so that two of them cannot be joined."""
+    """Return the digest of a case's address; it differs between certificates, so that nobody can join two."""
     return hashlib.sha256(f"sunstead case\n{made_at.isoformat()}\n{key}".encode("utf-8", "replace")).hexdigest()
 
 
-def delta_of(delta: float, attempt: int) -> float:
-    """Return what attempt number 1, 2, … may spend: delta / (j (j + 1)), which over all of them sums to delta."""
+def delta_of_attempt(delta: float, attempt: int) -> float:
+    """Return the share of delta for attempt j = 1, 2, …: delta / (j (j + 1)); all of them sum to delta."""
     return delta / (attempt * (attempt + 1))
 
 
 def to_seconds(moment: datetime) -> int:
-    """Whole seconds since 1970 of a moment in naive UTC."""
+    """Return the whole seconds since 1970 of a moment in naive UTC."""
     return (moment - datetime(1970, 1, 1)) // timedelta(seconds=1)
 
 
-def _plain(text: str) -> str:
+def _printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else " " for letter in text[:200])
 
 
 ENDING = ".json"
-MOST = 10_000  # files of a folder that are read: one a month and model, and their successors
+FOLDER_LIMIT = 10_000  # files read from a folder: one a month and model, and their successors
 
 
-def keep_certificate(folder: Path, certificate: Certificate) -> Path:
-    """Write a certificate below `folder`, whole and on the drive before this returns; returns its file. Again: none."""
+def write_certificate(folder: Path, certificate: Certificate) -> Path:
+    """Write a certificate to `folder`, if it is not there yet, and return its path; it is on the drive by then."""
     data = encode(certificate)
-    place = folder / f"{name_of(data)}{ENDING}"
-    if place.exists():
-        return place
+    path = folder / f"{name_of(data)}{ENDING}"
+    if path.exists():
+        return path
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(place, data)
-    return place
+    write_whole(path, data)
+    return path
 
 
 def read_bytes(path: Path) -> bytes:
-    """The bytes of a file, at most one more than a certificate may have. CertificateProblem: it cannot be read."""
+    """Read a file, at most one byte more than FILE_LIMIT. Raises CertificateProblem if it cannot be read."""
     try:
         if not path.is_file():  # a pipe would never end
             raise CertificateProblem("there is no such file")
         with path.open("rb") as file:
-            return file.read(LARGEST + 1)
+            return file.read(FILE_LIMIT + 1)
     except OSError as problem:
         raise CertificateProblem(f"it cannot be read ({problem.strerror})") from problem
 
 
 def load_certificate(path: Path) -> Certificate:
-    """A certificate that is what its name says, not recomputed. Raises CertificateProblem."""
+    """Load a certificate and check its name; nothing is recomputed. Raises CertificateProblem."""
     data = read_bytes(path)
     if name_of(data) != path.name.removesuffix(ENDING):
         raise CertificateProblem("its name is not the SHA-256 of its bytes")
@@ -218,14 +218,14 @@ def load_certificate(path: Path) -> Certificate:
 
 
 def read_certificates(folder: Path) -> tuple[dict[str, Certificate], list[str]]:
-    """All certificates of a folder by name, and one sentence for each file that is none. No folder: none."""
-    found, problems = {}, []
+    """Read all certificates of a folder by name, and one sentence for each other file; nothing without a folder."""
+    certificates, problems = {}, []
     paths = sorted(folder.glob(f"*{ENDING}")) if folder.is_dir() else []
-    if len(paths) > MOST:
-        raise CertificateProblem(f"the folder has more than {MOST:,} certificates")
+    if len(paths) > FOLDER_LIMIT:
+        raise CertificateProblem(f"the folder has more than {FOLDER_LIMIT:,} certificates")
     for path in paths:
         try:
-            found[path.name.removesuffix(ENDING)] = load_certificate(path)
+            certificates[path.name.removesuffix(ENDING)] = load_certificate(path)
         except CertificateProblem as problem:
             problems.append(f"{path.name[:80]} does not count: {problem}.")
-    return found, problems
+    return certificates, problems

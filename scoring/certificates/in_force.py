@@ -1,10 +1,10 @@
-"""The thresholds in force in each repository: the certificates', where nothing speaks against them. Pure.
+"""Finds the thresholds in force in each repository. Pure.
 
-A certificate is pooled over all repositories. What happens in one of them, or in the audit of all, can only shut a
-lane. Where none holds, the lane that a maintainer opened on an estimate stands until its outcomes break its budget.
-Where neither holds, a threshold that an operator set by hand stands and is named as such; outcomes shut it too. In
-shadow mode, without any of these, the threshold is that of the lane that could be opened on an estimate.
-A certified T_LOW that sends more clean work to people than its budget is 0 from then on: a low P(clean) sends nobody.
+A certificate counts for all repositories together. The outcomes of one repository, and the audits of all, can only shut
+a lane. Without a valid certificate, a lane that a maintainer opened on an estimate is in force until its outcomes break
+its budget. Without either, a threshold that an operator set by hand is in force and is named as such; outcomes shut it
+too. Without any of these, shadow mode uses the threshold of the lane that could be opened on an estimate.
+A certified T_LOW that sends more clean work to people than its budget becomes 0: a low P(clean) then sends nobody.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -21,9 +21,9 @@ from scoring.types import Param, Reason
 
 @dataclass(frozen=True, slots=True)
 class LaneOutcome:
-    """The outcome of a pull request that the lane let through, or would have, and the time when it became known.
+    """The outcome of a pull request that the lane let through, or would have, and the moment when it became known.
 
-    `weight` is for how many it stands: 1 / odds of one that the audit drew among others, else 1.
+    `weight` says how many pull requests it stands for: 1 / odds of the draw for an audited one, else 1.
     """
 
     known_from: datetime
@@ -33,9 +33,9 @@ class LaneOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """A lane that a maintainer opened on these figures, and its results since.
+    """A lane that a maintainer opened on the figures of an offer, with its results since.
 
-    `audited` holds the answers of its own audit, `outcomes` those of the pull requests that it let through.
+    `audited` holds the answers of its own audit, `outcomes` the outcomes of pull requests that it let through.
     """
 
     offer: Offer
@@ -46,13 +46,13 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryOutcomes:
-    """The outcomes in one repository that bear on the lane; push-holders' own pull requests are left out.
+    """The outcomes in one repository that matter for the lane, without push-holders' own pull requests.
 
-    `budget` and `alarm_budget` are its own, None for the operator's. `settled` counts its settled pull requests of the
-    last year, in the lane or not. `lane` are the settled ones that scored high enough for the lane. `clean` are all
-    clean ones by people with a record, of which those count as bad that a low P(clean) sent to a person; of what the
-    fast lane let through only what the audit asked about. `opening` is the estimated lane that stands there, `offer`
-    the one that could be opened in shadow mode. `lane` leaves out what an estimated lane let through.
+    `budget` and `alarm_budget` are its own, None for the operator's. `settled` counts all settled pull requests of the
+    last year. `lane` holds the settled ones that scored high enough for the lane, without those that an estimated lane
+    let through. `clean` holds all clean ones by people with a record, of the fast lane only the audited ones; those
+    that a low P(clean) sent to a person count as bad. `opening` is the estimated lane in force, `offer` the one that
+    could be opened in shadow mode.
     """
 
     budget: float | None = None
@@ -65,13 +65,11 @@ class RepositoryOutcomes:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """The facts of one pass: the serving model, the answers of audits, and each repository's outcomes by its number.
+class LaneFacts:
+    """The facts of one pass: the serving model, audited outcomes, and each repository's outcomes by its number.
 
-    `audited` leaves out the answers about lanes that a maintainer opened on an estimate.
-
-    With fewer than `traffic` settled pull requests a year a repository has no certified lane: one that went wrong would
-    be found out after years.
+    `audited` excludes answers about lanes opened on an estimate. A repository with fewer than `traffic` settled pull
+    requests a year has no certified lane: a fault in it would be detected only after years.
     """
 
     model: str
@@ -81,144 +79,139 @@ class Known:
 
 
 def thresholds_from(
-    certificates: Iterable[Certificate], policy: Thresholds, known: Known, now: datetime
+    certificates: Iterable[Certificate], policy: Thresholds, facts: LaneFacts, now: datetime
 ) -> dict[int, Thresholds]:
-    """The thresholds of each repository at this moment, by its number; `shut` says why one that had a lane has none.
+    """Return the thresholds of each repository by its number; `shut` says why a lane is shut.
 
-    Of the attempts with the serving model's scores and a budget within the repository's, the one with the largest
-    budget counts, then the newest: a certificate speaks for its own budget and every larger one.
+    Among valid certificates of the serving model within the repository's budget the largest budget counts, then the
+    newest: a certificate holds for its own budget and every larger one.
     """
-    attempts = [one for one in certificates if one.model == known.model and one.made_at <= now]
-    high, low = ([one for one in attempts if one.side == side] for side in ("high", "low"))
-    valid = [one for one in low if one.is_valid(now)]
-    everywhere = [one for its in known.repositories.values() for one in its.clean]
-    over = {one.made_at for one in valid if _bothers(everywhere, one, policy)}
+    attempts = [
+        certificate for certificate in certificates if certificate.model == facts.model and certificate.made_at <= now
+    ]
+    high, low = ([certificate for certificate in attempts if certificate.side == side] for side in ("high", "low"))
+    valid = [certificate for certificate in low if certificate.is_valid(now)]
+    all_clean = [outcome for outcomes in facts.repositories.values() for outcome in outcomes.clean]
+    over_budget = {certificate.made_at for certificate in valid if _exceeds_low_budget(all_clean, certificate, policy)}
     return {
-        number: _of_repository(high, _with_low(valid, over, policy, its), known, its, now)
-        for number, its in known.repositories.items()
+        number: _thresholds_of_repository(
+            high, _with_certified_low(valid, over_budget, policy, outcomes), facts, outcomes, now
+        )
+        for number, outcomes in facts.repositories.items()
     }
 
 
-def _bothers(clean: Iterable[LaneOutcome], standing: Certificate, policy: Thresholds) -> bool:
-    """Return whether more clean work was sent to people since than a certified T_LOW promises."""
-    return _raised(clean, AlarmRule(standing.budget, policy.delta), standing.made_at) is not None
+def _exceeds_low_budget(clean: Iterable[LaneOutcome], certificate: Certificate, policy: Thresholds) -> bool:
+    """Return whether a certified T_LOW has sent more clean work to people than it promises."""
+    return _find_alarm(clean, AlarmRule(certificate.budget, policy.delta), certificate.made_at) is not None
 
 
-def _with_low(
-    valid: list[Certificate], over: Collection[datetime], policy: Thresholds, its: RepositoryOutcomes
+def _with_certified_low(
+    valid: list[Certificate], over_budget: Collection[datetime], policy: Thresholds, outcomes: RepositoryOutcomes
 ) -> Thresholds:
-    """The operator's thresholds with the certified T_LOW in its place; a T_HIGH set by hand is never below it.
+    """Return the operator's thresholds with a certified T_LOW; a T_HIGH set by hand is raised to at least that.
 
-    `over` are the moments of those that send too much clean work to people, all repositories together.
+    `over_budget` names certificates, by their moments, that exceed their budget over all repositories together.
     """
-    budget = policy.low_budget if its.alarm_budget is None else its.alarm_budget
+    budget = policy.low_budget if outcomes.alarm_budget is None else outcomes.alarm_budget
     policy = replace(policy, low_budget=budget)
-    standing = max((one for one in valid if one.budget <= budget), key=_preference, default=None)
-    if standing is None:
+    certificate = max((candidate for candidate in valid if candidate.budget <= budget), key=_preference, default=None)
+    if certificate is None:
         return policy
-    if standing.made_at in over or _bothers(its.clean, standing, policy):
+    if certificate.made_at in over_budget or _exceeds_low_budget(outcomes.clean, certificate, policy):
         return replace(policy, t_low=0.0)
-    t_low = standing.found.threshold or 0.0
+    t_low = certificate.found.threshold or 0.0
     t_high = None if policy.t_high is None else max(policy.t_high, t_low)
-    return replace(policy, t_low=t_low, t_high=t_high, low_certified=True, low_budget=standing.budget)
+    return replace(policy, t_low=t_low, t_high=t_high, low_certified=True, low_budget=certificate.budget)
 
 
-def _of_repository(
-    attempts: list[Certificate], policy: Thresholds, known: Known, its: RepositoryOutcomes, now: datetime
+def _thresholds_of_repository(
+    attempts: list[Certificate], policy: Thresholds, facts: LaneFacts, outcomes: RepositoryOutcomes, now: datetime
 ) -> Thresholds:
-    budget = policy.budget if its.budget is None else its.budget
-    base = replace(policy, budget=budget, certified=False)
-    fitting = [one for one in attempts if one.budget <= budget and one.found.threshold is not None]
-    standing = max((one for one in fitting if one.is_valid(now)), key=_preference, default=None)
-    withheld = _withheld(standing, [one for one in attempts if one.budget == budget], known, its, now)
-    is_certified = standing is not None and not withheld
-    if its.opening is not None and not is_certified:
-        return _opened(base, its.opening)
-    since = standing.made_at if standing else datetime.min
-    if against := _against(known, its, budget, policy.delta, since):
-        return replace(base, t_high=None, shut=against.reason, since=against.at)
-    if standing is not None and is_certified:
-        t_high = max(standing.found.threshold or 0.0, base.t_low)
-        return replace(base, t_high=t_high, certified=True, since=standing.made_at)
-    if base.t_high is not None:
-        return base
-    return _estimated(base, its.offer) if its.offer else replace(base, shut=withheld)
+    budget = policy.budget if outcomes.budget is None else outcomes.budget
+    uncertified = replace(policy, budget=budget, certified=False)
+    fitting = [
+        candidate for candidate in attempts if candidate.budget <= budget and candidate.found.threshold is not None
+    ]
+    certificate = max((candidate for candidate in fitting if candidate.is_valid(now)), key=_preference, default=None)
+    withheld = _reason_to_withhold(
+        certificate, [candidate for candidate in attempts if candidate.budget == budget], facts, outcomes, now
+    )
+    is_certified = certificate is not None and not withheld
+    if outcomes.opening is not None and not is_certified:
+        return _thresholds_of_opening(uncertified, outcomes.opening)
+    since = certificate.made_at if certificate else datetime.min
+    rule = AlarmRule(budget, policy.delta)
+    for code, counted in (("lane_alarm", facts.audited), ("closed_by_outcomes", outcomes.lane)):
+        if alarm := _find_alarm(counted, rule, since):
+            return replace(uncertified, t_high=None, shut=Reason(code, alarm.counts), since=alarm.at)
+    if certificate is not None and is_certified:
+        t_high = max(certificate.found.threshold or 0.0, uncertified.t_low)
+        return replace(uncertified, t_high=t_high, certified=True, since=certificate.made_at)
+    if uncertified.t_high is not None:
+        return uncertified
+    return _with_estimate(uncertified, outcomes.offer) if outcomes.offer else replace(uncertified, shut=withheld)
 
 
-def _opened(base: Thresholds, opening: Opening) -> Thresholds:
-    """Return the thresholds of a lane opened on an estimate; it is shut once the bet against its budget is won."""
-    base = replace(base, budget=opening.offer.bad_high, since=opening.since)
-    rule = AlarmRule(base.budget, base.delta)
-    for by, outcomes in (("audit", opening.audited), ("outcomes", opening.outcomes)):
-        if raised := _raised(outcomes, rule, datetime.min):
-            reason = Reason("estimated_lane_closed", {"by": by, **raised.counts})
-            return replace(base, t_high=None, shut=reason, since=raised.at)
-    return _estimated(base, opening.offer)
+def _thresholds_of_opening(policy: Thresholds, opening: Opening) -> Thresholds:
+    """Return the thresholds of a lane opened on an estimate; a won bet against its budget shuts it."""
+    policy = replace(policy, budget=opening.offer.bad_high, since=opening.since)
+    rule = AlarmRule(policy.budget, policy.delta)
+    for source, outcomes in (("audit", opening.audited), ("outcomes", opening.outcomes)):
+        if alarm := _find_alarm(outcomes, rule, datetime.min):
+            reason = Reason("estimated_lane_closed", {"by": source, **alarm.counts})
+            return replace(policy, t_high=None, shut=reason, since=alarm.at)
+    return _with_estimate(policy, opening.offer)
 
 
-def _estimated(base: Thresholds, offer: Offer) -> Thresholds:
-    return replace(base, t_high=max(offer.threshold, base.t_low), estimated=(offer.bad_low, offer.bad_high))
+def _with_estimate(policy: Thresholds, offer: Offer) -> Thresholds:
+    return replace(policy, t_high=max(offer.threshold, policy.t_low), estimated=(offer.bad_low, offer.bad_high))
 
 
-def _preference(one: Certificate) -> tuple[float, datetime]:
-    return one.budget, one.made_at
+def _preference(certificate: Certificate) -> tuple[float, datetime]:
+    return certificate.budget, certificate.made_at
 
 
-def _withheld(
-    standing: Certificate | None,
+def _reason_to_withhold(
+    certificate: Certificate | None,
     attempts: list[Certificate],
-    known: Known,
-    its: RepositoryOutcomes,
+    facts: LaneFacts,
+    outcomes: RepositoryOutcomes,
     now: datetime,
 ) -> Reason | None:
-    """Return why a certificate opens nothing here, or what the newest attempt at this budget lacked."""
-    if standing is None:
-        last = max(attempts, key=lambda one: one.made_at, default=None)
-        return _of_attempt(last, now) if last else None
-    if its.settled < known.traffic:
-        return Reason("too_little_traffic", {"needed": known.traffic, "have": its.settled})
+    """Return why no certificate opens a lane here: too little traffic, or what the newest attempt lacked."""
+    if certificate is None:
+        last = max(attempts, key=lambda attempt: attempt.made_at, default=None)
+        return _reason_of_attempt(last, now) if last else None
+    if outcomes.settled < facts.traffic:
+        return Reason("too_little_traffic", {"needed": facts.traffic, "have": outcomes.settled})
     return None
 
 
-def _of_attempt(last: Certificate, now: datetime) -> Reason:
-    need = last.found.need
-    if last.found.threshold is not None:
-        return Reason("certificate_expired", {"days": (now - last.expires_at).days})
+def _reason_of_attempt(attempt: Certificate, now: datetime) -> Reason:
+    need = attempt.found.need
+    if attempt.found.threshold is not None:
+        return Reason("certificate_expired", {"days": (now - attempt.expires_at).days})
     if need is None:
-        return Reason("lane_unsteady", {"budget": last.budget})
-    told = {"threshold": need.threshold, "weeks": need.weeks, "authors": int(need.authors)}
-    return Reason("certificate_refused", {"needed": need.needed, "have": need.have, **told})
+        return Reason("lane_unsteady", {"budget": attempt.budget})
+    details = {"threshold": need.threshold, "weeks": need.weeks, "authors": int(need.authors)}
+    return Reason("certificate_refused", {"needed": need.needed, "have": need.have, **details})
 
 
-class _Against(NamedTuple):
-    """The reason why a lane is shut, and the moment of the outcome that shut it."""
-
-    reason: Reason
-    at: datetime
-
-
-class _Raised(NamedTuple):
-    """The counts at which an alarm was raised, and when."""
+class _RaisedAlarm(NamedTuple):
+    """The counts and the moment at which an alarm was raised."""
 
     counts: dict[str, Param]
     at: datetime
 
 
-def _against(known: Known, its: RepositoryOutcomes, budget: float, delta: float, since: datetime) -> _Against | None:
-    """Return what outcomes that became known since then say against the lane, or None."""
-    rule = AlarmRule(budget, delta)
-    if raised := _raised(known.audited, rule, since):
-        return _Against(Reason("lane_alarm", raised.counts), raised.at)
-    if raised := _raised(its.lane, rule, since):
-        return _Against(Reason("closed_by_outcomes", raised.counts), raised.at)
-    return None
-
-
-def _raised(outcomes: Iterable[LaneOutcome], rule: AlarmRule, since: datetime) -> _Raised | None:
-    """Return the alarm that these outcomes raised; None where they did not raise one."""
-    counted = sorted((one.known_from, one.bad, one.weight) for one in outcomes if one.known_from >= since)
+def _find_alarm(outcomes: Iterable[LaneOutcome], rule: AlarmRule, since: datetime) -> _RaisedAlarm | None:
+    """Return the alarm that the outcomes since `since` raised, or None."""
+    counted = sorted(
+        (outcome.known_from, outcome.bad, outcome.weight) for outcome in outcomes if outcome.known_from >= since
+    )
     raised_at = watch((bad for _, bad, _ in counted), rule, [weight for *_, weight in counted]).raised_at
     if raised_at is None:
         return None
     bad = sum(bad for _, bad, _ in counted[:raised_at])
-    return _Raised({"bad": bad, "count": raised_at, "budget": rule.budget}, counted[raised_at - 1][0])
+    return _RaisedAlarm({"bad": bad, "count": raised_at, "budget": rule.budget}, counted[raised_at - 1][0])

@@ -1,4 +1,4 @@
-"""Making a certificate of a threshold from settled cases, and its successors. Pure."""
+"""Makes certificates from settled cases. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -13,23 +13,21 @@ from scoring.certificates.certificate import (
     FORM,
     LONGEST_DAYS,
     REVIEWED,
-    TOLD,
+    SCORES_SHOWN,
     Case,
     Certificate,
     CertificateProblem,
-    Found,
+    CertifiedResult,
     Label,
-    Later,
+    LaterOutcome,
+    NeedRecord,
+    RuleRecord,
     Side,
-    ToldNeed,
-    ToldRule,
     case_name,
     data_digest,
-    delta_of,
-    encode,
-    name_of,
+    delta_of_attempt,
 )
-from scoring.certificates.lane_counts import STEPS, Judged
+from scoring.certificates.lane_counts import STEPS, ScoredCases
 from scoring.certificates.low_threshold import choose_low
 from scoring.certificates.threshold import DEFAULT, Choice, Rule, choose_threshold
 from scoring.dataset.audit_weights import AuditAnswer
@@ -49,9 +47,9 @@ SIDES: Mapping[Side, str] = {"high": "", "low": " at T_LOW"}
 class Settled:
     """Settled pull requests of all watched repositories and imported histories: columns of one length.
 
-    `keys` are their addresses, `scores` P(clean) as given at opening, `bad` 1 for not clean or a probability, `odds` 1
-    for whatever people judged anyhow and those of the draw for an audited one. `push_holder`: the author might push to
-    the target. `recorded`: something that the author had sent before was settled by then.
+    `keys` are their addresses, `scores` P(clean) at opening, `bad` 1 for not clean or a probability, `odds` those of
+    the draw for an audited one, else 1. `push_holder`: the author could push to the target. `recorded`: an earlier pull
+    request by the author had settled by then.
     """
 
     keys: Sequence[str]
@@ -66,10 +64,10 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The terms of a certificate: a budget, the delta of all attempts of a side together, a label and a model.
+    """The terms of a certificate: a budget, the delta for all attempts of a side, a label and a model.
 
-    `model` is the SHA-256 of the model's file; `days` until it expires, at most 90. `definition` is that of
-    `Certificate`, None for the label itself.
+    `model` is the SHA-256 of the model's file; the certificate expires after `days`, at most 90. `definition` is that
+    of `Certificate`, None for the label itself.
     """
 
     budget: float
@@ -82,41 +80,47 @@ class Terms:
 
     @property
     def defined(self) -> LabelName:
-        """By which label a pull request is clean."""
+        """Return the label that makes a pull request clean."""
         if self.definition is not None:
             return self.definition
         return "label_clean" if self.label == "clean_as_sent" else self.label
 
 
 def label_for(as_sent_known: int, otherwise: Label = "label_clean") -> Label:
-    """The label of a certificate: what the fast lane promises, once so many settled cases tell of it."""
+    """Return the label of a certificate: clean_as_sent, the lane's promise, once enough cases have it."""
     return "clean_as_sent" if as_sent_known >= ENOUGH_AS_SENT else otherwise
 
 
 def certify(settled: Settled, terms: Terms, before: Mapping[str, Certificate], now: datetime) -> Certificate:
-    """One attempt at this moment (naive UTC), after all attempts `before` by the names of their files.
+    """Make one attempt at `now` (naive UTC); `before` holds all earlier attempts by the names of their files.
 
-    Push-holders' own pull requests, those opened before the rule's window and those without a score are left out; of
-    the side "low" also those of people without a record, whom the gate sends nowhere for a low P. Raises
-    CertificateProblem where this model had its attempt at this side this calendar month, and ValueError for terms or
-    columns that make no sense.
+    Push-holders' own pull requests, those opened before the rule's window and those without a score do not count; for
+    the side "low" neither do those of people without a record, whom a low P sends nowhere. Raises CertificateProblem
+    for a second attempt of this model at this side in a calendar month, and ValueError for impossible terms or columns.
     """
-    attempts = {name: one for name, one in before.items() if not one.later and one.side == terms.side}
-    if any(one.model == terms.model and _month(one.made_at) == _month(now) for one in attempts.values()):
+    attempts = {
+        name: certificate
+        for name, certificate in before.items()
+        if not certificate.later and certificate.side == terms.side
+    }
+    if any(
+        certificate.model == terms.model and _month(certificate.made_at) == _month(now)
+        for certificate in attempts.values()
+    ):
         raise CertificateProblem(
             f"this model had its attempt{SIDES[terms.side]} in {now:%B %Y}: there is one a calendar month"
         )
     if not 0 < terms.days <= LONGEST_DAYS:
         raise ValueError(f"a certificate lasts between 1 and {LONGEST_DAYS} days")
-    made_at, last = now.replace(microsecond=0), max(attempts.items(), key=_number, default=None)
+    made_at, last = now.replace(microsecond=0), max(attempts.items(), key=_attempt_order, default=None)
     attempt = 1 + (last[1].attempt if last else 0)
     window = made_at - timedelta(days=DEFAULT.window_days), made_at
-    cases = _cases(settled, counts_of(settled, terms.side, *window), made_at)
-    spent = delta_of(terms.delta, attempt)
+    cases = _certificate_cases(settled, is_counted(settled, terms.side, *window), made_at)
+    spent = delta_of_attempt(terms.delta, attempt)
     return Certificate(
         form=FORM,
         side=terms.side,
-        rule=told_rule(VERSION),
+        rule=rule_record(VERSION),
         label=terms.label,
         definition=terms.defined,
         note=note_of(terms.side, terms.label),
@@ -130,30 +134,30 @@ def certify(settled: Settled, terms: Terms, before: Mapping[str, Certificate], n
         model=terms.model,
         data=data_digest(cases),
         cases=cases,
-        found=told_found(find_threshold(cases, terms.side, terms.budget, spent, DEFAULT)),
+        found=result_of(find_threshold(cases, terms.side, terms.budget, spent, DEFAULT)),
         previous=last[0] if last else None,
     )
 
 
-def counts_of(settled: Settled, side: Side, start: datetime, end: datetime) -> NDArray[np.bool_]:
-    """Return which of them a certificate of this side counts that speaks for what was opened from `start` until
-    `end`.
-    """
-    which = ~settled.push_holder & np.isfinite(settled.scores) & np.isfinite(settled.bad)
-    which &= (settled.opened_at >= np.datetime64(start)) & (settled.opened_at < np.datetime64(end))
-    return which if side == "high" else which & settled.recorded
+def is_counted(settled: Settled, side: Side, start: datetime, end: datetime) -> NDArray[np.bool_]:
+    """Return a mask: the pull requests that count for a certificate of this side, opened from `start` to `end`."""
+    counted = ~settled.push_holder & np.isfinite(settled.scores) & np.isfinite(settled.bad)
+    counted &= (settled.opened_at >= np.datetime64(start)) & (settled.opened_at < np.datetime64(end))
+    return counted if side == "high" else counted & settled.recorded
 
 
 def find_threshold(cases: Sequence[Case], side: Side, budget: float, delta: float, rule: Rule) -> Choice:
-    """The threshold of a side that a rule chooses on the cases of a certificate."""
-    columns = [np.array([getattr(one, name) for one in cases]) for name in ("score", "bad", "author", "opened", "odds")]
+    """Choose the threshold of a side by a rule from the cases of a certificate."""
+    columns = [
+        np.array([getattr(case, name) for case in cases]) for name in ("score", "bad", "author", "opened", "odds")
+    ]
     scores, bad, authors, opened, odds = columns
     moments = opened.astype(np.int64).astype("datetime64[s]")
-    chosen = choose_threshold if side == "high" else choose_low
-    return chosen(Judged.of(scores / STEPS, bad, authors, moments, 1 / odds), budget, delta, rule)
+    choose = choose_threshold if side == "high" else choose_low
+    return choose(ScoredCases.of(scores / STEPS, bad, authors, moments, 1 / odds), budget, delta, rule)
 
 
-def _number(item: tuple[str, Certificate]) -> tuple[int, str]:
+def _attempt_order(item: tuple[str, Certificate]) -> tuple[int, str]:
     return item[1].attempt, item[0]
 
 
@@ -162,80 +166,77 @@ def _month(moment: datetime) -> tuple[int, int]:
 
 
 def note_of(side: Side, label: Label) -> str:
-    """Return what whoever reads the figures has to know besides."""
+    """Return the caveat on the figures."""
     if side == "low":
-        return TOLD
+        return SCORES_SHOWN
     return "" if label == "clean_as_sent" else REVIEWED
 
 
-def told_rule(version: str) -> ToldRule:
-    """A known version of the rule as a certificate names it."""
-    numbers = {name: list(one) if isinstance(one, tuple) else one for name, one in asdict(RULES[version]).items()}
-    return ToldRule(version, numbers)
+def rule_record(version: str) -> RuleRecord:
+    """Return a known version of the rule as a certificate records it."""
+    numbers = {
+        name: list(value) if isinstance(value, tuple) else value for name, value in asdict(RULES[version]).items()
+    }
+    return RuleRecord(version, numbers)
 
 
-def _cases(settled: Settled, counts: NDArray[np.bool_], made_at: datetime) -> tuple[Case, ...]:
-    """The cases that count, in the order of their digests, which tells nothing; authors numbered as they come."""
-    named = sorted((case_name(made_at, settled.keys[at]), int(at)) for at in np.flatnonzero(counts))
+def _certificate_cases(settled: Settled, counts: NDArray[np.bool_], made_at: datetime) -> tuple[Case, ...]:
+    """Return the counted cases in the order of their digests, which reveals nothing; authors are numbered."""
+    named = sorted((case_name(made_at, settled.keys[position]), int(position)) for position in np.flatnonzero(counts))
     numbers: dict[int, int] = {}
     return tuple(
         Case(
             name,
-            int((settled.opened_at[at] - np.datetime64(0, "s")) // SECOND),
-            int(np.floor(settled.scores[at] * STEPS + 1e-9)),
-            float(settled.bad[at]),
-            float(settled.odds[at]),
-            numbers.setdefault(int(settled.authors[at]), len(numbers)),
+            int((settled.opened_at[position] - np.datetime64(0, "s")) // SECOND),
+            int(np.floor(settled.scores[position] * STEPS + 1e-9)),
+            float(settled.bad[position]),
+            float(settled.odds[position]),
+            numbers.setdefault(int(settled.authors[position]), len(numbers)),
         )
-        for name, at in named
+        for name, position in named
     )
 
 
-def told_found(choice: Choice) -> Found:
-    """Return what came out as a certificate says it."""
+def result_of(choice: Choice) -> CertifiedResult:
+    """Return a choice as a certificate records it."""
     n, k, effective, bound, share = (
-        round(one, 6) for one in (choice.n, choice.k, choice.effective, choice.bound, choice.share)
+        round(figure, 6) for figure in (choice.n, choice.k, choice.effective, choice.bound, choice.share)
     )
-    need = None if choice.need is None else ToldNeed(**asdict(choice.need))
-    return Found(choice.threshold, choice.why, n, k, choice.authors, effective, bound, share, need)
+    need = None if choice.need is None else NeedRecord(**asdict(choice.need))
+    return CertifiedResult(choice.threshold, choice.why, n, k, choice.authors, effective, bound, share, need)
 
 
-def succeed(certificate: Certificate, name: str, later: Sequence[Later]) -> Certificate:
-    """The successor of the certificate with this name that has these outcomes besides."""
+def add_later_outcomes(certificate: Certificate, name: str, later: Sequence[LaterOutcome]) -> Certificate:
+    """Return the successor of a certificate with further outcomes; `name` is that of the extended file."""
     return msgspec.structs.replace(certificate, previous=name, later=(*certificate.later, *later))
-
-
-def bytes_and_name(certificate: Certificate) -> tuple[bytes, str]:
-    """The file of a certificate: its bytes and the name that follows from them."""
-    data = encode(certificate)
-    return data, name_of(data)
 
 
 def bad_shares(
     cases: Cases, definition: LabelName, counted: Label, audited: Mapping[str, AuditAnswer], now: datetime
 ) -> Floats:
-    """1 for not clean, 0 for clean, the chance of it for what is still open; NaN where nothing is known.
+    """Return 1 for not clean, 0 for clean, a probability for still open cases, NaN for unknown ones.
 
-    What a person answered stands before what was mined: nothing else has touched it. Only what was known by `now`
-    counts.
+    An auditor's answer comes before the mined outcome. Only facts known by `now` count.
     """
-    mined = _by_definition(cases, definition, now) if counted == definition else _as_sent(cases, definition, now)
-    told = np.array([audited[key].bad if key in audited else np.nan for key in cases.keys], dtype=np.float64)
-    return np.where(np.isnan(told), mined, told).clip(0.0, 1.0)
+    mined = (
+        _bad_by_definition(cases, definition, now) if counted == definition else _bad_as_sent(cases, definition, now)
+    )
+    answered = np.array([audited[key].bad if key in audited else np.nan for key in cases.keys], dtype=np.float64)
+    return np.where(np.isnan(answered), mined, answered).clip(0.0, 1.0)
 
 
-def _by_definition(cases: Cases, definition: LabelName, now: datetime) -> Floats:
-    known = known_by(cases, definition, now)
-    bad, told = (np.zeros(len(cases)) for _ in range(2))
-    np.add.at(bad, known.positions, known.weight * (1 - known.target))
-    np.add.at(told, known.positions, known.weight)
-    return np.divide(bad, told, out=np.full(len(cases), np.nan), where=told > 0)
+def _bad_by_definition(cases: Cases, definition: LabelName, now: datetime) -> Floats:
+    labels = known_by(cases, definition, now)
+    bad, known_weight = (np.zeros(len(cases)) for _ in range(2))
+    np.add.at(bad, labels.positions, labels.weight * (1 - labels.target))
+    np.add.at(known_weight, labels.positions, labels.weight)
+    return np.divide(bad, known_weight, out=np.full(len(cases), np.nan), where=known_weight > 0)
 
 
-def _as_sent(cases: Cases, definition: LabelName, now: datetime) -> Floats:
-    """Of an imported history nobody knows what was sent first: its refusals alone would count."""
-    then, bad = as_known(cases, now), np.full(len(cases), np.nan)
-    clean = clean_as_sent(then, definition).clean
-    told = (clean >= 0) & np.array([str(key).startswith("at://") for key in then.keys], dtype=np.bool_)
-    bad[: len(then)][told] = 1.0 - clean[told]
+def _bad_as_sent(cases: Cases, definition: LabelName, now: datetime) -> Floats:
+    """Return the outcomes of clean_as_sent; imported cases stay unknown, since what was sent first is unknown."""
+    known_cases, bad = as_known(cases, now), np.full(len(cases), np.nan)
+    clean = clean_as_sent(known_cases, definition).clean
+    is_known = (clean >= 0) & np.array([str(key).startswith("at://") for key in known_cases.keys], dtype=np.bool_)
+    bad[: len(known_cases)][is_known] = 1.0 - clean[is_known]
     return bad

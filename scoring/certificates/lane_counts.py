@@ -1,4 +1,4 @@
-"""Counts the cases that the fast lane would have held under each threshold, for all thresholds at once. Pure."""
+"""Counts the cases in the fast lane under each threshold, for all thresholds at once. Pure."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -17,12 +17,12 @@ MIXING = (
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """Settled cases with the score that each had at opening: columns of one length n, in any order.
+class ScoredCases:
+    """Settled cases with their scores at opening: columns of one length n, in any order.
 
-    `scores` are P(clean) in [0, 1]; `bad` is 1 for what should not have been waved through, 0 for what was clean, or a
-    probability between; `weights` are above 0: inverse odds of an audited case (at least 1), shares of a case whose
-    outcome is not settled yet (two rows of one author that sum to 1). Raises ValueError for anything else.
+    `scores` are P(clean) in [0, 1]; `bad` is 1 for a bad case, 0 for a clean one, or a probability; `weights` are above
+    0: inverse odds of an audited case (at least 1), or shares of a case that is not settled yet (two rows of one author
+    that sum to 1). Raises ValueError for other values.
     """
 
     scores: Floats
@@ -33,7 +33,7 @@ class Judged:
 
     @classmethod
     def of(cls, scores: Any, bad: Any, authors: Any, opened_at: Any, weights: Any = None) -> Self:
-        """The same from anything that numpy takes; without weights each case counts once."""
+        """Build the cases from array-like columns; without weights each case counts once."""
         scores = np.asarray(scores, dtype=np.float64)
         weights = np.ones(len(scores)) if weights is None else np.asarray(weights, dtype=np.float64)
         moments = np.asarray(opened_at, dtype="datetime64[us]")
@@ -42,7 +42,7 @@ class Judged:
     def __post_init__(self) -> None:
         lengths = {column.shape for column in (self.scores, self.bad, self.authors, self.opened_at, self.weights)}
         if lengths != {(len(self.scores),)}:
-            raise ValueError("the columns of judged cases must have one length")
+            raise ValueError("the columns of cases cases must have one length")
         for name, column in (("scores", self.scores), ("bad", self.bad)):
             if not np.all((column >= 0) & (column <= 1)):  # also true of NaN
                 raise ValueError(f"{name} must lie in [0, 1]")
@@ -54,10 +54,14 @@ class Judged:
     def __len__(self) -> int:
         return len(self.scores)
 
-    def select(self, which: NDArray[Any]) -> Self:
-        """Those of a mask, or of positions."""
+    def select(self, selection: NDArray[Any]) -> Self:
+        """Return the cases of a mask or of positions."""
         return type(self)(
-            self.scores[which], self.bad[which], self.authors[which], self.opened_at[which], self.weights[which]
+            self.scores[selection],
+            self.bad[selection],
+            self.authors[selection],
+            self.opened_at[selection],
+            self.weights[selection],
         )
 
 
@@ -65,11 +69,11 @@ class Judged:
 class Lanes:
     """The lane under each threshold, from the strictest to the loosest: columns of one length m.
 
-    `sizes` and `bad` are sums of weights, `predicted` the share of bad ones that the scores themselves foretold.
-    `authors` counts people, `people` for how many of them the lane stands when each brings another number of cases
-    (Kish: 300 cases by one and 30 by others stand for 1.2). `counts` is for how many cases it stands: of weights by
-    Kish, and never more than their sum. `spread` is the variance of the weighted rate with authors as clusters.
-    `picked_bad` is how many are bad where each author gives one case, drawn by weight.
+    `sizes` and `bad` are sums of weights, `predicted` is the share of bad ones that the scores predict. `authors`
+    counts people, `people` is their effective number when they bring different numbers of cases (Kish: 300 cases by one
+    and 30 by others count as 1.2). `counts` is the effective number of cases: by Kish, at most the sum of the weights.
+    `spread` is the variance of the weighted rate with authors as clusters. `picked_bad` counts the bad ones among one
+    case an author, drawn by weight.
     """
 
     thresholds: Floats
@@ -87,52 +91,56 @@ class Lanes:
 
     @property
     def rates(self) -> Floats:
-        """The share of bad ones, each case by its weight."""
+        """Return the weighted share of bad cases."""
         return self.bad / self.sizes
 
 
-def lanes_of(judged: Judged, seed: int = 0) -> Lanes:
-    """Every lane that a threshold in hundredths of a per cent makes of these cases; `seed` draws one case an author."""
-    steps = _steps(judged.scores)
+def count_lanes(cases: ScoredCases, seed: int = 0) -> Lanes:
+    """Count every lane by a threshold in hundredths of a per cent; `seed` draws one case an author."""
+    steps = _score_steps(cases.scores)
     order = np.argsort(-steps, kind="stable")
-    ends = np.flatnonzero(np.diff(steps[order], append=-1.0))  # the last case of each threshold
-    bad, weight = judged.bad[order], judged.weights[order]
-    people = _People(judged.authors[order])
+    last_cases = np.flatnonzero(np.diff(steps[order], append=-1.0))  # the last case of each threshold
+    bad, weight = cases.bad[order], cases.weights[order]
+    people = _Authors(cases.authors[order])
     sizes, authors = np.cumsum(weight), np.cumsum(people.is_first)
     squares = people.running_products(weight, weight)
     return Lanes(
-        thresholds=steps[order][ends] / STEPS,
-        sizes=sizes[ends],
-        bad=np.cumsum(weight * bad)[ends],
-        predicted=(np.cumsum(weight * (1 - judged.scores[order])) / sizes)[ends],
-        authors=authors[ends],
-        people=(sizes**2 / squares)[ends],
-        counts=np.minimum(sizes, sizes**2 / np.cumsum(weight**2))[ends],
-        spread=_spread(people, bad, weight, squares)[ends] * (authors / np.maximum(authors - 1, 1))[ends],
-        picked_bad=people.running_pick(bad, _lots(weight, seed))[ends],
+        thresholds=steps[order][last_cases] / STEPS,
+        sizes=sizes[last_cases],
+        bad=np.cumsum(weight * bad)[last_cases],
+        predicted=(np.cumsum(weight * (1 - cases.scores[order])) / sizes)[last_cases],
+        authors=authors[last_cases],
+        people=(sizes**2 / squares)[last_cases],
+        counts=np.minimum(sizes, sizes**2 / np.cumsum(weight**2))[last_cases],
+        spread=_spread(people, bad, weight, squares)[last_cases] * (authors / np.maximum(authors - 1, 1))[last_cases],
+        picked_bad=people.running_pick(bad, _draw_places(weight, seed))[last_cases],
     )
 
 
-def clean_below(judged: Judged, cap: float, seed: int = 0) -> Lanes:
-    """For each threshold from .0001 to `cap` all clean cases, of which those scored lower than it count as bad.
+def count_clean_below(cases: ScoredCases, cap: float, seed: int = 0) -> Lanes:
+    """Count the clean cases below each threshold from .0001 to `cap`; those below it are in `bad`.
 
-    Every row has the same cases, weighed by how clean each is: what differs is how many of them a person is bothered
-    with.
+    Each row has the same cases, weighted by how clean they are; only the number sent to a person differs.
     """
-    worth = judged.weights * (1 - judged.bad)
-    order = np.flatnonzero(worth > 0)[np.argsort(_steps(judged.scores)[worth > 0], kind="stable")]
+    clean_weights = cases.weights * (1 - cases.bad)
+    order = np.flatnonzero(clean_weights > 0)[np.argsort(_score_steps(cases.scores)[clean_weights > 0], kind="stable")]
     grid = np.arange(1, round(cap * STEPS) + 1)
-    ends = np.searchsorted(_steps(judged.scores)[order], grid, side="left")
-    weight, people = worth[order], _People(judged.authors[order])
+    counts_below = np.searchsorted(_score_steps(cases.scores)[order], grid, side="left")
+    weight, people = clean_weights[order], _Authors(cases.authors[order])
     total, of_author = weight.sum(), people.totals(weight)
-    below, squares, crossed = (
-        np.concatenate([[0.0], one])[ends]
-        for one in (np.cumsum(weight), people.running_products(weight, weight), np.cumsum(weight * of_author))
+    below, squares, cross_products = (
+        np.concatenate([[0.0], sums])[counts_below]
+        for sums in (np.cumsum(weight), people.running_products(weight, weight), np.cumsum(weight * of_author))
     )
     rate, of_all = below / total, float(weight @ of_author)
     authors = int(people.is_first.sum())
-    spread = np.maximum(squares - 2 * rate * crossed + rate**2 * of_all, 0.0) / total**2 * authors / max(authors - 1, 1)
-    picked = people.first_of(_lots(weight, seed))
+    spread = (
+        np.maximum(squares - 2 * rate * cross_products + rate**2 * of_all, 0.0)
+        / total**2
+        * authors
+        / max(authors - 1, 1)
+    )
+    first_cases = people.first_of(_draw_places(weight, seed))
     rows = np.ones(len(grid))
     return Lanes(
         thresholds=grid / STEPS,
@@ -143,66 +151,73 @@ def clean_below(judged: Judged, cap: float, seed: int = 0) -> Lanes:
         people=total**2 / of_all * rows,
         counts=min(total, total**2 / float(weight @ weight)) * rows,
         spread=spread,
-        picked_bad=np.searchsorted(np.sort(picked), ends, side="left").astype(np.float64),
+        picked_bad=np.searchsorted(np.sort(first_cases), counts_below, side="left").astype(np.float64),
     )
 
 
-def _steps(scores: Floats) -> Floats:
+def _score_steps(scores: Floats) -> Floats:
     # 1e-9 forgives the rounding of the product: .29 is 2,900 steps, not 2,899.
     return np.floor(scores * STEPS + 1e-9)
 
 
-def _spread(people: "_People", bad: Floats, weight: Floats, squares: Floats) -> Floats:
-    """The variance of the weighted rate of the cases so far: squared sums of residuals of each author."""
-    sizes, wrong = np.cumsum(weight), weight * bad
-    rate = np.cumsum(wrong) / sizes
-    crossed, of_bad = people.running_products(weight, wrong), people.running_products(wrong, wrong)
-    return np.maximum(of_bad - 2 * rate * crossed + rate**2 * squares, 0.0) / sizes**2
+def _spread(people: "_Authors", bad: Floats, weight: Floats, squares: Floats) -> Floats:
+    """Return the running variance of the weighted rate, from the squared sum of each author's residuals."""
+    sizes, bad_weight = np.cumsum(weight), weight * bad
+    rate = np.cumsum(bad_weight) / sizes
+    cross_products, bad_products = (
+        people.running_products(weight, bad_weight),
+        people.running_products(bad_weight, bad_weight),
+    )
+    return np.maximum(bad_products - 2 * rate * cross_products + rate**2 * squares, 0.0) / sizes**2
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One part of the window under the same thresholds: independent cases and the share of bad ones, 0 where none."""
+class WindowPart:
+    """One part of the window under the same thresholds: effective cases and the share of bad ones, 0 without any."""
 
     counts: Floats
     rates: Floats
 
 
-def parts_of(judged: Judged, lanes: Lanes, parts: int) -> list[Part]:
-    """The lanes in each of `parts` parts of the window with the same number of cases, the oldest first."""
-    by_time = np.argsort(judged.opened_at, kind="stable")
-    return [_part(judged.select(which), lanes.thresholds) for which in np.array_split(by_time, parts)]
+def count_parts(cases: ScoredCases, lanes: Lanes, parts: int) -> list[WindowPart]:
+    """Count the lanes in `parts` parts of the window with equal numbers of cases, the oldest first."""
+    by_time = np.argsort(cases.opened_at, kind="stable")
+    return [_count_part(cases.select(positions), lanes.thresholds) for positions in np.array_split(by_time, parts)]
 
 
-def _part(judged: Judged, thresholds: Floats) -> Part:
-    steps = _steps(judged.scores)
+def _count_part(cases: ScoredCases, thresholds: Floats) -> WindowPart:
+    steps = _score_steps(cases.scores)
     order = np.argsort(-steps, kind="stable")
-    bad, weight = judged.bad[order], judged.weights[order]
-    # Of the lane that ends before the first case of this part there is nothing.
-    ends = np.searchsorted(-steps[order], -np.round(thresholds * STEPS), side="right")
-    size, worst, square = (np.concatenate([[0.0], np.cumsum(one)])[ends] for one in (weight, weight * bad, weight**2))
-    kish = np.divide(size**2, square, out=np.zeros(len(ends)), where=square > 0)
-    return Part(np.minimum(size, kish), np.divide(worst, size, out=np.zeros(len(ends)), where=size > 0))
+    bad, weight = cases.bad[order], cases.weights[order]
+    # A lane may end before the first case of this part; its size is 0.
+    lane_sizes = np.searchsorted(-steps[order], -np.round(thresholds * STEPS), side="right")
+    size, bad_weight, square = (
+        np.concatenate([[0.0], np.cumsum(column)])[lane_sizes] for column in (weight, weight * bad, weight**2)
+    )
+    kish = np.divide(size**2, square, out=np.zeros(len(lane_sizes)), where=square > 0)
+    return WindowPart(
+        np.minimum(size, kish), np.divide(bad_weight, size, out=np.zeros(len(lane_sizes)), where=size > 0)
+    )
 
 
-def _lots(weight: Floats, seed: int) -> Integers:
-    """The place of each case in a draw where the chance to come first goes with the weight (exponential races)."""
-    times = -np.log(_uniform(len(weight), seed)) / weight
+def _draw_places(weight: Floats, seed: int) -> Integers:
+    """Draw an order of the cases; the chance to come first is proportional to the weight (exponential races)."""
+    times = -np.log(_draw_uniform(len(weight), seed)) / weight
     places = np.empty(len(weight), dtype=np.int64)
     places[np.argsort(times, kind="stable")] = np.arange(len(weight))
     return places
 
 
-def _uniform(count: int, seed: int) -> Floats:
-    """Numbers in (0, 1) that every version of every library draws alike (SplitMix64): others recompute this."""
+def _draw_uniform(count: int, seed: int) -> Floats:
+    """Return numbers in (0, 1) that are the same in every library and version (SplitMix64): others recompute them."""
     state = (np.arange(1, count + 1, dtype=np.uint64) + np.uint64(seed % 2**32) * np.uint64(2**32)) * GOLDEN
     for shift, factor in MIXING:
         state = (state ^ (state >> shift)) * factor
     return ((state ^ (state >> np.uint64(31))) >> np.uint64(11)).astype(np.float64) * 2.0**-53 + 2.0**-54
 
 
-class _People:
-    """The cases of each author together, in the order of the scores, so that running sums need no loop."""
+class _Authors:
+    """Groups cases by author in the order of the scores, so that running sums need no loop."""
 
     def __init__(self, authors: Integers) -> None:
         self.order = np.argsort(authors, kind="stable")
@@ -213,37 +228,37 @@ class _People:
         self.is_first[self.order] = self.starts
 
     def _per_author(self, values: Floats) -> Floats:
-        """The sum within each author up to and with each case, authors together."""
+        """Return the running sum within each author, authors grouped."""
         total = np.cumsum(values[self.order])
         before = np.where(self.starts, total - values[self.order], 0.0)
         return total - before[self.starts][self.number]
 
     def totals(self, values: Floats) -> Floats:
-        """The sum over all cases of each case's author."""
-        found = np.empty(len(values))
-        found[self.order] = np.bincount(self.number, values[self.order])[self.number]
-        return found
+        """Return for each case the sum over all cases of its author."""
+        sums = np.empty(len(values))
+        sums[self.order] = np.bincount(self.number, values[self.order])[self.number]
+        return sums
 
     def first_of(self, places: Integers) -> Integers:
-        """Of each author the position of the case with the lowest place."""
+        """Return the position of each author's case with the lowest place."""
         return self.order[np.lexsort((places[self.order], self.number))[self.starts]]
 
     def running_products(self, left: Floats, right: Floats) -> Floats:
-        """Sum over authors of (sum of left) * (sum of right) over their cases so far, in the order of the scores."""
+        """Return the running sum over authors of (sum of left) * (sum of right), in the order of the scores."""
         a, b = self._per_author(left), self._per_author(right)
-        new = a * b - (a - left[self.order]) * (b - right[self.order])
+        change = a * b - (a - left[self.order]) * (b - right[self.order])
         added = np.empty(len(left))
-        added[self.order] = new
+        added[self.order] = change
         return np.cumsum(added)
 
     def running_pick(self, bad: Floats, places: Integers) -> Floats:
-        """Sum over authors of `bad` of whichever of their cases so far has the lowest place."""
-        # Each author's places lie below those of the author before, so that a running minimum starts anew.
+        """Return the running sum over authors of `bad` of the case with the lowest place so far."""
+        # Each author's places are shifted below those of the author before, so that the running minimum restarts.
         lowest = np.minimum.accumulate(places[self.order] - self.number * len(places)) + self.number * len(places)
         by_place = np.empty(len(bad))
         by_place[places] = bad
-        now = by_place[lowest]
-        new = now - np.where(self.starts, 0.0, np.roll(now, 1))
+        picked = by_place[lowest]
+        change = picked - np.where(self.starts, 0.0, np.roll(picked, 1))
         added = np.empty(len(bad))
-        added[self.order] = new
+        added[self.order] = change
         return np.cumsum(added)

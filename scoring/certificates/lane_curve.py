@@ -1,7 +1,7 @@
 """Counts what the fast lane would have let through on past pull requests, and derives the offer to open it.
 
 The past is the site's own, or that of the projects behind the starter model (`starter_curve.json`, beside this file).
-Thresholds are whole hundredths, so that an offer stays the same from one pass to the next while little is settled.
+Thresholds are whole hundredths, so that an offer is stable from pass to pass while few cases settle.
 """
 
 import logging
@@ -15,30 +15,30 @@ import msgspec
 import numpy as np
 
 from ingest.store.transaction import Rows
-from scoring.certificates.lane_counts import Floats, Judged
+from scoring.certificates.lane_counts import Floats, ScoredCases
 from scoring.certificates.lane_offer import STEP, Group, LaneCurve, LanePoint, Offer, Source
 from scoring.certificates.threshold import DEFAULT, upper_bound
-from scoring.certificates.threshold_queries import KeptGroup, QuestionProblem, Table, read_table, table_of
+from scoring.certificates.threshold_queries import QuestionProblem, StoredGroup, Table, read_table, table_of
 from scoring.config.policy import Policy
 from scoring.dataset.labels import WINDOW_DAYS
 from scoring.models.serving import LABEL
 from scoring.models.storage import ModelProblem, serving_name
 
 FILE = Path(__file__).with_name("starter_curve.json")
-FEWEST_SETTLED = 30  # settled pull requests from which on the site's own past is used
-# Past and coming year are both samples, and the past chose its threshold. With the plain interval 25 % of the years
-# that followed on recorded history lay above its upper end; with twice the variance 10 %, and 2 % on other projects.
+FEWEST_SETTLED = 30  # settled pull requests; from this number on the site's own past is used
+# The past year and the next are both samples, and the past one chose the threshold. In recorded history 25 % of the
+# following years were above the upper end of the plain interval; with twice the variance 10 %, and 2 % on other
+# projects.
 VARIANCE = 2.0
-WORST_BAD_HIGH = 0.3  # no offer has an interval that ends above it: a bet against it would hardly ever shut the lane
+WORST_BAD_HIGH = 0.3  # highest upper end of an offer: a bet against more would hardly ever shut the lane
 TAIL = 0.025  # on either side of a 95 % interval
 UNREADABLE = "(unreadable)"
 GRID = np.arange(STEP + 1) / STEP
 logger = logging.getLogger(__name__)
 
-# Pull requests that settled within a year, each with its author's record as it was known at the opening. What an open
-# lane let through without an answer of the audit does not count; an answer counts for 1 / odds of them
-# (`scoring.dataset.audit_weights`).
-OWN = f"""
+# Pull requests that settled within a year, with their authors' records as known at the opening. Those that an open lane
+# let through count only if audited, and then for 1 / odds of them (`scoring.dataset.audit_weights`).
+SETTLED_CASES = f"""
 with answers as (
   select pull_uri, arg_min(odds, known_from) as odds, arg_min(would_merge, known_from) as clean,
     min(known_from) as known_from
@@ -70,7 +70,7 @@ select s.author_id, s.seen_at, any_value(not s.clean)::double as bad, any_value(
 from settled s left join record r on r.author_id = s.author_id and r.known_from <= s.seen_at
 group by s.pull_uri, s.author_id, s.seen_at order by s.seen_at, s.pull_uri
 """
-BEGUN = """
+FIRST_SEEN = """
 select least((select min(seen_at) from pull_requests), (select min(opened_at) from imported_pulls where usable))
 """
 
@@ -78,8 +78,8 @@ Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Amount = Annotated[float, msgspec.Meta(ge=0)]
 
 
-class KeptPoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A `LanePoint` as a file holds it."""
+class StoredPoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A `LanePoint` as a file stores it."""
 
     threshold: Share
     let_through: Amount
@@ -89,39 +89,43 @@ class KeptPoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bad_high: Share
 
 
-class KeptCurve(msgspec.Struct, frozen=True):
-    """The starter's curve as its file holds it, without its origin."""
+class StoredCurve(msgspec.Struct, frozen=True):
+    """The starter's curve as its file stores it, without its origin."""
 
     format: Literal[1]
     cases: Amount
     days: Amount
-    points: Annotated[tuple[KeptPoint, ...], msgspec.Meta(min_length=1, max_length=STEP + 1)]
-    newcomers: KeptGroup
-    everybody: KeptGroup
+    points: Annotated[tuple[StoredPoint, ...], msgspec.Meta(min_length=1, max_length=STEP + 1)]
+    newcomers: StoredGroup
+    everybody: StoredGroup
 
 
 def read_curve(rows: Rows, models: Path | None, prior: float, strength: float, now: datetime) -> LaneCurve | None:
-    """Return the curve of the pull requests that settled in the site's last year; None where none can be counted.
+    """Return the curve of the pull requests that settled in the site's last year; None without any.
 
-    A serving model gives its table of thresholds; else the shrunk rate as of each opening counts, with this prior.
+    With a serving model it comes from the model's table of thresholds, else from the shrunk rate at each opening with
+    this prior.
     """
-    days = _days(rows, now)
+    days = _observed_days(rows, now)
     if models is not None and is_served(models):
-        return _served_curve(models, days)
-    found = rows.columns(OWN, {"now": now})
-    columns = {name: np.asarray(column) for name, column in found.items()}
+        return _curve_of_model(models, days)
+    settled_columns = rows.columns(SETTLED_CASES, {"now": now})
+    columns = {name: np.asarray(column) for name, column in settled_columns.items()}
     outside = ~columns["may_push"].astype(bool)
-    given = given_rate(columns["clean"], columns["not_clean"], prior, strength)
-    told = (given, columns["bad"], columns["author_id"], columns["seen_at"], columns["weight"])
-    counted = outside & np.isfinite(given)
+    scores = given_rate(columns["clean"], columns["not_clean"], prior, strength)
+    case_columns = (scores, columns["bad"], columns["author_id"], columns["seen_at"], columns["weight"])
+    scored_outside = outside & np.isfinite(scores)
     curve = curve_of(
-        table_of(Judged.of(*(column[counted] for column in told))), "own", float(columns["weight"][outside].sum()), days
+        table_of(ScoredCases.of(*(column[scored_outside] for column in case_columns))),
+        "own",
+        float(columns["weight"][outside].sum()),
+        days,
     )
-    first = outside & (columns["clean"] + columns["not_clean"] == 0)
+    newcomers = outside & (columns["clean"] + columns["not_clean"] == 0)
     return curve and replace(
         curve,
-        newcomers=group_of(given[first], columns["bad"][first], columns["weight"][first]),
-        everybody=group_of(given, columns["bad"], columns["weight"]),
+        newcomers=group_of(scores[newcomers], columns["bad"][newcomers], columns["weight"][newcomers]),
+        everybody=group_of(scores, columns["bad"], columns["weight"]),
     )
 
 
@@ -135,32 +139,34 @@ def curve_of(table: Table, source: Source, cases: float, days: float) -> LaneCur
     """Return the curve of a table at whole hundredths; None without any case.
 
     `cases` counts settled pull requests with and without a score. Intervals are those of half as many independent cases
-    (docs/method.md). A lane without a bad one does not show how alike one author's pull requests are, so each author
+    (docs/method.md). A lane without a bad case does not show how similar one author's pull requests are, so each author
     counts once there.
     """
     if not len(table) or cases <= 0:
         return None
     grid = np.arange(STEP, -1, -1) / STEP
-    ends = np.searchsorted(-table.thresholds, -(grid - 1e-9), side="right") - 1
-    at, first = np.unique(ends[ends >= 0], return_index=True)
-    thresholds = grid[ends >= 0][first]
-    sizes, bad, authors = table.sizes[at], table.bad[at], table.authors[at]
-    effective = np.where(bad > 0, table.effective[at], np.minimum(table.effective[at], authors)) / VARIANCE
+    last_rows = np.searchsorted(-table.thresholds, -(grid - 1e-9), side="right") - 1
+    rows, first = np.unique(last_rows[last_rows >= 0], return_index=True)
+    thresholds = grid[last_rows >= 0][first]
+    sizes, bad, authors = table.sizes[rows], table.bad[rows], table.authors[rows]
+    effective = np.where(bad > 0, table.effective[rows], np.minimum(table.effective[rows], authors)) / VARIANCE
     low, high = interval_of(bad / sizes * effective, effective)
     columns = (thresholds, sizes, bad, authors.astype(int), low, high)
     points = zip(*(column.tolist() for column in columns), strict=True)
     return LaneCurve(source, cases, days, tuple(LanePoint(*point) for point in points))
 
 
-def group_of(given: Floats, bad: Floats, weights: Floats) -> Group:
-    """Return the lane of one group at each hundredth; without a score (NaN) nobody goes through."""
-    ends = np.searchsorted(np.round(GRID, 9), np.round(given, 9), side="right")  # thresholds that the score reaches
-    ends = np.where(np.isfinite(given), ends, 0)
-    let_through, spoiled = (
-        np.bincount(ends, weights=counted, minlength=STEP + 2)[::-1].cumsum()[::-1][1:]
+def group_of(scores: Floats, bad: Floats, weights: Floats) -> Group:
+    """Return the lane of one group at each hundredth; cases without a score (NaN) do not go through."""
+    threshold_counts = np.searchsorted(
+        np.round(GRID, 9), np.round(scores, 9), side="right"
+    )  # thresholds that the score reaches
+    threshold_counts = np.where(np.isfinite(scores), threshold_counts, 0)
+    let_through, bad_let_through = (
+        np.bincount(threshold_counts, weights=counted, minlength=STEP + 2)[::-1].cumsum()[::-1][1:]
         for counted in (weights, weights * bad)
     )
-    return Group(float(weights.sum()), tuple(let_through.round(6).tolist()), tuple(spoiled.round(6).tolist()))
+    return Group(float(weights.sum()), tuple(let_through.round(6).tolist()), tuple(bad_let_through.round(6).tolist()))
 
 
 def interval_of(bad: Floats, sizes: Floats) -> tuple[Floats, Floats]:
@@ -169,77 +175,81 @@ def interval_of(bad: Floats, sizes: Floats) -> tuple[Floats, Floats]:
 
 
 def starter_curve() -> LaneCurve | None:
-    """Return the curve of the starter's projects; None, with a log line, where its file is absent or damaged."""
-    return _starter_curve(FILE)
+    """Return the curve of the starter's projects; None, with a log line, if its file is missing or damaged."""
+    return _read_starter_curve(FILE)
 
 
 @cache
-def _starter_curve(path: Path) -> LaneCurve | None:
+def _read_starter_curve(path: Path) -> LaneCurve | None:
     try:
-        kept = msgspec.json.decode(path.read_bytes(), type=KeptCurve)
+        stored = msgspec.json.decode(path.read_bytes(), type=StoredCurve)
     except (OSError, msgspec.DecodeError) as problem:
         logger.warning("The starter's curve cannot be read: %s.", problem)
         return None
-    points = tuple(LanePoint(**msgspec.structs.asdict(one)) for one in kept.points)
-    newcomers, everybody = (Group(**msgspec.structs.asdict(one)) for one in (kept.newcomers, kept.everybody))
-    return LaneCurve("starter", kept.cases, kept.days, points, newcomers, everybody)
+    points = tuple(LanePoint(**msgspec.structs.asdict(record)) for record in stored.points)
+    newcomers, everybody = (Group(**msgspec.structs.asdict(record)) for record in (stored.newcomers, stored.everybody))
+    return LaneCurve("starter", stored.cases, stored.days, points, newcomers, everybody)
 
 
 def offer_of(curve: LaneCurve, budget: float) -> Offer | None:
-    """Return the loosest lane whose share of bad ones was within `budget`; None where there is nothing to offer."""
-    within = [one for one in curve.points if one.bad <= budget * one.let_through and 0 < one.bad_high <= WORST_BAD_HIGH]
+    """Return the loosest lane whose share of bad ones was within `budget`; None without one."""
+    within = [
+        point
+        for point in curve.points
+        if point.bad <= budget * point.let_through and 0 < point.bad_high <= WORST_BAD_HIGH
+    ]
     if not within:
         return None
-    best = max(within, key=lambda one: one.let_through)
+    best = max(within, key=lambda point: point.let_through)
     counted = {name: value for name, value in asdict(best).items() if name != "authors"}
     return Offer(source=curve.source, cases=curve.cases, model=curve.model, **counted)
 
 
-def speaking(own: LaneCurve | None, starter: LaneCurve | None) -> LaneCurve | None:
-    """Return the curve that an offer rests on: the site's own where enough is settled, else the starter's."""
+def choose_curve(own: LaneCurve | None, starter: LaneCurve | None) -> LaneCurve | None:
+    """Return the curve for an offer: the site's own if enough is settled, else the starter's."""
     return own if own is not None and own.cases >= FEWEST_SETTLED else starter
 
 
 def present_offer(rows: Rows, policy: Policy, budget: float, now: datetime) -> Offer | None:
-    """Return the lane that may be opened now on an estimate under this budget; None where nothing can be offered."""
+    """Return the lane that may be opened now on an estimate under this budget; None without one."""
     own = read_curve(rows, policy.models, policy.prior, policy.strength, now)
-    curve = speaking(own, lent_curve(policy.models))
+    curve = choose_curve(own, borrowed_curve(policy.models))
     return offer_of(curve, budget) if curve else None
 
 
-def lent_curve(models: Path | None) -> LaneCurve | None:
-    """Return the starter's curve; None where a model serves, since its scores are others."""
+def borrowed_curve(models: Path | None) -> LaneCurve | None:
+    """Return the starter's curve; None if a model serves, since its scores differ."""
     return None if is_served(models) else starter_curve()
 
 
 def is_served(models: Path | None) -> bool:
-    """Return whether a model in this folder is meant to serve, even if it cannot be read."""
+    """Return whether a model in this folder is selected to serve, even if it cannot be read."""
     return bool(served_model(models))
 
 
 def served_model(models: Path | None) -> str:
-    """Return the name of the model that is meant to serve, "" without one; UNREADABLE where its pointer is damaged."""
+    """Return the name of the model selected to serve, "" without one, UNREADABLE if its pointer is damaged."""
     try:
         return (models is not None and serving_name(models, LABEL)) or ""
     except ModelProblem:
         return UNREADABLE
 
 
-def _served_curve(models: Path, days: float) -> LaneCurve | None:
-    """Return the curve of the serving model's table of thresholds; None where it is empty or cannot be read."""
+def _curve_of_model(models: Path, days: float) -> LaneCurve | None:
+    """Return the curve of the serving model's table of thresholds; None if it is empty or unreadable."""
     try:
         name = serving_name(models, LABEL) or ""
-        kept = read_table(models, name)
+        stored = read_table(models, name)
     except (ModelProblem, QuestionProblem) as problem:
         logger.warning("No curve of the fast lane: %s", problem)
         return None
-    table = Table(*(np.array(getattr(kept, name), dtype=np.float64) for name in Table.__dataclass_fields__))
-    curve = curve_of(table, "own", kept.sizes[-1], days) if len(table) else None
-    groups = [one and Group(**msgspec.structs.asdict(one)) for one in (kept.newcomers, kept.everybody)]
+    table = Table(*(np.array(getattr(stored, name), dtype=np.float64) for name in Table.__dataclass_fields__))
+    curve = curve_of(table, "own", stored.sizes[-1], days) if len(table) else None
+    groups = [group and Group(**msgspec.structs.asdict(group)) for group in (stored.newcomers, stored.everybody)]
     return curve and replace(curve, newcomers=groups[0], everybody=groups[1], model=name)
 
 
-def _days(rows: Rows, now: datetime) -> float:
+def _observed_days(rows: Rows, now: datetime) -> float:
     """Return the days since the first pull request was seen: at least one, at most a year."""
-    begun = rows.value(BEGUN)
+    begun = rows.value(FIRST_SEEN)
     return min(max((now - begun).total_seconds() / 86_400, 1.0), float(DEFAULT.window_days)) if begun else 1.0

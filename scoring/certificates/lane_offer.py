@@ -1,7 +1,7 @@
-"""Past outcomes by threshold, and the offer of an estimated fast lane that they support. Pure, and light to import.
+"""Past outcomes by threshold, and the offer of an estimated fast lane from them. Pure, and light to import.
 
-A maintainer who saw these figures opens an estimated lane. The same cases chose its threshold, so the figures promise
-nothing: the bet against `Offer.bad_high` (`scoring.certificates.drift`) shuts a lane that is worse.
+A maintainer sees the figures before opening an estimated lane. The same cases chose its threshold, so the figures are
+no promise: the bet against `Offer.bad_high` (`scoring.certificates.drift`) shuts a lane that is worse.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Source = Literal["own", "starter"]  # settled pull requests of this site, or tho
 
 @dataclass(frozen=True, slots=True)
 class LanePoint:
-    """The lane from one threshold upwards: how many it lets through, how many of those were bad, in weights.
+    """The lane from one threshold upwards: how many it lets through and how many of those were bad, in weights.
 
     `bad_low` and `bad_high` are the 95 % interval of the share of bad ones, authors as clusters.
     """
@@ -40,16 +40,16 @@ class Group:
 
     def at(self, threshold: float) -> tuple[float, float]:
         """Return how many go through from this threshold upwards, and how many of those were bad."""
-        place = round(STEP * threshold)
-        return self.let_through[place], self.bad[place]
+        index = round(STEP * threshold)
+        return self.let_through[index], self.bad[index]
 
 
 @dataclass(frozen=True, slots=True)
 class LaneCurve:
     """Every threshold from the strictest to the loosest on `cases` settled pull requests of `days` days.
 
-    Pull requests by people with push access do not count; `everybody` counts them too. `newcomers` are those of whom
-    nothing was settled when they opened it. Either is None where nobody counted it. `source` says whose past it is,
+    Pull requests by people with push access count only in `everybody`. `newcomers` are those by authors without a
+    settled pull request at the opening. Either group is None if it was not counted. `source` says whose past it is,
     `model` which trained model gave the scores: "" without one.
     """
 
@@ -64,11 +64,11 @@ class LaneCurve:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The estimated lane that a maintainer may open: its threshold, and the figures that were shown with it.
+    """The estimated lane that a maintainer may open: its threshold, and the figures shown with it.
 
-    Of `cases` settled pull requests it would have let through `let_through`, of which `bad` were bad; `bad_low` and
-    `bad_high` are the 95 % interval of their share. `bad_high` is the budget of the lane once it is open. `model` is
-    the trained model whose scores were counted: "" without one, and for what was opened before models were kept.
+    It would have let through `let_through` of `cases` settled pull requests, and `bad` of those were bad; `bad_low` and
+    `bad_high` are the 95 % interval of their share. `bad_high` is the budget of the open lane. `model` is the trained
+    model of the scores: "" without one, and for lanes opened before models were recorded.
     """
 
     threshold: float
@@ -82,12 +82,12 @@ class Offer:
 
     @property
     def share(self) -> float:
-        """The share of settled pull requests that the lane would have let through."""
+        """Return the share of settled pull requests that the lane would have let through."""
         return self.let_through / self.cases if self.cases else 0.0
 
 
 def check_offer(offer: Offer) -> None:
-    """Raise ValueError for figures that no lane can be opened on: numbers out of range, or no share to bet on."""
+    """Raise ValueError for figures that cannot open a lane: numbers out of range, or no share to bet on."""
     if offer.source not in get_args(Source):
         raise ValueError(f"an offer rests on one of {', '.join(get_args(Source))}, not {str(offer.source)[:20]!r}")
     if len(offer.model) > MODEL_LENGTH:

@@ -1,4 +1,4 @@
-"""The number of settled pull requests that a budget of false approvals needs, and when it is reached. Pure."""
+"""Computes how many settled pull requests a budget of false approvals needs, and when they are reached. Pure."""
 
 import math
 from collections.abc import Sequence
@@ -9,11 +9,11 @@ from scoring.thresholds import items_needed
 
 
 def outcomes_needed(rate: float, budget: float, delta: float, power: float = 0.5) -> float:
-    """Independent outcomes that every certificate takes on average: kl(power | delta) / kl(rate | budget).
+    """Return the mean number of independent outcomes that any certificate needs: kl(power | delta) / kl(rate | budget).
 
-    It holds for a lane whose share of bad ones is `rate`, and for every method that certifies a lane at `budget` with a
-    chance of at most `delta` and this one with a chance of at least `power` (docs/method.md has the proof). inf where
-    the rate is not below the budget, 0 for a power that chance alone has. Raises ValueError for shares outside [0, 1].
+    The bound holds for every method that certifies a lane at `budget` with a chance of at most `delta`, and a lane with
+    `rate` bad ones with a chance of at least `power` (docs/method.md has the proof). It is inf unless the rate is below
+    the budget, and 0 for a power not above delta. Raises ValueError for shares outside [0, 1].
     """
     if not (0 <= rate <= 1 and 0 < budget < 1 and 0 < delta < 1 and 0 <= power <= 1):
         raise ValueError("rate and power must lie in [0, 1], budget and delta strictly between")
@@ -22,20 +22,20 @@ def outcomes_needed(rate: float, budget: float, delta: float, power: float = 0.5
     return math.inf if rate >= budget else _divergence(power, delta) / _divergence(rate, budget)
 
 
-def _divergence(one: float, other: float) -> float:
+def _divergence(chance: float, reference: float) -> float:
     """Return the Kullback-Leibler divergence of a coin of chance `one` from one of chance `other`, in nats."""
-    parts = ((one, other), (1 - one, 1 - other))
-    return sum(part * math.log(part / against) for part, against in parts if part > 0)
+    parts = ((chance, reference), (1 - chance, 1 - reference))
+    return sum(share * math.log(share / reference_share) for share, reference_share in parts if share > 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """The lack of a threshold: `needed` settled pull requests scored `threshold` or higher, `have` so far.
+    """The cases missing for a threshold: `needed` settled pull requests scored `threshold` or higher, `have` so far.
 
-    `threshold` None: at no threshold was the share of bad ones within the budget, and `needed` is what the fewest
-    would be, all of them clean. `weeks` is how long the rest takes at the pace of the window, None where it never comes
-    at that pace: cases leave the window before enough have come, or there are none. Of `authors` both are people: those
-    so far count for fewer where one of them sends most.
+    `threshold` None: at no threshold was the share of bad ones within the budget, and `needed` is the smallest possible
+    number, all of them clean. `weeks` is the time for the rest at the pace of the window, None if they never come:
+    cases leave the window before enough have arrived, or there are none. With `authors` both numbers count people;
+    those so far count for fewer if one of them sends most.
     """
 
     needed: int
@@ -45,58 +45,60 @@ class Need:
     authors: bool = False
 
 
-def soonest(
+def soonest_need(
     needed: Sequence[float], have: Sequence[float], thresholds: Sequence[float], weeks: float, longest: float
 ) -> Need | None:
-    """The need of the threshold that is reached first at the pace of a window of `weeks`; None where none ever is.
+    """Return the need of the threshold that is reached first at the pace of a window of `weeks`; None without one.
 
-    What no window of `longest` weeks holds at that pace is named without a time, and only where nothing else is.
+    A number that no window of `longest` weeks reaches is returned without a time, and only if no other is reached.
     """
-    best, first = None, (True, math.inf)
-    for many, so_far, threshold in zip(needed, have, thresholds, strict=True):
-        missing = many - math.floor(so_far)
-        if missing <= 0 or not math.isfinite(many):
+    best, best_order = None, (True, math.inf)
+    for count, count_so_far, threshold in zip(needed, have, thresholds, strict=True):
+        missing = count - math.floor(count_so_far)
+        if missing <= 0 or not math.isfinite(count):
             continue
-        pace = so_far / weeks
-        comes = pace > 0 and many <= pace * longest
-        place = (not comes, missing / pace if pace > 0 else math.inf)
-        if best is None or place < first:
-            when = max(math.ceil(missing / pace), 1) if comes else None
-            best, first = Need(int(many), math.floor(so_far), float(threshold), when), place
+        pace = count_so_far / weeks
+        is_reached = pace > 0 and count <= pace * longest
+        order = (not is_reached, missing / pace if pace > 0 else math.inf)
+        if best is None or order < best_order:
+            weeks_left = max(math.ceil(missing / pace), 1) if is_reached else None
+            best, best_order = Need(int(count), math.floor(count_so_far), float(threshold), weeks_left), order
     return best
 
 
-def earliest(
+def earliest_need(
     lanes: Sequence[tuple[float, float, float]], weeks: float, longest: float, budget: float, delta: float, starts: int
 ) -> Need | None:
-    """Return the need of the lane that could be certified first if it stays as good as it was; None where none could.
+    """Return the need of the lane that could be certified first if its rate stays; None without one.
 
     Each lane is (threshold, let through, bad) in the last `weeks`; its rate is taken half a case worse than it was. It
-    needs what every method needs, and at least the fewest that `starts` sequences of tests ask for.
+    needs the outcomes that every method needs, and at least the fewest for `starts` sequences of tests.
     """
     fewest = items_needed(budget, delta / starts)
     rates = [(bad + 0.5) / (size + 1) for _, size, bad in lanes]
     needed = [max(outcomes_needed(rate, budget, delta), fewest) for rate in rates]
-    whole = [math.ceil(one) if math.isfinite(one) else one for one in needed]
-    return soonest(whole, [size for _, size, _ in lanes], [threshold for threshold, _, _ in lanes], weeks, longest)
+    whole_counts = [math.ceil(count) if math.isfinite(count) else count for count in needed]
+    return soonest_need(
+        whole_counts, [size for _, size, _ in lanes], [threshold for threshold, _, _ in lanes], weeks, longest
+    )
 
 
 def say_need(need: Need) -> str:
-    """The need as the rest of a sentence: '128 settled pull requests at 93 % or above are needed, 31 so far, …'."""
+    """Return the need as the rest of a sentence: '128 settled pull requests at 93 % or above are needed, …'."""
     if need.threshold is None:
         return (
             f"{need.needed:,} settled pull requests are needed, all of them clean, {need.have:,} so far, and at no "
             "score was the share of bad ones within the budget"
         )
-    where = f"at {percent_in_full(need.threshold)} or above are needed"
+    threshold = f"at {percent_in_full(need.threshold)} or above are needed"
     if need.authors:
-        return f"{need.needed} different authors {where}; those so far count for {need.have}"
+        return f"{need.needed} different authors {threshold}; those so far count for {need.have}"
     pace = f"about {things(need.weeks, 'week')}" if need.weeks is not None else "at this pace it will not be reached"
-    return f"{need.needed:,} settled pull requests {where}, {need.have:,} so far, {pace}"
+    return f"{need.needed:,} settled pull requests {threshold}, {need.have:,} so far, {pace}"
 
 
 def say_low_need(need: Need) -> str:
-    """The need of T_LOW as the rest of a sentence: '59 settled clean pull requests … are needed, 31 so far, …'."""
+    """Return the need of T_LOW as the rest of a sentence: '59 settled clean pull requests … are needed, …'."""
     if need.authors:
         return f"clean pull requests of {need.needed} people with a record are needed; those so far are of {need.have}"
     pace = f"about {things(need.weeks, 'week')}" if need.weeks is not None else "at this pace it will not be reached"

@@ -1,11 +1,11 @@
-"""The threshold of the fast lane: the loosest one that keeps a budget of false approvals. Pure.
+"""Chooses the threshold of the fast lane: the loosest one that keeps a budget of false approvals. Pure.
 
-That of the other side, below which a person looks, is in `scoring.certificates.low_threshold`.
+T_LOW, below which a person looks, is chosen in `scoring.certificates.low_threshold`.
 
-Thresholds are tried from strict to loose until the upper bound of the rate first leaves the budget (fixed-sequence
-testing with Clopper-Pearson bounds: none that was tried is below its true rate with a chance of more than delta). Plain
-counts break a budget of 5 % in more than half of all histories. Cases of one author are no
-independent ones: their number is divided by the design effect.
+Thresholds are tested from strict to loose until the upper bound of the rate first exceeds the budget (fixed-sequence
+testing with Clopper-Pearson bounds: with a chance of at most delta any accepted bound is below the true rate). Plain
+counts break a budget of 5 % in more than half of all histories. One author's cases are not independent: the number of
+cases is divided by the design effect.
 """
 
 from dataclasses import dataclass
@@ -13,26 +13,25 @@ from typing import Any, Literal
 
 import numpy as np
 
-from scoring.certificates.lane_counts import Floats, Judged, Lanes, lanes_of, parts_of
-from scoring.certificates.sample_size import Need, soonest
+from scoring.certificates.lane_counts import Floats, Lanes, ScoredCases, count_lanes, count_parts
+from scoring.certificates.sample_size import Need, soonest_need
 from scoring.thresholds import items_needed
 
 WEEK = np.timedelta64(7, "D")
-MOST = 2**20  # cases that a need may name
-Why = Literal["certified", "too_few", "above_budget", "too_few_authors", "a_part_is_above"]
+CASES_LIMIT = 2**20  # cases that a need may name
+ChoiceReason = Literal["certified", "too_few", "above_budget", "too_few_authors", "a_part_is_above"]
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
     """The rule that chooses a threshold; the defaults are the measured ones.
 
-    Testing begins at each of `starts` times the fewest cases that could certify, and delta is shared among them: a
-    start at the fewest alone finds nothing in 16 % of histories of 1,000. With fewer than `few_authors` in the lane, or
-    authors so unequal that they stand for fewer than `few_people` (Kish), one case of each must keep the budget too:
-    the design effect of so few is itself noise (9 % broken for a stated 5 %). Each of `parts` equal parts of the window
-    must keep the budget by its bound at `part_delta`, and without one by its counted rate. `seed` draws the one case of
-    each author. Cases are looked at for `window_days` at most, which the pace is reckoned with. T_LOW is never above
-    `low_cap`.
+    Testing begins at each of `starts` times the fewest cases that could certify, and the starts share delta: one start
+    at the fewest finds nothing in 16 % of histories of 1,000. With fewer than `few_authors` in the lane, or authors so
+    unequal that their effective number is below `few_people` (Kish), one case of each must keep the budget too: the
+    design effect of so few is itself noise (9 % broken for a stated 5 %). Each of `parts` equal parts of the window
+    must keep the budget by its bound at `part_delta`, without a delta by its counted rate. `seed` draws the one case of
+    each author. Cases count for `window_days` at most, also for the pace. T_LOW is never above `low_cap`.
     """
 
     starts: tuple[int, ...] = (1, 2, 4)
@@ -47,16 +46,16 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The chosen threshold with what shows it, or None and `why`.
+    """The chosen threshold with its figures, or None and `why`.
 
     The lane is every case scored `threshold` or higher. `n` and `k` are the weights of all and of the bad ones in it,
-    `authors` counts its people, `effective` is for how many independent cases it stands, `bound` is the upper bound of
-    the rate of bad ones, `share` the lane's share of all weight. Where nothing was chosen these are 0, `bound` 1, and
-    `need` says what is missing. Of T_LOW `n` are all clean ones and `k` those of them below it.
+    `authors` counts its people, `effective` is its effective number of independent cases, `bound` is the upper bound of
+    the rate of bad ones, `share` the lane's share of all weight. Without a threshold these are 0, `bound` 1, and `need`
+    says what is missing. For T_LOW `n` counts all clean ones and `k` those below it.
     """
 
     threshold: float | None
-    why: Why
+    why: ChoiceReason
     n: float = 0.0
     k: float = 0.0
     authors: int = 0
@@ -67,7 +66,7 @@ class Choice:
 
     @property
     def rate(self) -> float | None:
-        """The share of bad ones in the lane, None where there is no lane."""
+        """Return the share of bad ones in the lane, None without a lane."""
         return self.k / self.n if self.n else None
 
 
@@ -75,109 +74,115 @@ DEFAULT = Rule()
 
 
 def plug_in_threshold(scores: Any, bad: Any, weights: Any, budget: float) -> float | None:
-    """The loosest threshold at which the rate that was counted is within `budget`, None where there is none.
+    """Return the loosest threshold with a counted rate within `budget`, None without one.
 
     It breaks its budget more often than not.
     """
     scores = np.asarray(scores, dtype=np.float64)
-    lanes = lanes_of(Judged.of(scores, bad, np.arange(len(scores)), np.zeros(len(scores), "M8[us]"), weights))
+    lanes = count_lanes(ScoredCases.of(scores, bad, np.arange(len(scores)), np.zeros(len(scores), "M8[us]"), weights))
     within = np.flatnonzero(lanes.rates <= budget)
     return float(lanes.thresholds[within[-1]]) if len(within) else None
 
 
-def careful_threshold(judged: Judged, budget: float, delta: float, rule: Rule = DEFAULT) -> float | None:
-    """The loosest threshold whose counted rate is within half of `budget`, its bound at `delta` and every part within
-    all of it; None where there is none.
+def careful_threshold(cases: ScoredCases, budget: float, delta: float, rule: Rule = DEFAULT) -> float | None:
+    """Return the loosest threshold with a counted rate within half of `budget`, and its bound at `delta` and every part
+    within all of it; None without one.
 
-    Where a budget is too small for `choose_threshold` to find anything: on real history it kept 5 % where the
-    plug-in rate aimed at half of it alone did not (label_clean_fix 5.02 %, label_clean 5.41 %).
+    It serves budgets too small for `choose_threshold`: on real history it kept 5 %, and the plug-in rate aimed at half
+    of the budget alone did not (label_clean_fix 5.02 %, label_clean 5.41 %).
     """
-    if not len(judged):
+    if not len(cases):
         return None
-    lanes = lanes_of(judged, rule.seed)
+    lanes = count_lanes(cases, rule.seed)
     holds = (lanes.rates <= budget / 2) & (bounds_of(lanes, delta, rule) <= budget)
-    within = np.flatnonzero(holds & _every_part_holds(judged, lanes, budget, rule))
+    within = np.flatnonzero(holds & _every_part_holds(cases, lanes, budget, rule))
     return float(lanes.thresholds[within[-1]]) if len(within) else None
 
 
 def upper_bound(bad: Floats, sizes: Floats, delta: float) -> Floats:
-    """The one-sided Clopper-Pearson bound of a rate at confidence 1 - delta; counts need not be whole.
+    """Return the one-sided Clopper-Pearson bound of a rate at confidence 1 - delta; 1 without a clean case.
 
-    1 where there is no clean one.
+    Counts need not be whole.
     """
-    from scipy.special import betaincinv  # a quarter of a second of CPU, of which a worker without a model is spared
+    from scipy.special import betaincinv  # .25 s of CPU, which a worker without a model does not need
 
     bad, sizes = np.broadcast_arrays(np.asarray(bad, np.float64), np.asarray(sizes, np.float64))
     clean = sizes - bad
-    known = clean > 1e-9
+    has_clean = clean > 1e-9
     bound = np.ones(bad.shape)
-    bound[known] = betaincinv(bad[known] + 1, clean[known], 1 - delta)
+    bound[has_clean] = betaincinv(bad[has_clean] + 1, clean[has_clean], 1 - delta)
     return bound
 
 
-def choose_threshold(judged: Judged, budget: float, delta: float, rule: Rule = DEFAULT) -> Choice:
-    """The loosest threshold of the fast lane whose rate of bad ones is within `budget`, wrong with a chance of `delta`.
+def choose_threshold(cases: ScoredCases, budget: float, delta: float, rule: Rule = DEFAULT) -> Choice:
+    """Choose the loosest threshold with a rate of bad ones within `budget`, at confidence 1 - `delta`.
 
     Raises ValueError as `items_needed` does.
     """
     fewest = items_needed(budget, delta / len(rule.starts))
-    if not len(judged):
+    if not len(cases):
         return Choice(None, "too_few", need=Need(fewest, 0))
-    lanes = lanes_of(judged, rule.seed)
-    bounds, passed, steady = _tried(judged, lanes, budget, delta, rule)
+    lanes = count_lanes(cases, rule.seed)
+    bounds, passed, steady = _test_lanes(cases, lanes, budget, delta, rule)
     chosen = np.flatnonzero(passed & steady)
     if len(chosen):
-        return _choice(lanes, bounds, int(chosen[-1]))
+        row = int(chosen[-1])
+        return choice_at(lanes, bounds, row, float(lanes.sizes[row] / lanes.sizes[-1]))
     if passed.any():
         return Choice(None, "a_part_is_above")
-    return _refusal(judged, lanes, budget, delta / len(rule.starts), rule)
+    return _refusal(cases, lanes, budget, delta / len(rule.starts), rule)
 
 
-def loosest(judged: Judged, budget: float, delta: float, rule: Rule = DEFAULT) -> float | None:
-    """The threshold of `choose_threshold` alone; what is missing where there is none takes most of its time."""
-    if not len(judged):
+def loosest(cases: ScoredCases, budget: float, delta: float, rule: Rule = DEFAULT) -> float | None:
+    """Return only the threshold of `choose_threshold`, without the need, which takes most of its time."""
+    if not len(cases):
         return None
-    lanes = lanes_of(judged, rule.seed)
-    _, passed, steady = _tried(judged, lanes, budget, delta, rule)
+    lanes = count_lanes(cases, rule.seed)
+    _, passed, steady = _test_lanes(cases, lanes, budget, delta, rule)
     chosen = np.flatnonzero(passed & steady)
     return float(lanes.thresholds[chosen[-1]]) if len(chosen) else None
 
 
-def _tried(
-    judged: Judged, lanes: Lanes, budget: float, delta: float, rule: Rule
+def _test_lanes(
+    cases: ScoredCases, lanes: Lanes, budget: float, delta: float, rule: Rule
 ) -> tuple[Floats, np.ndarray, np.ndarray]:
-    """The bound of each lane, whether some sequence reached it without a failure, and whether every part holds."""
+    """Return each lane's bound, whether some test sequence reached it, and whether every part holds."""
     bounds = bounds_of(lanes, delta / len(rule.starts), rule)
     fewest = items_needed(budget, delta / len(rule.starts))
-    return bounds, _passed(lanes, bounds <= budget, fewest, rule), _every_part_holds(judged, lanes, budget, rule)
+    return (
+        bounds,
+        _reached_by_tests(lanes, bounds <= budget, fewest, rule),
+        _every_part_holds(cases, lanes, budget, rule),
+    )
 
 
-def _choice(lanes: Lanes, bounds: Floats, at: int) -> Choice:
+def choice_at(lanes: Lanes, bounds: Floats, row: int, share: float) -> Choice:
+    """Return the certified threshold of one row of the lanes with its figures."""
     return Choice(
-        float(lanes.thresholds[at]),
+        float(lanes.thresholds[row]),
         "certified",
-        float(lanes.sizes[at]),
-        float(lanes.bad[at]),
-        int(lanes.authors[at]),
-        float(effective_counts(lanes)[at]),
-        float(bounds[at]),
-        float(lanes.sizes[at] / lanes.sizes[-1]),
+        float(lanes.sizes[row]),
+        float(lanes.bad[row]),
+        int(lanes.authors[row]),
+        float(effective_counts(lanes)[row]),
+        float(bounds[row]),
+        share,
     )
 
 
 def design_effects(lanes: Lanes) -> Floats:
-    """By how much the variance with authors as clusters exceeds that of as many independent cases; at least 1."""
+    """Return the ratio of the variance with authors as clusters to that of independent cases; at least 1."""
     alone = lanes.rates * (1 - lanes.rates) / lanes.counts
     return np.maximum(np.divide(lanes.spread, alone, out=np.ones(len(lanes)), where=alone > 1e-12), 1.0)
 
 
 def effective_counts(lanes: Lanes) -> Floats:
-    """For how many independent cases each lane stands, with authors as clusters."""
+    """Return each lane's effective number of independent cases, with authors as clusters."""
     return lanes.counts / design_effects(lanes)
 
 
 def bounds_of(lanes: Lanes, level: float, rule: Rule) -> Floats:
-    """The bound of each lane; of few authors the worse of this one and that of one case an author."""
+    """Return the bound of each lane; with few authors the higher of it and the bound of one case an author."""
     effective = effective_counts(lanes)
     clustered = upper_bound(lanes.rates * effective, effective, level)
     one_each = upper_bound(lanes.picked_bad, lanes.authors.astype(np.float64), level)
@@ -189,10 +194,10 @@ def few_people(lanes: Lanes, rule: Rule) -> np.ndarray:
     return (lanes.authors < rule.few_authors) | (lanes.people < rule.few_people)
 
 
-def _passed(lanes: Lanes, holds: np.ndarray, fewest: int, rule: Rule) -> np.ndarray:
-    """Return which lanes some sequence reached without a failure before.
+def _reached_by_tests(lanes: Lanes, holds: np.ndarray, fewest: int, rule: Rule) -> np.ndarray:
+    """Return which lanes some sequence reached without an earlier failure.
 
-    It begins where there are authors enough, which no outcome has a part in: the best scores are those of few people.
+    It begins at lanes with enough authors, since few people have the best scores; no outcome influences that.
     """
     passed = np.zeros(len(lanes), dtype=bool)
     enough = ~few_people(lanes, rule)
@@ -205,21 +210,21 @@ def _passed(lanes: Lanes, holds: np.ndarray, fewest: int, rule: Rule) -> np.ndar
     return passed
 
 
-def _every_part_holds(judged: Judged, lanes: Lanes, budget: float, rule: Rule) -> np.ndarray:
-    """Return whether each part of the window, the same number of cases in each, keeps the budget by itself."""
+def _every_part_holds(cases: ScoredCases, lanes: Lanes, budget: float, rule: Rule) -> np.ndarray:
+    """Return whether the budget holds in each part of the window; parts have equal numbers of cases."""
     effects, holds = design_effects(lanes), np.ones(len(lanes), dtype=bool)
-    for part in parts_of(judged, lanes, rule.parts) if rule.parts > 1 else ():
-        holds &= rate_told(part.rates, part.counts / effects, rule.part_delta) <= budget
+    for part in count_parts(cases, lanes, rule.parts) if rule.parts > 1 else ():
+        holds &= bound_or_rate(part.rates, part.counts / effects, rule.part_delta) <= budget
     return holds
 
 
-def rate_told(rates: Floats, effective: Floats, delta: float | None) -> Floats:
-    """The upper bound of counted rates of so many independent cases; without a delta the rates themselves."""
+def bound_or_rate(rates: Floats, effective: Floats, delta: float | None) -> Floats:
+    """Return the upper bound of rates of so many effective cases; without a delta the rates themselves."""
     return rates if delta is None else upper_bound(rates * effective, effective, delta)
 
 
-def _refusal(judged: Judged, lanes: Lanes, budget: float, level: float, rule: Rule) -> Choice:
-    """Return why no lane passed, and what is missing."""
+def _refusal(cases: ScoredCases, lanes: Lanes, budget: float, level: float, rule: Rule) -> Choice:
+    """Return the reason why no lane passed, and the missing cases."""
     fewest, effective = items_needed(budget, level), effective_counts(lanes)
     enough = lanes.counts >= fewest - 1e-9
     holds = few_people(lanes, rule) & (upper_bound(lanes.rates * effective, effective, level) <= budget)
@@ -227,47 +232,47 @@ def _refusal(judged: Judged, lanes: Lanes, budget: float, level: float, rule: Ru
         return Choice(
             None, "too_few_authors", need=_authors_needed(lanes, int(np.flatnonzero(enough & holds)[-1]), rule)
         )
-    need = _need(lanes, weeks_of(judged), budget, level, rule)
+    need = _cases_needed(lanes, window_weeks(cases), budget, level, rule)
     return Choice(None, "above_budget" if enough.any() and need.threshold is None else "too_few", need=need)
 
 
-def _authors_needed(lanes: Lanes, at: int, rule: Rule) -> Need:
-    """More of them, or some who send as much as the others."""
-    threshold, authors = float(lanes.thresholds[at]), int(lanes.authors[at])
+def _authors_needed(lanes: Lanes, row: int, rule: Rule) -> Need:
+    """Return the missing authors: more of them, or more equal ones."""
+    threshold, authors = float(lanes.thresholds[row]), int(lanes.authors[row])
     if authors < rule.few_authors:
         return Need(rule.few_authors, authors, threshold, authors=True)
-    return Need(rule.few_people, int(lanes.people[at]), threshold, authors=True)
+    return Need(rule.few_people, int(lanes.people[row]), threshold, authors=True)
 
 
-def _need(lanes: Lanes, weeks: float, budget: float, level: float, rule: Rule) -> Need:
-    """Return where enough cases come soonest, each rate being half a case worse than it was."""
-    # Some 200 thresholds are enough to name one.
-    at = np.unique(np.linspace(0, len(lanes) - 1, 200).astype(int))
-    rates = (lanes.bad[at] + 0.5) / (lanes.sizes[at] + 1)
-    needed = _cases_for(rates, design_effects(lanes)[at], budget, level)
-    # A lane that would hold and was never reached is tried at the next start.
-    needed = np.where(needed <= lanes.counts[at], _next_start(lanes.counts[at], budget, level, rule), needed)
-    found = soonest(
-        needed.tolist(), lanes.counts[at].tolist(), lanes.thresholds[at].tolist(), weeks, rule.window_days / 7
+def _cases_needed(lanes: Lanes, weeks: float, budget: float, level: float, rule: Rule) -> Need:
+    """Return the need that is met soonest, each rate taken half a case worse than it was."""
+    # 200 thresholds are enough to find one.
+    rows = np.unique(np.linspace(0, len(lanes) - 1, 200).astype(int))
+    rates = (lanes.bad[rows] + 0.5) / (lanes.sizes[rows] + 1)
+    needed = _cases_for(rates, design_effects(lanes)[rows], budget, level)
+    # A lane that would hold but was not reached is tested again at the next start.
+    needed = np.where(needed <= lanes.counts[rows], _next_start(lanes.counts[rows], budget, level, rule), needed)
+    need = soonest_need(
+        needed.tolist(), lanes.counts[rows].tolist(), lanes.thresholds[rows].tolist(), weeks, rule.window_days / 7
     )
-    return found or Need(items_needed(budget, level), int(lanes.counts.max()))
+    return need or Need(items_needed(budget, level), int(lanes.counts.max()))
 
 
 def _next_start(counts: Floats, budget: float, level: float, rule: Rule) -> Floats:
-    """The fewest cases above `counts` at which testing begins; inf where there is no such start."""
+    """Return the number of cases above `counts` at which the next test begins; inf without one."""
     starts = np.array([*sorted(times * items_needed(budget, level) for times in rule.starts), np.inf])
     return starts[np.searchsorted(starts[:-1], counts, side="right")]
 
 
-def weeks_of(judged: Judged) -> float:
-    """Return how long the window is, at least one week."""
-    return max(float((judged.opened_at.max() - judged.opened_at.min()) / WEEK), 1.0)
+def window_weeks(cases: ScoredCases) -> float:
+    """Return the length of the window in weeks, at least 1."""
+    return max(float((cases.opened_at.max() - cases.opened_at.min()) / WEEK), 1.0)
 
 
 def _cases_for(rates: Floats, effects: Floats, budget: float, level: float) -> Floats:
-    """The fewest cases at which each rate would be within the budget by its bound; inf beyond MOST."""
-    low, high = np.zeros(len(rates)), np.full(len(rates), float(MOST))
-    for _ in range(MOST.bit_length()):
+    """Return the fewest cases with each rate's bound within the budget; inf beyond CASES_LIMIT."""
+    low, high = np.zeros(len(rates)), np.full(len(rates), float(CASES_LIMIT))
+    for _ in range(CASES_LIMIT.bit_length()):
         middle = np.ceil((low + high) / 2)
         enough = upper_bound(rates * middle / effects, middle / effects, level) <= budget
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)

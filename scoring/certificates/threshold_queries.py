@@ -1,9 +1,9 @@
 """Answers questions about thresholds, `maximum lane share at false-approval rate <= 0.05`, from a table. Pure.
 
-The grammar is `maximum|minimum STATISTIC at STATISTIC <=|>= NUMBER`, in any case and with % where that is handier, as
-Wikipedia's ORES asks for the thresholds of its models. Nothing else is understood, and nothing is evaluated.
+The grammar is `maximum|minimum STATISTIC at STATISTIC <=|>= NUMBER`, in upper or lower case, with an optional % after
+the number, as in Wikipedia's ORES. Any other text is refused, and nothing is evaluated.
 
-The table is a file beside its model: whoever has it needs no training.
+The table is a file beside its model.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,21 +19,21 @@ from numpy.typing import NDArray
 from ingest.files import write_whole
 from ingest.json_decoding import decode_json
 from scoring.certificates.certificate import Digest, Label, Moment, Unit, Weight
-from scoring.certificates.lane_counts import STEPS, Floats, Judged, lanes_of
+from scoring.certificates.lane_counts import STEPS, Floats, ScoredCases, count_lanes
 from scoring.certificates.lane_offer import STEP
 from scoring.certificates.threshold import effective_counts, upper_bound
 from scoring.models.serving import LABEL
 from scoring.models.storage import ModelProblem, serving_name
 
-LONGEST = 200  # characters of a question
+QUESTION_LENGTH = 200  # characters of a question
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
     """The lane under each threshold that some score makes, from the strictest to the loosest: columns of one length.
 
-    As in `lanes.Lanes`; `effective` is for how many independent cases each lane stands with authors as clusters. It
-    names nobody and no pull request.
+    Columns are those of `lane_counts.Lanes`; `effective` is the effective number of independent cases with authors as
+    clusters. It names no person and no pull request.
     """
 
     thresholds: Floats
@@ -47,20 +47,20 @@ class Table:
 
     @property
     def rates(self) -> Floats:
-        """The share of bad ones in each lane."""
+        """Return the share of bad cases in each lane."""
         return self.bad / self.sizes
 
     @property
     def clean(self) -> Floats:
-        """Return how many clean ones are in each lane."""
+        """Return the number of clean cases in each lane."""
         return self.sizes - self.bad
 
 
-def table_of(judged: Judged) -> Table:
-    """Return what questions about these settled cases are answered from; no row without cases."""
+def table_of(judged: ScoredCases) -> Table:
+    """Build the table of settled cases; without cases it has no row."""
     if not len(judged):
         return Table(*(np.zeros(0) for _ in range(5)))
-    lanes = lanes_of(judged)
+    lanes = count_lanes(judged)
     return Table(lanes.thresholds, lanes.sizes, lanes.bad, lanes.authors.astype(np.float64), effective_counts(lanes))
 
 
@@ -91,12 +91,12 @@ SIDES: Mapping[str, Callable[[Floats, float], NDArray[np.bool_]]] = {
 
 
 class QuestionProblem(ValueError):
-    """A question that is none; the text is one sentence for a person."""
+    """A question that cannot be answered; the text is one sentence for a person."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`best` ('maximum' or 'minimum') of `wanted` among the thresholds where `given` is on the `side` of `limit`."""
+    """The `best` ('maximum' or 'minimum') of `wanted` among thresholds with `given` on this `side` of `limit`."""
 
     best: str
     wanted: str
@@ -106,12 +106,11 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """The threshold that answers, and every statistic of it.
+class BestThreshold:
+    """The threshold that answers a question, with all its statistics.
 
-    Of the lane from it upwards: its share of all, the rate of bad ones, an upper bound of that, and the share of all
-    clean ones that are in it. Of what scores lower: its share of all, how much of all clean work is there, and how much
-    of all that is bad.
+    For the lane from it upwards: its share of all cases, the rate of bad ones, an upper bound of the rate, and its
+    share of all clean ones. For lower scores: their share of all cases, of all clean ones, and of all bad ones.
     """
 
     threshold: float
@@ -119,39 +118,38 @@ class Answer:
 
 
 def read_question(text: str) -> Question:
-    """The question in these words. Raises QuestionProblem with what would be understood."""
-    if len(text) > LONGEST:
-        raise QuestionProblem(f"A question has at most {LONGEST} characters.")
+    """Parse a question. Raises QuestionProblem with an example of a valid one."""
+    if len(text) > QUESTION_LENGTH:
+        raise QuestionProblem(f"A question has at most {QUESTION_LENGTH} characters.")
     words = text.lower().replace("<=", " <= ").replace(">=", " >= ").split()
     if len(words) < 6 or words[0] not in BEST or words.count("at") != 1 or words[-2] not in SIDES:
         raise QuestionProblem("Ask for example: maximum lane share at false-approval rate <= 0.05")
     at = words.index("at")
-    wanted, given = " ".join(words[1:at]), " ".join(words[at + 1 : -2])
-    for name in (wanted, given):
+    wanted_name, given_name = " ".join(words[1:at]), " ".join(words[at + 1 : -2])
+    for name in (wanted_name, given_name):
         if name not in STATISTICS:
             raise QuestionProblem(f"“{name[:50]}” is not a statistic; choose from {', '.join(STATISTICS)}.")
-    return Question(words[0], wanted, given, words[-2], _number(words[-1]))
+    return Question(words[0], wanted_name, given_name, words[-2], _parse_number(words[-1]))
 
 
-def answer(question: Question, table: Table, delta: float) -> Answer | None:
-    """Return what is asked of these settled cases, None where no threshold fulfils it.
+def find_best(question: Question, table: Table, delta: float) -> BestThreshold | None:
+    """Return the best threshold of a table, None if no threshold meets the condition.
 
-    Bounds hold with 1 - `delta` each.
-
-    One bound holds at its own threshold. Whoever picks the best of many has no such promise: a certificate has.
+    Each bound holds with confidence 1 - `delta` at its own threshold alone. The best of many has no such promise; a
+    certificate has.
     """
     if not len(table):
         return None
     within = np.flatnonzero(SIDES[question.side](STATISTICS[question.given](table, delta), question.limit))
     if not len(within):
         return None
-    at = within[BEST[question.best](STATISTICS[question.wanted](table, delta)[within])]
-    told = {name: float(count(table, delta)[at]) for name, count in STATISTICS.items()}
-    return Answer(float(table.thresholds[at]), told)
+    row = within[BEST[question.best](STATISTICS[question.wanted](table, delta)[within])]
+    statistics = {name: float(count(table, delta)[row]) for name, count in STATISTICS.items()}
+    return BestThreshold(float(table.thresholds[row]), statistics)
 
 
-def _number(word: str) -> float:
-    """A number, or one in per cent."""
+def _parse_number(word: str) -> float:
+    """Parse a finite number, with or without %."""
     try:
         number = float(word.removesuffix("%")) / (100 if word.endswith("%") else 1)
     except ValueError:
@@ -162,23 +160,23 @@ def _number(word: str) -> float:
 
 
 ENDING = ".lanes.json"
-LARGEST = 4 * 1024 * 1024  # bytes of a file that is read; 10,001 thresholds need some 600 KB
+FILE_LIMIT = 4 * 1024 * 1024  # bytes of a file that is read; 10,001 thresholds need some 600 KB
 Columns = Annotated[tuple[Weight, ...], msgspec.Meta(max_length=STEPS + 1)]
 
 
-Counted = Annotated[tuple[Weight, ...], msgspec.Meta(min_length=STEP + 1, max_length=STEP + 1)]
+GroupColumn = Annotated[tuple[Weight, ...], msgspec.Meta(min_length=STEP + 1, max_length=STEP + 1)]
 
 
-class KeptGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A `lane_offer.Group` as a file holds it."""
+class StoredGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A `lane_offer.Group` as a file stores it."""
 
     cases: Weight
-    let_through: Counted
-    bad: Counted
+    let_through: GroupColumn
+    bad: GroupColumn
 
 
-class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A table as its file holds it: of which model, by which label, and of what was opened between which moments."""
+class StoredTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table as its file stores it, with its model, its label and the window of its cases."""
 
     form: Literal["sunstead-lanes/1"]
     model: Digest
@@ -189,16 +187,16 @@ class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bad: Columns
     authors: Columns
     effective: Columns
-    newcomers: KeptGroup | None = None
-    everybody: KeptGroup | None = None
+    newcomers: StoredGroup | None = None
+    everybody: StoredGroup | None = None
 
 
-class Told(msgspec.Struct, frozen=True):
+class QueryAnswer(msgspec.Struct, frozen=True):
     """The answer to a question, for a person or a program.
 
-    `threshold` is None, and `statistics` empty, where no threshold fulfils what was asked. `pull_requests` is how many
-    settled ones it was answered from (weights), without push-holders' own. `delta` is the chance that one bound is
-    exceeded. Picking the best of many thresholds has no promise: a certificate has.
+    `threshold` is None, and `statistics` empty, if no threshold meets the condition. `pull_requests` counts the settled
+    cases behind it (weights), without push-holders' own. `delta` is the chance that one bound is exceeded. The best of
+    many thresholds has no promise; a certificate has.
     """
 
     query: str
@@ -211,33 +209,33 @@ class Told(msgspec.Struct, frozen=True):
     delta: float
 
 
-def keep_table(folder: Path, kept: Kept) -> Path:
+def write_table(folder: Path, stored: StoredTable) -> Path:
     """Write a table beside its model."""
-    path = folder / f"{kept.model}{ENDING}"
-    write_whole(path, msgspec.json.encode(kept, order="sorted"))
+    path = folder / f"{stored.model}{ENDING}"
+    write_whole(path, msgspec.json.encode(stored, order="sorted"))
     return path
 
 
-def read_table(folder: Path, model: str) -> Kept:
-    """The table of a model. Raises QuestionProblem where there is none that can be read."""
+def read_table(folder: Path, model: str) -> StoredTable:
+    """Read the table of a model. Raises QuestionProblem without a readable one."""
     try:
         with (folder / f"{model}{ENDING}").open("rb") as file:
-            data = file.read(LARGEST + 1)
+            data = file.read(FILE_LIMIT + 1)
     except OSError as problem:
         raise QuestionProblem("The model that serves has no table of thresholds: train again.") from problem
     try:
-        kept = decode_json(data if len(data) <= LARGEST else b"", Kept)
+        stored = decode_json(data if len(data) <= FILE_LIMIT else b"", StoredTable)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise QuestionProblem("The table of thresholds cannot be read: train again.") from problem
-    if kept.model != model or len({len(getattr(kept, name)) for name in Table.__dataclass_fields__}) != 1:
+    if stored.model != model or len({len(getattr(stored, name)) for name in Table.__dataclass_fields__}) != 1:
         raise QuestionProblem("The table of thresholds is not that of the model that serves: train again.")
-    return kept
+    return stored
 
 
-def answer_query(folder: Path, query: str, delta: float) -> Told:
-    """Return what the table of the model that serves answers; bounds hold with 1 - `delta` each.
+def answer_query(folder: Path, query: str, delta: float) -> QueryAnswer:
+    """Answer a question from the serving model's table; each bound holds with confidence 1 - `delta`.
 
-    Raises QuestionProblem, in one sentence, for what is no question and where there is nothing to answer from.
+    Raises QuestionProblem for a malformed question and without a table.
     """
     question = read_question(query)
     try:
@@ -246,13 +244,13 @@ def answer_query(folder: Path, query: str, delta: float) -> Told:
         raise QuestionProblem(f"No model serves: {problem}.") from problem
     if model is None:
         raise QuestionProblem("No model serves yet, so nothing was scored at opening: train one first.")
-    return _told(question, read_table(folder, model), delta)
+    return _answer_from(question, read_table(folder, model), delta)
 
 
-def _told(question: Question, kept: Kept, delta: float) -> Told:
-    table = Table(*(np.array(getattr(kept, name), dtype=np.float64) for name in Table.__dataclass_fields__))
-    found = answer(question, table, delta)
-    threshold, statistics = (found.threshold, found.statistics) if found else (None, {})
-    asked = f"{question.best} {question.wanted} at {question.given} {question.side} {question.limit:g}"
-    total = kept.sizes[-1] if kept.sizes else 0.0
-    return Told(asked, threshold, statistics, kept.model, kept.label, kept.window, total, delta)
+def _answer_from(question: Question, stored: StoredTable, delta: float) -> QueryAnswer:
+    table = Table(*(np.array(getattr(stored, name), dtype=np.float64) for name in Table.__dataclass_fields__))
+    best = find_best(question, table, delta)
+    threshold, statistics = (best.threshold, best.statistics) if best else (None, {})
+    query = f"{question.best} {question.wanted} at {question.given} {question.side} {question.limit:g}"
+    total = stored.sizes[-1] if stored.sizes else 0.0
+    return QueryAnswer(query, threshold, statistics, stored.model, stored.label, stored.window, total, delta)

@@ -1,4 +1,4 @@
-"""Recomputing a certificate that somebody else made: from its own bytes, the file before it, and a store. Pure."""
+"""Recomputes a certificate from its own bytes, the file before it, and facts of a store. Pure."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
@@ -9,163 +9,178 @@ from scoring.certificates.certificate import (
     Case,
     Certificate,
     CertificateProblem,
-    Later,
-    ToldRule,
+    LaterOutcome,
+    RuleRecord,
     case_name,
     data_digest,
     decode,
-    delta_of,
+    delta_of_attempt,
     name_of,
     to_seconds,
 )
-from scoring.certificates.issue import RULES, find_threshold, note_of, told_found, told_rule
+from scoring.certificates.issue import RULES, find_threshold, note_of, result_of, rule_record
 
 
 def differences(data: bytes, name: str, now: datetime) -> list[str]:
-    """Everything in which a file of this name differs from what it must be, in sentences; empty: all was recomputed.
+    """Return the faults of a file as sentences; empty if everything was recomputed.
 
-    Never raises for whatever the bytes are.
+    No input makes it raise.
     """
     try:
-        told = decode(data)
+        certificate = decode(data)
     except CertificateProblem as problem:
         return [f"{str(problem)[0].upper()}{str(problem)[1:]}."]
-    found = [*_of_name(data, name), *_of_terms(told, now), *_of_cases(told, now)]
-    return [*found, *_of_threshold(told)] if told.rule == _told_or_none(told.rule.version) else found
+    problems = [*_check_name(data, name), *_check_terms(certificate, now), *_check_cases(certificate, now)]
+    return (
+        [*problems, *_check_threshold(certificate)]
+        if certificate.rule == _known_rule(certificate.rule.version)
+        else problems
+    )
 
 
 def differences_to_store(
-    told: Certificate, facts: Mapping[str, tuple[bool | None, int, bool]]
+    certificate: Certificate, facts: Mapping[str, tuple[bool | None, int, bool]]
 ) -> tuple[list[str], int]:
-    """In what a certificate differs from a store, and how many of its cases the store has.
+    """Return the differences between a certificate and a store, and how many of its cases the store has.
 
     `facts` are (bad, author, push_holder) of the store's pull requests by their keys, as known when the certificate was
-    made; `bad` is None where the store cannot tell. Cases that the store does not have are no difference.
+    made; `bad` is None if the store does not know. Cases missing from the store are not a difference.
     """
-    held = {case_name(told.made_at, key): fact for key, fact in facts.items()}
+    known_facts = {case_name(certificate.made_at, key): fact for key, fact in facts.items()}
     people: dict[int, int] = {}
     numbers: dict[int, int] = {}
     problems, compared = [], 0
-    for case in told.cases:
-        if case.name in held:
-            bad, author, push_holder = held[case.name]
+    for case in certificate.cases:
+        if case.name in known_facts:
+            bad, author, push_holder = known_facts[case.name]
             compared += 1
             number = numbers.setdefault(author, case.author)
-            same = people.setdefault(case.author, author) == author and number == case.author
-            problems += _of_fact(case, bad, push_holder, same)
+            same_author = people.setdefault(case.author, author) == author and number == case.author
+            problems += _check_fact(case, bad, push_holder, same_author)
     return problems, compared
 
 
-def later_differences(told: Certificate, outcomes: Mapping[str, tuple[int, float, float]]) -> list[str]:
-    """In what the later outcomes of a certificate differ from a store.
+def later_differences(certificate: Certificate, outcomes: Mapping[str, tuple[int, float, float]]) -> list[str]:
+    """Return the differences between the later outcomes of a certificate and a store.
 
-    `outcomes` are (seconds when it became known, bad, odds) by key. What the store does not have is no difference: it
-    may have been erased since.
+    `outcomes` are (seconds when known, bad, odds) by key. An outcome missing from the store is not a difference: it may
+    have been erased.
     """
-    held = {case_name(told.made_at, key): Later(case_name(told.made_at, key), *one) for key, one in outcomes.items()}
+    known_outcomes = {
+        case_name(certificate.made_at, key): LaterOutcome(case_name(certificate.made_at, key), *outcome)
+        for key, outcome in outcomes.items()
+    }
     return [
-        f"Its later outcome {one.name[:12]} is not what the store says."
-        for one in told.later
-        if one.name in held and held[one.name] != one
+        f"Its later outcome {outcome.name[:12]} is not what the store says."
+        for outcome in certificate.later
+        if outcome.name in known_outcomes and known_outcomes[outcome.name] != outcome
     ]
 
 
-def _of_fact(case: Case, bad: bool | None, push_holder: bool, same_author: bool) -> Iterator[str]:
+def _check_fact(case: Case, bad: bool | None, push_holder: bool, same_author: bool) -> Iterator[str]:
     name = f"Case {case.name[:12]}"
     if bad is not None and case.bad != bad:
-        yield f"{name} counts as {_word(case.bad)}, and the store says {_word(float(bad))}."
+        yield f"{name} counts as {_outcome_word(case.bad)}, and the store says {_outcome_word(float(bad))}."
     if push_holder:
         yield f"{name} is by somebody with push access; those never count."
     if not same_author:
         yield f"{name} counts for author {case.author}, who is another one in the store."
 
 
-def extends(told: Certificate, previous: Certificate) -> list[str]:
-    """Return what a successor changed of the file that it extends besides adding outcomes.
+def differences_to_previous(certificate: Certificate, previous: Certificate) -> list[str]:
+    """Return the faults of a certificate against the file before it.
 
-    Empty where it did only that.
+    A successor may only add outcomes; another attempt must have the next number.
     """
-    if told.side != previous.side:
+    if certificate.side != previous.side:
         return ["The file before it is of the other threshold."]
-    if not told.later:
-        return [] if told.attempt == previous.attempt + 1 else ["Its attempt does not follow that of the file before."]
-    same = [one for one in told.__struct_fields__ if one not in ("previous", "later")]
-    changed = [one for one in same if getattr(told, one) != getattr(previous, one)]
-    kept = told.later[: len(previous.later)] == previous.later and len(told.later) > len(previous.later)
-    return [f"It changed {one} of the certificate that it extends." for one in changed] + (
-        [] if kept else ["It does not keep the later outcomes that were there before."]
+    if not certificate.later:
+        return (
+            []
+            if certificate.attempt == previous.attempt + 1
+            else ["Its attempt does not follow that of the file before."]
+        )
+    unchangeable = [field for field in certificate.__struct_fields__ if field not in ("previous", "later")]
+    changed = [field for field in unchangeable if getattr(certificate, field) != getattr(previous, field)]
+    keeps_outcomes = certificate.later[: len(previous.later)] == previous.later and len(certificate.later) > len(
+        previous.later
+    )
+    return [f"It changed {field} of the certificate that it extends." for field in changed] + (
+        [] if keeps_outcomes else ["It does not keep the later outcomes that were there before."]
     )
 
 
-def _told_or_none(version: str) -> ToldRule | None:
-    return told_rule(version) if version in RULES else None
+def _known_rule(version: str) -> RuleRecord | None:
+    return rule_record(version) if version in RULES else None
 
 
-def _of_name(data: bytes, name: str) -> Iterator[str]:
-    if name_of(data) != name:
+def _check_name(data: bytes, file_name: str) -> Iterator[str]:
+    if name_of(data) != file_name:
         yield "Its name is not the SHA-256 of its bytes."
 
 
-def _of_terms(told: Certificate, now: datetime) -> Iterator[str]:
-    """Rule, label, delta and times."""
-    if told.rule.version not in RULES:
+def _check_terms(certificate: Certificate, now: datetime) -> Iterator[str]:
+    """Yield faults of rule, label, delta and times."""
+    if certificate.rule.version not in RULES:
         yield "It names a version of the rule that is not known here."
-    elif told.rule != told_rule(told.rule.version):
+    elif certificate.rule != rule_record(certificate.rule.version):
         yield "Its rule has other numbers than that version has."
-    if told.label not in (told.definition, "clean_as_sent"):
+    if certificate.label not in (certificate.definition, "clean_as_sent"):
         yield "It counts by another label than the one that it names."
-    if told.note != note_of(told.side, told.label):
+    if certificate.note != note_of(certificate.side, certificate.label):
         yield "Its note does not say what its label asks for."
-    if told.delta_spent != delta_of(told.delta, told.attempt):
-        yield f"It spent {told.delta_spent:g} of delta, and attempt {told.attempt} may not."
-    if told.made_at > now:
+    if certificate.delta_spent != delta_of_attempt(certificate.delta, certificate.attempt):
+        yield f"It spent {certificate.delta_spent:g} of delta, and attempt {certificate.attempt} may not."
+    if certificate.made_at > now:
         yield "It was made in the future."
-    if now >= told.expires_at:
-        yield f"It expired on {told.expires_at:%Y-%m-%d}."
-    if not timedelta(0) < told.expires_at - told.made_at <= timedelta(days=LONGEST_DAYS):
+    if now >= certificate.expires_at:
+        yield f"It expired on {certificate.expires_at:%Y-%m-%d}."
+    if not timedelta(0) < certificate.expires_at - certificate.made_at <= timedelta(days=LONGEST_DAYS):
         yield f"It lasts for another time than up to {LONGEST_DAYS} days."
 
 
-def _of_cases(told: Certificate, now: datetime) -> Iterator[str]:
-    """The data and the window."""
-    if told.data != data_digest(told.cases):
+def _check_cases(certificate: Certificate, now: datetime) -> Iterator[str]:
+    """Yield faults of the cases, the window and later outcomes."""
+    if certificate.data != data_digest(certificate.cases):
         yield "Its data digest is not that of its cases."
-    if len({one.name for one in told.cases}) != len(told.cases):
+    if len({item.name for item in certificate.cases}) != len(certificate.cases):
         yield "It has a case twice."
-    first, last = (to_seconds(one) for one in told.window)
-    if any(not first <= one.opened <= last for one in told.cases):
+    first, last = (to_seconds(item) for item in certificate.window)
+    if any(not first <= item.opened <= last for item in certificate.cases):
         yield "A case was opened outside its window."
-    if told.window[1] > told.made_at:
+    if certificate.window[1] > certificate.made_at:
         yield "Its window ends after it was made."
-    if len({one.name for one in told.later}) != len(told.later):
+    if len({item.name for item in certificate.later}) != len(certificate.later):
         yield "It has a later outcome twice."
-    seconds = [one.known for one in told.later]
+    seconds = [item.known for item in certificate.later]
     if seconds and seconds[-1] > to_seconds(now):
         yield "A later outcome of it was known in the future."
-    if seconds != sorted(seconds) or (seconds and seconds[0] < to_seconds(told.made_at)):
+    if seconds != sorted(seconds) or (seconds and seconds[0] < to_seconds(certificate.made_at)):
         yield "Its later outcomes do not follow each other after it was made."
 
 
-def _of_threshold(told: Certificate) -> Iterator[str]:
-    """The threshold and every figure that goes with it."""
-    rule = RULES[told.rule.version]
-    found = told_found(find_threshold(told.cases, told.side, told.budget, told.delta_spent, rule))
-    for name in found.__struct_fields__:
-        mine, theirs = getattr(found, name), getattr(told.found, name)
-        if not _same(mine, theirs):
-            yield f"It says {name} = {_shown(theirs)}; recomputed it is {_shown(mine)}."
+def _check_threshold(certificate: Certificate) -> Iterator[str]:
+    """Yield differences between the stated and the recomputed result."""
+    rule = RULES[certificate.rule.version]
+    result = result_of(
+        find_threshold(certificate.cases, certificate.side, certificate.budget, certificate.delta_spent, rule)
+    )
+    for name in result.__struct_fields__:
+        recomputed, stated = getattr(result, name), getattr(certificate.found, name)
+        if not _is_same(recomputed, stated):
+            yield f"It says {name} = {_printable(stated)}; recomputed it is {_printable(recomputed)}."
 
 
-def _same(mine: Any, theirs: Any) -> bool:
-    """Equal, but for the last decimal that a machine rounded otherwise."""
-    if isinstance(mine, float) and isinstance(theirs, float):
-        return abs(mine - theirs) <= 2e-6
-    return mine == theirs
+def _is_same(recomputed: Any, stated: Any) -> bool:
+    """Return whether two values are equal, up to the last decimal of a float."""
+    if isinstance(recomputed, float) and isinstance(stated, float):
+        return abs(recomputed - stated) <= 2e-6
+    return recomputed == stated
 
 
-def _shown(value: Any) -> str:
+def _printable(value: Any) -> str:
     return "".join(letter for letter in f"{value}" if letter.isprintable())[:100]
 
 
-def _word(bad: float) -> str:
+def _outcome_word(bad: float) -> str:
     return {0.0: "clean", 1.0: "bad"}.get(bad, f"{bad:g} bad")

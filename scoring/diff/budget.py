@@ -1,4 +1,4 @@
-"""The time that one examination may take, looked at from within the loops of the scanners."""
+"""The time limit of one examination, checked within the loops of the scanners."""
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ _over: ContextVar[Callable[[], bool] | None] = ContextVar("over", default=None)
 
 
 class BudgetSpent(Exception):
-    """The time of an examination is over; what was `found` so far counts, and that it was cut off."""
+    """The time of an examination is over; the findings so far (`found`) count."""
 
     def __init__(self, found: Sequence[Finding] = ()) -> None:
         super().__init__()
@@ -19,7 +19,7 @@ class BudgetSpent(Exception):
 
 @contextmanager
 def budget(is_over: Callable[[], bool]) -> Generator[None]:
-    """Have `spend` raise BudgetSpent within the block once `is_over` says so."""
+    """Make `spend` raise BudgetSpent within the block once `is_over` returns True."""
     token = _over.set(is_over)
     try:
         yield
@@ -28,7 +28,7 @@ def budget(is_over: Callable[[], bool]) -> Generator[None]:
 
 
 def spend() -> None:
-    """Say that a piece of work begins, of at most some milliseconds; outside an examination there is no budget."""
+    """Check the budget before a piece of work of a few milliseconds; outside an examination there is no limit."""
     is_over = _over.get()
     if is_over is not None and is_over():
         raise BudgetSpent

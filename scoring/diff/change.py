@@ -1,4 +1,4 @@
-"""A change as git would apply it: files, hunks, numbered lines, and the mails that brought it. Pure data."""
+"""A change as git would apply it: files, hunks, numbered lines, and its mails. Pure data."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ Mark = Literal["+", "-", " "]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a hunk, without mark and line end. `old` and `new` count from 1; None where that side lacks it.
+    """One line of a hunk, without mark and line end. `old` and `new` count from 1; None if that side lacks it.
 
-    `ends_file`: the patch says that no line end follows, as only a file's last line can have it.
+    `ends_file`: no line end follows, which only a file's last line can have.
     """
 
     mark: Mark
@@ -26,20 +26,20 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
-    """Lines that change together. `whole` is false where the text ended before the hunk did."""
+    """Lines that change together. `whole` is false if the text ended before the hunk."""
 
     old_start: int
     new_start: int
-    section: str  # what git writes behind the second @@
+    section: str  # git's text after the second @@
     lines: tuple[Line, ...]
     whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """One file's part. `path` is its new name (its old one where it is deleted), unquoted, with slashes, no a/ or b/.
+    """One file's part. `path` is its new name (the old one if deleted), unquoted, with slashes, without a/ or b/.
 
-    A hostile name keeps its characters: whoever shows it escapes it, nobody opens it. `submodule` and `symlink` follow
+    A hostile name keeps its characters: pages must escape it, and nothing may open it. `submodule` and `symlink` follow
     from the modes 160000 and 120000.
     """
 
@@ -54,17 +54,17 @@ class FileChange:
     symlink: bool = False
 
     def added(self) -> Iterator[Line]:
-        """The lines that the change adds."""
+        """Yield the added lines."""
         return (line for hunk in self.hunks for line in hunk.lines if line.mark == "+")
 
     def removed(self) -> Iterator[Line]:
-        """The lines that it takes away."""
+        """Yield the removed lines."""
         return (line for hunk in self.hunks for line in hunk.lines if line.mark == "-")
 
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """One mail of a format-patch series; what `git mailinfo` would print. `date` as written, never trusted."""
+    """One mail of a format-patch series, as `git mailinfo` prints it. `date` is as written and untrusted."""
 
     author: str
     email: str
@@ -75,11 +75,11 @@ class Mail:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Everything that was read of one patch.
+    """The content of one patch.
 
-    `problems` are findings of the reading itself (cut, oversized, unreadable, text outside hunks). `coverage` is the
-    share in [0, 1] of the patch's changed lines that were read whole: 1 only where nothing was cut, skipped or opaque
-    (a binary file is opaque).
+    `problems` are findings of the parser (cut, oversized, unreadable, text outside hunks). `coverage` is the share in
+    [0, 1] of the patch's changed lines that were read whole: 1 only if nothing was cut, skipped or opaque (as a binary
+    file is).
     """
 
     files: tuple[FileChange, ...]

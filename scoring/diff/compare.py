@@ -1,7 +1,7 @@
 """Compares two rounds of a pull request file by file: a diff of two diffs. Pure.
 
-Positions are left aside. A rebase moves lines and changes what stands around them; where both rounds add and remove the
-same lines it is called one, and no line is shown.
+Positions are ignored. A rebase moves lines and changes their context; rounds that add and remove the same lines count
+as a rebase, and no line is shown.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,11 +22,11 @@ Parts = Mapping[str, Sequence[FileChange]]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Both rounds compared.
+    """The comparison of two rounds.
 
-    `files` are those that differ: marks say which round has a line, and its text begins with the mark that it has
-    there. `same` counts files that both change alike, `opaque` binary files in both, of which nobody can tell;
-    `too_long` names files that differ and were not compared line by line.
+    `files` are those that differ: a line's mark says which round has it, and its text begins with its mark there.
+    `same` counts files with equal edits, `opaque` binary files in both, which cannot be compared; `too_long` names
+    files that differ and were not compared line by line.
     """
 
     verdict: Verdict
@@ -37,36 +37,36 @@ class Comparison:
 
 
 def compare_rounds(before: Change, after: Change) -> Comparison:
-    """Compare the changes of two rounds. Time is bounded by FILE_LINES and ALL_LINES, whatever they hold."""
-    old, new = _by_path(before.files), _by_path(after.files)
-    every = dict.fromkeys((*new, *old))
-    differing = {path: None for path in every if _edits(old.get(path)) != _edits(new.get(path))}
-    opaque = sum(any(part.binary for part in new[path]) for path in every if path not in differing)
-    same = len(every) - len(differing) - opaque
+    """Compare the changes of two rounds. FILE_LINES and ALL_LINES bound the time for any content."""
+    old_parts, new_parts = _by_path(before.files), _by_path(after.files)
+    all_paths = dict.fromkeys((*new_parts, *old_parts))
+    differing = {path: None for path in all_paths if _edits(old_parts.get(path)) != _edits(new_parts.get(path))}
+    opaque = sum(any(part.binary for part in new_parts[path]) for path in all_paths if path not in differing)
+    same_count = len(all_paths) - len(differing) - opaque
     if not differing:
-        is_same = all(_texts(_lines(old[path])) == _texts(_lines(new[path])) for path in every)
-        return Comparison("same" if is_same else "rebased", same=same, opaque=opaque)
-    shown, too_long = _differences(differing, old, new)
-    return Comparison("changed", tuple(shown), same, opaque, tuple(too_long))
+        is_same = all(_texts(_lines(old_parts[path])) == _texts(_lines(new_parts[path])) for path in all_paths)
+        return Comparison("same" if is_same else "rebased", same=same_count, opaque=opaque)
+    differences, too_long = _differences(differing, old_parts, new_parts)
+    return Comparison("changed", tuple(differences), same_count, opaque, tuple(too_long))
 
 
-def _differences(paths: Iterable[str], old: Parts, new: Parts) -> tuple[list[FileChange], list[str]]:
-    """The parts that differ, and the paths of those that are too long to be compared."""
-    shown: list[FileChange] = []
+def _differences(paths: Iterable[str], old_parts: Parts, new_parts: Parts) -> tuple[list[FileChange], list[str]]:
+    """Return the parts that differ, and the paths of those that are too long to compare."""
+    differences: list[FileChange] = []
     too_long: list[str] = []
-    left = ALL_LINES
+    lines_left = ALL_LINES
     for path in paths:
-        one, other = _lines(old.get(path)), _lines(new.get(path))
-        left -= len(one) + len(other)
-        if left < 0 or max(len(one), len(other)) > FILE_LINES:
+        old_lines, new_lines = _lines(old_parts.get(path)), _lines(new_parts.get(path))
+        lines_left -= len(old_lines) + len(new_lines)
+        if lines_left < 0 or max(len(old_lines), len(new_lines)) > FILE_LINES:
             too_long.append(path)
         else:
-            shown.append(_difference(path, (old.get(path), new.get(path)), one, other))
-    return shown, too_long
+            differences.append(_difference(path, (old_parts.get(path), new_parts.get(path)), old_lines, new_lines))
+    return differences, too_long
 
 
 def _by_path(files: Iterable[FileChange]) -> dict[str, list[FileChange]]:
-    """The parts of each path; a series may change one file several times."""
+    """Group the parts by path; a series may change one file several times."""
     parts: dict[str, list[FileChange]] = {}
     for file in files:
         parts.setdefault(file.path, []).append(file)
@@ -74,7 +74,7 @@ def _by_path(files: Iterable[FileChange]) -> dict[str, list[FileChange]]:
 
 
 def _edits(parts: Sequence[FileChange] | None) -> object:
-    """Return what a round does to one path, without the lines around it; None where it does not touch it."""
+    """Return a round's edits of one path, without context; None if it does not touch the path."""
     if parts is None:
         return None
     edits = _texts(line for line in _lines(parts) if line.mark != " ")
@@ -90,33 +90,43 @@ def _texts(lines: Iterable[Line]) -> list[str]:
 
 
 def _difference(
-    path: str, parts: tuple[Sequence[FileChange] | None, Sequence[FileChange] | None], old: list[Line], new: list[Line]
+    path: str,
+    parts: tuple[Sequence[FileChange] | None, Sequence[FileChange] | None],
+    old_lines: list[Line],
+    new_lines: list[Line],
 ) -> FileChange:
-    """One file's part of the comparison; its kind says whether a round began or ceased to touch it."""
-    matcher = SequenceMatcher(None, _texts(old), _texts(new))
+    """Compare one file; the kind says whether the newer round began or ceased to touch it."""
+    matcher = SequenceMatcher(None, _texts(old_lines), _texts(new_lines))
     hunks = tuple(
-        Hunk(group[0][1] + 1, group[0][3] + 1, "", tuple(_shown(group, old, new)))
+        Hunk(group[0][1] + 1, group[0][3] + 1, "", tuple(_difference_lines(group, old_lines, new_lines)))
         for group in matcher.get_grouped_opcodes(CONTEXT)
     )
-    kept = next(part for side in reversed(parts) if side for part in side)
+    newest_part = next(part for side in reversed(parts) if side for part in side)
     binary = any(part.binary for side in parts if side for part in side)
     kind = "added" if parts[0] is None else "deleted" if parts[1] is None else "modified"
-    return FileChange(path, path, kind, hunks, binary=binary, submodule=kept.submodule, symlink=kept.symlink)
+    return FileChange(
+        path, path, kind, hunks, binary=binary, submodule=newest_part.submodule, symlink=newest_part.symlink
+    )
 
 
-def _shown(group: Iterable[tuple[str, int, int, int, int]], old: list[Line], new: list[Line]) -> Iterable[Line]:
-    for what, since, until, start, end in group:
-        if what == "equal":
-            pairs = zip(old[since:until], new[start:end], strict=True)
-            yield from (_told(" ", _place(one), _place(other), other) for one, other in pairs)
+def _difference_lines(
+    group: Iterable[tuple[str, int, int, int, int]], old_lines: list[Line], new_lines: list[Line]
+) -> Iterable[Line]:
+    for operation, since, until, start, end in group:
+        if operation == "equal":
+            pairs = zip(old_lines[since:until], new_lines[start:end], strict=True)
+            yield from (
+                _marked_line(" ", _line_number(old_line), _line_number(new_line), new_line)
+                for old_line, new_line in pairs
+            )
             continue
-        yield from (_told("-", _place(one), None, one) for one in old[since:until])
-        yield from (_told("+", None, _place(one), one) for one in new[start:end])
+        yield from (_marked_line("-", _line_number(old_line), None, old_line) for old_line in old_lines[since:until])
+        yield from (_marked_line("+", None, _line_number(old_line), old_line) for old_line in new_lines[start:end])
 
 
-def _told(mark: Mark, before: int | None, after: int | None, line: Line) -> Line:
+def _marked_line(mark: Mark, before: int | None, after: int | None, line: Line) -> Line:
     return Line(mark, before, after, line.mark + line.text, line.ends_file)
 
 
-def _place(line: Line) -> int | None:
+def _line_number(line: Line) -> int | None:
     return line.new or line.old

@@ -1,4 +1,4 @@
-"""One file's part of a patch while it is read: its header lines, then its hunks, line by line."""
+"""Reads one file's part of a patch: its header lines, then its hunks, line by line."""
 
 import re
 from collections.abc import Callable
@@ -10,63 +10,63 @@ from scoring.diff.change import FileChange, Hunk, Kind, Line, Mark
 HUNK_HEADER = re.compile(r"@@ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+([0-9]{1,9})(?:,([0-9]{1,9}))? @@")
 _MODE = re.compile(r"[0-7]{5,6}")
 _INDEX = re.compile(r"([0-9a-f]+)\.\.([0-9a-f]+)(?: ([0-7]{6}))?\s*")
-_EMPTY = ("e69de29", "473a0f4")  # how the names of the empty file begin: SHA-1, SHA-256
+_EMPTY = ("e69de29", "473a0f4")  # first digits of the empty file's object name: SHA-1, SHA-256
 _PAYLOAD = re.compile(r"[A-Za-z]\S{5,65}|(?:literal|delta) [0-9]+|")
-_MARKS: dict[str, Mark] = {"+": "+", "-": "-", " ": " ", "": " "}  # mail programs strip a lone blank
+_MARKS: dict[str, Mark] = {"+": "+", "-": "-", " ": " ", "": " "}  # mail programs strip a single blank
 
 
 class OpenHunk:
-    """A hunk whose lines are still coming: `old_left` and `new_left` are those that its header still promises."""
+    """A hunk while it is read: `old_left` and `new_left` count the lines that its header still promises."""
 
     def __init__(self, header: re.Match[str]) -> None:
         self._start = int(header[1]), int(header[3])
         self._section = header.string[header.end() :].removeprefix(" ")
         self._lines: list[Line] = []
         self._old, self._new = max(self._start[0], 1), max(self._start[1], 1)
-        self.changes = 0  # lines that are no context
+        self.changes = 0  # lines other than context
         self._ended: set[Mark] = set()  # marks of lines that would continue one without an end
         self.old_left, self.new_left = (1 if count is None else int(count) for count in (header[2], header[4]))
 
     @property
     def full(self) -> bool:
-        """Return whether every promised line has come."""
+        """Return whether every promised line was read."""
         return not (self.old_left or self.new_left)
 
     def take(self, line: str) -> Line | None:
-        """The next line with its numbers; None where it cannot be one of this hunk."""
+        """Take the next line and return it with its numbers; None if it cannot belong to this hunk."""
         mark = _MARKS.get(line[:1])
-        old, new = mark != "+", mark != "-"
-        if mark is None or (old and not self.old_left) or (new and not self.new_left):
+        is_old, is_new = mark != "+", mark != "-"
+        if mark is None or (is_old and not self.old_left) or (is_new and not self.new_left):
             return None
-        taken = Line(mark, self._old if old else None, self._new if new else None, line[1:])
-        self._old += old
-        self._new += new
+        numbered = Line(mark, self._old if is_old else None, self._new if is_new else None, line[1:])
+        self._old += is_old
+        self._new += is_new
         self.changes += mark != " "
-        self.old_left -= old
-        self.new_left -= new
-        self._lines.append(taken)
-        return taken
+        self.old_left -= is_old
+        self.new_left -= is_new
+        self._lines.append(numbered)
+        return numbered
 
     def end_file(self) -> None:
-        """Take the note that the last line has no line end."""
+        """Mark the last line as one without a line end."""
         if self._lines:
             self._lines[-1] = replace(self._lines[-1], ends_file=True)
             self._ended |= {" ", self._lines[-1].mark} if self._lines[-1].mark != " " else {" ", "+", "-"}
 
     def joins(self, line: str) -> bool:
-        """Tell whether git would join this line to one that has no end."""
+        """Return whether git would join this line to one without an end."""
         return _MARKS.get(line[:1]) in self._ended
 
     def close(self) -> Hunk:
-        """Return what came of it."""
+        """Return the hunk."""
         return Hunk(*self._start, self._section, tuple(self._lines), self.full)
 
 
 class FilePart:
-    """A file's part from its first header line on. `sound` is false where its header contradicts itself."""
+    """A file's part from its first header line on. `sound` is false if its header contradicts itself."""
 
     def __init__(self, name: str | None) -> None:
-        self._name = name  # where no other header names the file
+        self._name = name  # if no other header names the file
         self._names: dict[str, str | None] = {}
         self._modes: dict[str, str] = {}
         self._kind: Kind = "modified"
@@ -80,14 +80,14 @@ class FilePart:
 
     @classmethod
     def of_git(cls, names: str) -> "FilePart":
-        """One that begins with `diff --git`; `names` is the rest of that line."""
+        """Begin a part at a `diff --git` line; `names` is the rest of that line."""
         return cls(common_name(names))
 
     @classmethod
-    def of_lines(cls, old: str, new: str, header: re.Match[str]) -> "FilePart":
-        """One that begins with `---` and `+++` lines (given without these), as other tools than git write it."""
+    def of_lines(cls, old_header: str, new_header: str, header: re.Match[str]) -> "FilePart":
+        """Begin a part at `---` and `+++` lines (given without these marks), as tools other than git write it."""
         part = cls(None)
-        before, after = plain_names(old, new)
+        before, after = plain_names(old_header, new_header)
         part._names = {"old": before, "new": after}
         empty = header[1] == "0" and header[2] == "0"
         part._kind = "added" if before is None or empty else "deleted" if after is None else "modified"
@@ -96,9 +96,9 @@ class FilePart:
 
     @property
     def path(self) -> str | None:
-        """The name to show: the new one, the old one of a deleted file; None where no header tells."""
-        old, new = (self._names.get(side, self._name) for side in ("old", "new"))
-        return old if self._kind == "deleted" else new if new is not None else old
+        """Return the new name, or the old one of a deleted file; None if no header has it."""
+        old_name, new_name = (self._names.get(side, self._name) for side in ("old", "new"))
+        return old_name if self._kind == "deleted" else new_name if new_name is not None else old_name
 
     @property
     def cut(self) -> bool:
@@ -123,20 +123,20 @@ class FilePart:
         return False
 
     def end_file(self) -> None:
-        """Take the same note where it follows the last line of a hunk; once, since each copies the hunk's lines."""
+        """Mark the last line of a finished hunk as one without an end; only once, since it copies the hunk's lines."""
         lines = self.hunks[-1].lines if self.hunks else ()
         if lines and not lines[-1].ends_file:
             self.hunks[-1] = replace(self.hunks[-1], lines=(*lines[:-1], replace(lines[-1], ends_file=True)))
 
     def close(self) -> FileChange | None:
-        """The file's change; None where git would find nothing to do or no name to do it to."""
-        path, old = self.path, self._names.get("old", self._name)
+        """Return the file's change; None if git would find no name or no change."""
+        path, old_name = self.path, self._names.get("old", self._name)
         if path is None or not (self.hunks or self.binary or self._changes_without_lines()):
             return None
         modes = {self._modes.get("old"), self._modes.get("new")}
         return FileChange(
             path=path,
-            old_path=path if old is None or self._kind == "added" else old,
+            old_path=path if old_name is None or self._kind == "added" else old_name,
             kind="mode" if self._kind == "modified" and not self.hunks and not self.binary else self._kind,
             hunks=tuple(self.hunks),
             old_mode=None if self._kind == "added" else self._modes.get("old"),
@@ -156,7 +156,7 @@ class FilePart:
         self._side("new", prefixed_name(text), without="deleted")
 
     def _side(self, side: str, name: str | None, without: Kind) -> None:
-        """Take a side's name; /dev/null says that the side has no file."""
+        """Take a side's name; None, from /dev/null, means that the side has no file."""
         if name is None:
             self._become(without)
         elif self._kind == without:
@@ -165,7 +165,7 @@ class FilePart:
             self._claim(side, name)
 
     def _claim(self, side: str, name: str) -> None:
-        """Take a side's name; told again it must be the same."""
+        """Take a side's name; a repeated one must be equal."""
         self.sound = self._names.setdefault(side, name) == name and self.sound
 
     def _become(self, kind: Kind) -> None:
@@ -184,10 +184,10 @@ class FilePart:
             self._become(kind)
 
     def _index(self, text: str) -> None:
-        found = _INDEX.fullmatch(text)
-        if found:
-            self._objects = found.group(1, 2)
-            self._modes = (dict.fromkeys(("old", "new"), found[3]) if found[3] else {}) | self._modes
+        match = _INDEX.fullmatch(text)
+        if match:
+            self._objects = match.group(1, 2)
+            self._modes = (dict.fromkeys(("old", "new"), match[3]) if match[3] else {}) | self._modes
 
     def _similar(self, text: str) -> None:
         self._similarity = text.strip()

@@ -1,10 +1,10 @@
 """Path patterns as .gitignore writes them, matched in time linear in the length of the path. Pure.
 
-`*` and `?` stop at a slash, `**` crosses it, `[a-z]` and `[!a-z]` are sets, a backslash takes the next character as it
-is. A pattern with a slash before its end begins at the top of the repository, one without matches at any depth; one
-that ends in a slash matches what lies below such a folder. What matches a folder matches all that it holds. `!` in
-front takes back, and the last pattern that matches decides; unlike git, a file can be taken back below a folder.
-Empty patterns and those that begin with `#` say nothing.
+`*` and `?` stop at a slash, `**` crosses it, `[a-z]` and `[!a-z]` are sets, a backslash escapes the next character. A
+pattern with a slash before its end begins at the top of the repository, one without matches at any depth; one that ends
+in a slash matches files below such a folder. A pattern that matches a folder matches all its files. `!` in front takes
+back, and the last matching pattern decides; unlike in git, a file can be taken back below a folder. Empty patterns and
+those that begin with `#` are ignored.
 """
 
 import re
@@ -22,32 +22,32 @@ class PatternProblem(ValueError):
 
 
 def check_patterns(patterns: Sequence[str]) -> None:
-    """Refuse a list that `matching_pattern` cannot use. Raises PatternProblem."""
+    """Raise PatternProblem for a list that `matching_pattern` cannot use."""
     if len(patterns) > PATTERNS:
         raise PatternProblem(f"a list holds at most {PATTERNS} path patterns, not {len(patterns)}")
     for pattern in patterns:
         if len(pattern) > PATTERN_LENGTH:
             raise PatternProblem(f"a path pattern has at most {PATTERN_LENGTH} characters, not {len(pattern)}")
-        _compiled(pattern)
+        _compile_pattern(pattern)
 
 
 def matching_pattern(patterns: Sequence[str], path: str) -> str | None:
-    """The pattern by which `path` is meant; None where it is not. Raises PatternProblem as `check_patterns` does."""
+    """Return the pattern that selects `path`, or None. Raises PatternProblem like `check_patterns`."""
     clean = clean_path(path)
     for pattern in reversed(patterns):
-        found = _compiled(pattern)
-        if found is not None and found.search(clean):
+        compiled = _compile_pattern(pattern)
+        if compiled is not None and compiled.search(clean):
             return None if pattern.startswith("!") else pattern
     return None
 
 
 def first_match(patterns: Iterable[str], path: str) -> bool:
-    """Return whether any of patterns that take nothing back matches a path that is clean already."""
-    return bool(_together(tuple(patterns)).search(path))
+    """Return whether any pattern matches a clean path; the patterns must not begin with `!`."""
+    return bool(_compile_together(tuple(patterns)).search(path))
 
 
 def clean_path(path: str) -> str:
-    """The path without empty, `.` and `..` parts, so that no spelling of a path slips by a pattern."""
+    """Return the path without empty, `.` and `..` parts, so that no spelling avoids a pattern."""
     parts: list[str] = []
     for part in path.encode("utf-8", "replace").decode().split("/"):
         if part == "..":
@@ -58,16 +58,16 @@ def clean_path(path: str) -> str:
 
 
 def expression(pattern: str) -> str:
-    """The pattern as a regular expression for a whole clean path."""
+    """Translate the pattern to a regular expression for a whole clean path."""
     is_folder = pattern.endswith("/") and not pattern.endswith("\\/")
     body = pattern[:-1] if is_folder else pattern
     is_anchored = "/" in body
     start = "^" if is_anchored else "^(?:.*/)?"
-    return start + _body(body.removeprefix("/")) + ("/" if is_folder else "(?:/|$)")
+    return start + _translate(body.removeprefix("/")) + ("/" if is_folder else "(?:/|$)")
 
 
 @lru_cache(maxsize=4096)
-def _compiled(pattern: str) -> "re2._Regexp | None":
+def _compile_pattern(pattern: str) -> "re2._Regexp | None":
     body = pattern.removeprefix("!")
     if not body.strip("/") or pattern.startswith("#"):
         return None
@@ -75,28 +75,28 @@ def _compiled(pattern: str) -> "re2._Regexp | None":
 
 
 @lru_cache(maxsize=64)
-def _together(patterns: tuple[str, ...]) -> "re2._Regexp":
+def _compile_together(patterns: tuple[str, ...]) -> "re2._Regexp":
     return _compile("|".join(f"(?:{expression(pattern)})" for pattern in patterns), "of our own")
 
 
-def _compile(text: str, shown: str) -> "re2._Regexp":
+def _compile(text: str, pattern: str) -> "re2._Regexp":
     options = re2.Options()
     options.dot_nl = True  # a line break in a hostile name is a character like any other
     options.log_errors = False
     try:
         return re2.compile(text, options)
     except re2.error as error:
-        raise PatternProblem(f"the path pattern {shown!r} cannot be read") from error
+        raise PatternProblem(f"the path pattern {pattern!r} cannot be read") from error
 
 
 _TOKENS = re.compile(r"\\.|\[[!^]?\]?[^]]*\]|/\*\*/|^\*\*/|/\*\*$|\*+|.", re.DOTALL)
 
 
-def _body(body: str) -> str:
-    return "".join(_translated(token) for token in _TOKENS.findall(body))
+def _translate(body: str) -> str:
+    return "".join(_translate_token(token) for token in _TOKENS.findall(body))
 
 
-def _translated(token: str) -> str:
+def _translate_token(token: str) -> str:
     if token in _WILD:
         return _WILD[token]
     if token.startswith("*"):
@@ -110,7 +110,7 @@ _WILD = {"/**/": "/(?:.*/)?", "**/": "(?:.*/)?", "/**": "/.*", "?": "[^/]"}
 
 
 def _character_set(inner: str) -> str:
-    """`!a-c` as a set of a regular expression; without, it stops at a slash like every wildcard."""
+    """Translate a set such as `!a-c`; a negated one excludes the slash, like every wildcard."""
     is_not = inner.startswith(("!", "^"))
-    kept = re.sub(r"([\\\[\]^&~|])", r"\\\1", inner[1:] if is_not else inner)
-    return f"[^/{kept}]" if is_not else f"[{kept}]"
+    escaped = re.sub(r"([\\\[\]^&~|])", r"\\\1", inner[1:] if is_not else inner)
+    return f"[^/{escaped}]" if is_not else f"[{escaped}]"

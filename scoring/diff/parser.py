@@ -1,7 +1,7 @@
 """Reads a patch by the rules of `git apply`, into files, hunks and numbered lines, within bounds. Pure.
 
-A hunk is as long as its header says, the rest is words. The text comes as strangers send it; how much of it is read is
-a bound, and where it is not read whole the result says so.
+A hunk is as long as its header says; other text is words. Strangers write the text: limits bound how much is read, and
+the result says if something was left out.
 """
 
 import re
@@ -19,14 +19,14 @@ from scoring.diff.mails import encoding_header, ends_message, is_header, read_ma
 from scoring.types import QUOTE_LENGTH, Finding, FlagType, Severity
 
 SCANNER = "reading"
-PROBLEMS = 20  # of one rule: more tell a person nothing more
+PROBLEMS = 20  # of one rule; more would not help a person
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of one reading; what lies beyond is not read, and a problem says so.
+    """Bounds of one reading; text beyond them is not read, and a problem says so.
 
-    `size` counts bytes (unpacked), of a text its characters. A line beyond `line_length` characters is cut there.
+    `size` counts unpacked bytes, or characters of a text. A line is cut at `line_length` characters.
     """
 
     size: int = 5_000_000
@@ -98,7 +98,7 @@ _RULES: dict[str, tuple[FlagType, Severity, str]] = {
 
 
 class Problems:
-    """Findings of the reading itself, at most PROBLEMS of each rule."""
+    """Findings of the parser, at most PROBLEMS of each rule."""
 
     def __init__(self) -> None:
         self._found: dict[str, list[Finding]] = {}
@@ -116,18 +116,18 @@ class Problems:
         kind, severity, explanation = _RULES[rule]
         if text_line is not None:
             explanation = f"{explanation} See line {text_line} of the patch's text."
-        found = self._found.setdefault(rule, [])
-        if len(found) < PROBLEMS:
-            found.append(Finding(SCANNER, rule, kind, severity, explanation, file, line, quote[:QUOTE_LENGTH], removed))
+        noted = self._found.setdefault(rule, [])
+        if len(noted) < PROBLEMS:
+            noted.append(Finding(SCANNER, rule, kind, severity, explanation, file, line, quote[:QUOTE_LENGTH], removed))
 
     def all(self) -> tuple[Finding, ...]:
-        """Every problem noted, in the order in which its rule was first broken."""
-        return tuple(finding for found in self._found.values() for finding in found)
+        """Return every problem, in the order of its rule's first one."""
+        return tuple(finding for noted in self._found.values() for finding in noted)
 
 
-# Behind a patch in a mail: what format-patch and b4 write there, and what parts files in diffs of other tools.
+# Lines after a patch in a mail: trailers of format-patch and b4, and separators of files in diffs of other tools.
 _TRAILER = re.compile(r"(?:base-commit|change-id|prerequisite-[a-z-]{1,20}): |Index: |=+$|diff |Only in |-{2,3}$|$")
-_SIGNATURE_LINES = 4  # behind "-- "
+_SIGNATURE_LINES = 4  # after "-- "
 _NO_CHANGE = ("-- ", "--- ", "+++ ")  # a signature, and headers of a file
 _RULERS = ("--", "---")
 
@@ -143,21 +143,21 @@ class PatchReader:
         self._limits, self._problems = limits, problems
         self._part: FilePart | None = None
         self._hunk: OpenHunk | None = None
-        self._message: list[str] | None = None  # the lines of a mail's header and message while they come
-        self._begun = False  # whether a file began, in a series since the mail began
-        self._heading = False  # whether its header still goes on
-        self._mail_number = 0  # of the line that it begins with
-        self._number = 0  # of the line that is taken
-        self._opening: list[str] = []  # the first line that is not empty, and the two behind it
-        self._fresh = True  # whether no line but blank ones was taken yet
+        self._message: list[str] | None = None  # the lines of the open mail's header and message
+        self._begun = False  # whether a file began, in a series: in this mail
+        self._heading = False  # whether the mail's header continues
+        self._mail_number = 0  # number of the mail's first line
+        self._number = 0  # of the current line
+        self._opening: list[str] = []  # the first non-empty line and the two after it
+        self._fresh = True  # whether only blank lines were read so far
         self._signature = 0  # lines that may still belong to a signature
-        self._ended = False  # whether the line before was the last of a hunk
-        self._hiding = False  # whether the line before was a change outside every hunk
-        self._path: str | None = None  # of the last file, where what follows it is found
-        self._last = ("", "")  # the two lines before, where they were outside hunks
+        self._ended = False  # whether the previous line was the last of a hunk
+        self._hiding = False  # whether the previous line was a change outside all hunks
+        self._path: str | None = None  # of the last file, for problems after it
+        self._last = ("", "")  # the two previous lines outside hunks
 
     def line(self, line: str, flaw: str | None = None) -> None:
-        """Take the next line, without its line end; `flaw` is the problem of one that is not whole."""
+        """Take the next line, without its line end; `flaw` is the problem of an incomplete one."""
         if len(line) > self._limits.line_length:
             line, flaw = line[: self._limits.line_length], "long_line"
         self._number += 1
@@ -169,7 +169,7 @@ class PatchReader:
         self._fresh = self._fresh and not line.strip()
 
     def finish(self, cut: bool) -> None:
-        """Take the end of the text; `cut` where a limit ended it, which is a problem of its own."""
+        """Take the end of the text; `cut`: a limit ended it, which is its own problem."""
         if self._hunk is not None:
             self._close_hunk(self._hunk, None if cut else "cut_hunk")
         self._close_message()
@@ -179,19 +179,19 @@ class PatchReader:
             self._problems.add("other_format", quote=self._opening[0])
 
     def _hunk_line(self, hunk: OpenHunk, line: str, flaw: str | None) -> bool:
-        """Take a line while a hunk is open; False where it belongs to none."""
+        """Take a line while a hunk is open; False if it does not belong to the hunk."""
         if line.startswith("\\ "):
             hunk.end_file()
             return True
         if hunk.joins(line):
             self.unread += 1
             self._problems.add("joined_lines", self._path, quote=line, text_line=self._number)
-        taken = hunk.take(line)
-        if taken is None:
+        numbered = hunk.take(line)
+        if numbered is None:
             self._close_hunk(hunk, "corrupt_hunk")
             return False
-        self.read += taken.mark != " " and flaw is None
-        self._note(flaw, taken.new or taken.old, line, removed=taken.mark == "-")
+        self.read += numbered.mark != " " and flaw is None
+        self._note(flaw, numbered.new or numbered.old, line, removed=numbered.mark == "-")
         if hunk.full:
             self._close_hunk(hunk, None)
         return True
@@ -212,7 +212,7 @@ class PatchReader:
             self._problems.add(rule, self._path)
 
     def _outside(self, line: str, header: str) -> None:
-        """Take a line outside hunks; `header` is it without a carriage return."""
+        """Take a line outside hunks; `header` is the line without a carriage return."""
         ended, self._ended = self._ended, False
         if header.startswith("diff --git "):
             part = FilePart.of_git(header.removeprefix("diff --git "))
@@ -231,16 +231,16 @@ class PatchReader:
         self._last = (self._last[1], header)
 
     def _hunk_header(self, header: re.Match[str], ended: bool) -> None:
-        part, (old, new) = self._part, self._last
+        part, (old_header, new_header) = self._part, self._last
         follows = part is not None and not part.binary and (ended or (part.headers and not part.hunks))
         if not follows:
-            if not (old.startswith("--- ") and new.startswith("+++ ")):
+            if not (old_header.startswith("--- ") and new_header.startswith("+++ ")):
                 self._stray_hunk(header.string)
                 return
-            part = FilePart.of_lines(old[4:], new[4:], header)
+            part = FilePart.of_lines(old_header[4:], new_header[4:], header)
             self._begin(part)
-            self._check_name(part, old, self._number - 2)
-            self._check_name(part, new, self._number - 1)
+            self._check_name(part, old_header, self._number - 2)
+            self._check_name(part, new_header, self._number - 1)
         if self._part is not None:
             self._path = self._part.path
             self._hunk = OpenHunk(header)
@@ -248,14 +248,14 @@ class PatchReader:
                 self._close_hunk(self._hunk, None)
 
     def _check_name(self, part: FilePart, header: str, number: int) -> None:
-        """Note once for a part that git ends a name in its header early."""
+        """Note, once for a part, that git ends a name in its header early."""
         if not part.cut_name and holds_nul(header):
             part.cut_name = True
             self.unread += 1
             self._problems.add("nul_in_name", part.path, quote=header, text_line=number)
 
     def _stray_hunk(self, line: str) -> None:
-        """A hunk of no file: words in a message, a riddle anywhere else."""
+        """Take a hunk without a file: words in a message, a problem elsewhere."""
         self._close_part()
         if self._message is not None:
             self._message.append(line)
@@ -273,7 +273,7 @@ class PatchReader:
 
     def _close_part(self) -> None:
         part, self._part = self._part, None
-        if part is None or not part.headers:  # git writes a lone "diff --git" for a file that was only touched
+        if part is None or not part.headers:  # git writes "diff --git" alone for a file without a change
             return
         self._path = part.path
         file = part.close()
@@ -287,7 +287,7 @@ class PatchReader:
                 self._problems.add("unsafe_path", file.path)
 
     def _text(self, line: str, ended: bool) -> None:
-        """A line that belongs to no file: message, signature, separator, or what somebody hides there."""
+        """Take a line outside all files: message, signature, separator, or hidden text."""
         self._close_part()
         if self._begins_mail(line):
             self._begin_mail(line.lstrip() if self._fresh else line)
@@ -297,7 +297,7 @@ class PatchReader:
             self._judge_text(line, ended)
 
     def _begins_mail(self, line: str) -> bool:
-        """Also without a "From" line, where the text begins with a header; "Index: " begins a diff of Subversion."""
+        """Return whether a mail begins here, at "From " or at a header that begins the text, except "Index: "."""
         first = self._fresh and is_header(line.lstrip()) and not line.lstrip().startswith("Index: ")
         return first or (line.startswith("From ") and is_from_line(line.encode("utf-8", "replace")))
 
@@ -314,7 +314,7 @@ class PatchReader:
         self._hiding = hidden or behind
 
     def _is_tail(self, text: str) -> bool:
-        """Tell whether a line may stand behind a patch in a mail."""
+        """Return whether a line may follow a patch in a mail."""
         if text == "--":
             self._signature = _SIGNATURE_LINES
         elif self._signature and text:
@@ -330,7 +330,7 @@ class PatchReader:
         self._begun, self._hiding, self._signature = False, False, 0
 
     def _message_line(self, message: list[str], line: str) -> None:
-        """A header is one also where it looks like the beginning of a patch ("Index: ")."""
+        """Take a line of a mail; a header counts as one even if it looks like a patch ("Index: ")."""
         self._heading = self._heading and (is_header(line) or line.startswith((" ", "\t")))
         if not self._heading and ends_message(line):
             self._close_message()
@@ -342,44 +342,42 @@ class PatchReader:
         if message is None:
             return
         self.mails.append(read_mail(message))
-        place = encoding_header(message)
-        if place is not None:
+        index = encoding_header(message)
+        if index is not None:
             self.unread += 1
-            self._problems.add("encoded_mail", quote=message[place], text_line=self._mail_number + place)
+            self._problems.add("encoded_mail", quote=message[index], text_line=self._mail_number + index)
 
 
-__all__ = ["Limits", "compared", "read_bytes", "read_change"]
-
-_STRIDE = 256  # lines between two looks at the clock
+_STRIDE = 256  # lines between two checks of the clock
 
 
 def read_change(text: str, limits: Limits = DEFAULT_LIMITS, clock: Callable[[], float] = thread_time) -> Change:
-    """Read a plain unified diff or a format-patch series. Never raises, whatever the text is.
+    """Read a plain unified diff or a format-patch series. No text makes it raise.
 
-    What git would not apply, what is hidden beside the patch and what lies beyond `limits` is a problem of the change,
-    and what was not read lowers its coverage. `clock` gives seconds that only grow, by default of this
-    thread's CPU: a busy machine cuts nobody off.
+    Text that git would not apply, that is hidden beside the patch or that is beyond `limits` is a problem of the
+    change, and unread lines lower the coverage. `clock` returns monotonic seconds, by default of this thread's CPU, so
+    that a busy machine does not cut a reading short.
     """
-    return _read(text, limits, clock, Problems(), unread=0)
+    return _read_text(text, limits, clock, Problems(), unread=0)
 
 
 def read_bytes(data: bytes, limits: Limits = DEFAULT_LIMITS, clock: Callable[[], float] = thread_time) -> Change:
-    """The same of bytes that may be gzipped; no more than `limits.size` bytes are unpacked. Never raises."""
+    """Read a patch from bytes, which may be gzipped; at most `limits.size` bytes are unpacked."""
     problems = Problems()
-    raw, whole, sound = unpack(data, limits.size)
+    raw, is_whole, is_sound = unpack(data, limits.size)
     text = raw.decode("utf-8", "replace")
-    if not sound:
+    if not is_sound:
         problems.add("broken_gzip")
     if "\ufffd" in text and not _is_utf8(raw):
         problems.add("not_utf8")
-    if not whole:
+    if not is_whole:
         problems.add("too_large")
         text = text[: text.rfind("\n") + 1]
-    return _read(text, limits, clock, problems, unread=int(not whole) + int(not sound))
+    return _read_text(text, limits, clock, problems, unread=int(not is_whole) + int(not is_sound))
 
 
-def compared(change: Change, reading: GitReading | None, text: str = "") -> Change:
-    """The change where git's own reading of its `text` is known: what git reads otherwise was not read."""
+def apply_git_reading(change: Change, reading: GitReading | None, text: str = "") -> Change:
+    """Return the change in the light of git's own reading of its `text`: a difference lowers the coverage."""
     if reading is not None and (reading.state == "same" or (reading.state == "refused" and change.coverage < 1)):
         return change
     rule = "git_unasked" if reading is None else "git_differs" if reading.state == "different" else "git_refuses"
@@ -399,11 +397,11 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def _read(text: str, limits: Limits, clock: Callable[[], float], problems: Problems, unread: int) -> Change:
+def _read_text(text: str, limits: Limits, clock: Callable[[], float], problems: Problems, unread: int) -> Change:
     size = len(text) if len(text) <= limits.size else text.rfind("\n", 0, limits.size) + 1
     *lines, last = text[:size].split("\n", limits.lines)
     reader = PatchReader(limits, problems)
-    taken, rule = _take(lines, reader, limits, clock)
+    lines_taken, rule = _take_lines(lines, reader, limits, clock)
     if rule is None and last and len(lines) == limits.lines:
         rule = "too_many_lines"
     elif rule is None and last:
@@ -412,29 +410,37 @@ def _read(text: str, limits: Limits, clock: Callable[[], float], problems: Probl
         rule = rule or "too_large"
     if rule is not None:
         problems.add(rule)
-        unread += max(1, _changes(lines[taken:]) + _changes([last]) + text.count("\n+", size) + text.count("\n-", size))
+        unread += max(
+            1,
+            _count_changed(lines[lines_taken:])
+            + _count_changed([last])
+            + text.count("\n+", size)
+            + text.count("\n-", size),
+        )
     reader.finish(cut=rule is not None)
-    return _change(reader, problems, unread + reader.unread)
+    return _build_change(reader, problems, unread + reader.unread)
 
 
-def _take(lines: list[str], reader: PatchReader, limits: Limits, clock: Callable[[], float]) -> tuple[int, str | None]:
-    """Read until the end or a limit: (how many lines were taken, the limit)."""
+def _take_lines(
+    lines: list[str], reader: PatchReader, limits: Limits, clock: Callable[[], float]
+) -> tuple[int, str | None]:
+    """Read until the end or a limit; return the number of lines taken and the limit."""
     deadline = clock() + limits.seconds
-    for place, line in enumerate(lines):
-        if place % _STRIDE == 0 and clock() > deadline:
-            return place, "too_slow"
+    for index, line in enumerate(lines):
+        if index % _STRIDE == 0 and clock() > deadline:
+            return index, "too_slow"
         reader.line(line)
         if reader.full:
-            return place + 1, reader.full
+            return index + 1, reader.full
     return len(lines), None
 
 
-def _changes(texts: list[str]) -> int:
-    """Lines that look like changed ones."""
+def _count_changed(texts: list[str]) -> int:
+    """Count lines that look like changed ones."""
     return sum(text.startswith(("+", "-")) + text.count("\n+") + text.count("\n-") for text in texts)
 
 
-def _change(reader: PatchReader, problems: Problems, unread: int) -> Change:
+def _build_change(reader: PatchReader, problems: Problems, unread: int) -> Change:
     if not reader.files:
         problems.add("no_file")
         unread += 1

@@ -1,7 +1,6 @@
-"""Classifies a change by its paths: the use of each file, unread code, first reading, no fast lane. Pure.
+"""Classifies a change by its paths: the use of each file, the order of reading, exclusion from the fast lane. Pure.
 
-The one place where files are told apart by their names; who reads a file's lines asks here first. It also names the
-files that no lane may wave through where a change touches them.
+This is the only place that classifies files by name. It also names the files that keep a change out of the fast lane.
 """
 
 import re
@@ -20,7 +19,7 @@ Role = Literal["code", "tests", "docs", "vendored", "generated"]
 
 
 class Rank(IntEnum):
-    """The use of a file, by the most dangerous reading of its path, in the order in which reviewers are given files."""
+    """The use of a file by the most dangerous reading of its path, in the order for reviewers."""
 
     CI = 0
     BUILD = 1
@@ -29,13 +28,13 @@ class Rank(IntEnum):
     CODE = 4
     TESTS = 5
     PROSE = 6
-    LOCK = 7  # many lines that the scanner of dependencies reads; sensitive all the same
+    LOCK = 7  # many lines, read by the scanner of dependencies; sensitive nevertheless
 
 
 SENSITIVE = frozenset({Rank.CI, Rank.BUILD, Rank.AUTH, Rank.DEPENDENCIES, Rank.LOCK})
 
-# Paths whose change runs somewhere before a person has read it, or cannot be read at all. In lower case: a checkout on
-# a file system that ignores case takes any spelling. The first kind that matches is told.
+# Files that run somewhere before a person has read the change, or that nobody can read. In lower case, since a file
+# system that ignores case accepts any spelling. The first matching kind counts.
 NEVER_FAST: dict[Kind, tuple[str, ...]] = {
     "ci": (
         *("/.github/workflows", "/.github/actions", "action.yml", "action.yaml", "/.tangled/workflows", "/.forgejo"),
@@ -116,7 +115,7 @@ ROLES: dict[Role, tuple[str, ...]] = {
         *("*.mdx", "*.markdown", "*.asciidoc", "*.tex", "*.org", "sample", "samples", "tutorial", "tutorials"),
     ),
 }
-# Names of prose, which say nothing of a program: history.py and license.js run.
+# Names of prose, except for programs: history.py and license.js run.
 PROSE_NAMES = ("news*", "changelog*", "changes*", "history*", "readme*", "license*", "authors*", "contributing*")
 # Lists of resolved packages with their hashes, and other lists of hashes.
 LOCKS = (
@@ -127,7 +126,7 @@ TRANSLATIONS = (
     *("*.po", "*.pot", "*.mo", "*.xlf", "*.xliff", "*.arb", "*.strings", "*.resx", "*.ftl", "locale", "locales"),
     *("i18n", "l10n", "lang", "langs", "language", "languages", "translation", "translations", "intl", "lc_messages"),
 )
-# What a machine reads as a language.
+# Files in a language for machines.
 LANGUAGES = (
     *("*.py", "*.pyi", "*.pyx", "*.js", "*.jsx", "*.mjs", "*.cjs", "*.ts", "*.tsx", "*.mts", "*.cts", "*.vue"),
     *("*.svelte", "*.go", "*.rs", "*.rb", "*.php", "*.java", "*.kt", "*.kts", "*.scala", "*.swift", "*.c", "*.h"),
@@ -138,16 +137,16 @@ LANGUAGES = (
     *("*.mk", "makefile*", "dockerfile*", "jenkinsfile*", "rakefile*", "gemfile*", "justfile*", "meson.build*"),
     *("build*", "workspace*"),
 )
-# Files in which a value may stand without quotes.
+# Files in which values need no quotes.
 SETTINGS = (
     *(".env", ".env.*", "env", "env.*", ".envrc", "envrc", "*.env", "*.ini", "*.cfg", "*.conf", "*.cnf", "*.toml"),
     *("*.properties", "*.yml", "*.yaml", "*.tfvars", "*.npmrc", "*.pypirc", "*.netrc", "*.sh", "*.bash", "*.zsh"),
     *("*.service", "*.tf", "dockerfile*", "makefile*", "credentials*", "config*"),
 )
-# Beside what no fast lane may carry: folders of a forge, and programs that people start by hand.
+# Besides NEVER_FAST: folders of a forge, and programs that people start by hand.
 FORGE_FOLDERS = ("/.github", "/.gitlab", "/.tangled")
 PROGRAMS = ("*.sh", "*.bash", "*.zsh", "*.ps1", "*.bat", "*.cmd", "*.service")
-# Words of a path that stand for letting people in.
+# Words in paths of code that authenticates or authorises.
 _AUTH = """
     auth authentication authorization authz login logout signin session sessions password passwords credential
     credentials token tokens secret secrets crypto cryptography cipher oauth oidc saml jwt permission permissions acl
@@ -164,19 +163,19 @@ _PATH_WORD = re.compile(r"[A-Za-z0-9]+")
 
 @lru_cache(maxsize=8192)
 def never_fast(path: str) -> Kind | None:
-    """The kind of a path that no fast lane may carry: CI, release, install hooks, build, dependencies, binaries.
+    """Return the kind of a path that the fast lane excludes: CI, release, install hooks, build, dependencies, binaries.
 
-    None where the path alone says nothing of the sort; `touched_kinds` also reads modes and contents.
+    None if the path alone does not decide; `touched_kinds` also reads modes and contents.
     """
     clean = clean_path(path).lower()
     return next((kind for kind, patterns in NEVER_FAST.items() if first_match(patterns, clean)), None)
 
 
-# `org/example` is how packages of Java begin whose makers have no domain, and no folder of examples.
+# `org/example` begins Java packages of authors without a domain; it is not a folder of examples.
 PACKAGE_OF_EXAMPLE = re.compile(r"\b(com|org|net|io|dev)/example(s)?/")
 
 
-# `src/docs/access.js` is the part of a program that deals with documents.
+# `src/docs/access.js` is a program's code about documents.
 DOCUMENTS_OF_PROGRAM = re.compile(
     r"(^|/)(src|lib|app|internal|pkg|server)/((?:[^/]+/)*)(docs?|documentation|examples?|samples?)/"
 )
@@ -184,48 +183,48 @@ DOCUMENTS_OF_PROGRAM = re.compile(
 
 @lru_cache(maxsize=8192)
 def role(path: str) -> Role:
-    """Return what a file is for, by its path alone: code where nothing says otherwise."""
+    """Return the role of a file by its path alone; code by default."""
     return next((role for role in ROLES if has_role(path, role)), "code")
 
 
 @lru_cache(maxsize=8192)
-def has_role(path: str, wanted: Role) -> bool:
-    """Return whether a file can be taken for this, whatever else it is: a vendored test is a test too."""
+def has_role(path: str, wanted_role: Role) -> bool:
+    """Return whether a file has this role, perhaps among others: a vendored test is a test too."""
     clean = clean_path(path).lower()
-    if wanted == "docs":
+    if wanted_role == "docs":
         clean = PACKAGE_OF_EXAMPLE.sub(r"\1/", clean)
         clean = DOCUMENTS_OF_PROGRAM.sub(r"\1\2/\3", clean) if is_language(path) else clean
-    is_named = wanted == "docs" and first_match(PROSE_NAMES, clean) and not is_language(path)
-    return is_named or first_match(ROLES[wanted], clean)
+    is_named = wanted_role == "docs" and first_match(PROSE_NAMES, clean) and not is_language(path)
+    return is_named or first_match(ROLES[wanted_role], clean)
 
 
 @lru_cache(maxsize=8192)
 def is_lock_file(path: str) -> bool:
-    """A list of resolved packages with their hashes."""
+    """Return whether a path is a list of resolved packages with their hashes."""
     return first_match(LOCKS, clean_path(path).lower())
 
 
 @lru_cache(maxsize=8192)
 def is_translation(path: str) -> bool:
-    """Texts in the languages of its users."""
+    """Return whether a path is a translation of texts for users."""
     return first_match(TRANSLATIONS, clean_path(path).lower())
 
 
 @lru_cache(maxsize=8192)
 def is_language(path: str) -> bool:
-    """Something that a machine reads as a language."""
+    """Return whether a path is a file in a language for machines."""
     return first_match(LANGUAGES, clean_path(path).lower())
 
 
 @lru_cache(maxsize=8192)
 def is_settings(path: str) -> bool:
-    """A file in which a value may stand without quotes."""
+    """Return whether a path is a file in which values need no quotes."""
     return first_match(SETTINGS, clean_path(path).lower())
 
 
 @lru_cache(maxsize=8192)
 def rank(path: str) -> Rank:
-    """Return how early a file is read; the most dangerous reading of its path counts."""
+    """Return the rank of a file; the most dangerous reading of its path counts."""
     clean, kind = clean_path(path).lower(), never_fast(path)
     if is_lock_file(path):
         return Rank.LOCK
@@ -245,11 +244,9 @@ def rank(path: str) -> Rank:
 
 
 def is_sensitive(file: FileChange, patterns: Sequence[str] = ()) -> bool:
-    """Return whether a part of a change is always read: by its kind, or by one of the operator's own patterns
-    (globs.py).
+    """Return whether a file's part is always read: by its kind, or by one of the operator's patterns (globs.py).
 
-    Its old name counts too: what is moved away from such a place is changed there. Where the patterns cannot be read,
-    everything is sensitive.
+    The old name counts too, since a move changes that place. With unreadable patterns everything is sensitive.
     """
     paths = {file.path, file.old_path}
     if kinds_of(file) or any(rank(path) in SENSITIVE for path in paths):
@@ -261,12 +258,12 @@ def is_sensitive(file: FileChange, patterns: Sequence[str] = ()) -> bool:
 
 
 def kinds_of(file: FileChange) -> frozenset[Kind]:
-    """Every kind that one file's part touches: by its old and new path, by modes, and as a binary."""
+    """Return every kind that one file's part touches: by old and new path, by modes, and as a binary."""
     return frozenset(_kinds(file))
 
 
 def touched_kinds(change: Change) -> frozenset[Kind]:
-    """Every kind that a change touches; where it is not empty, no fast lane."""
+    """Return every kind that a change touches; any of them keeps it out of the fast lane."""
     return frozenset(kind for file in change.files for kind in _kinds(file))
 
 
@@ -285,15 +282,15 @@ def _kinds(file: FileChange) -> Iterator[Kind]:
         yield "executable"
 
 
-PATTERNS_TOLD = 10  # of one repository; one of them is enough to hold a change
+PATTERNS_TOLD = 10  # listed patterns of a repository; one is enough to hold a change
 PATTERN = "path:"  # in front of a repository's own pattern among the kinds that were touched
 
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """The files of one change: kinds of `paths.NEVER_FAST` and `paths` in order, new and old names.
+    """The files of one change: kinds of NEVER_FAST, and new and old names in order.
 
-    `whole` is false where they are more than a column takes, or where not all of the change could be read.
+    `whole` is false if the paths do not fit into a column, or if the change was not wholly read.
     """
 
     kinds: tuple[str, ...]
@@ -302,23 +299,23 @@ class Touched:
 
 
 def touched_files(change: Change) -> Touched:
-    """Return what a change touches; a path is left out whole, never cut, since a cut one could slip by a pattern."""
-    named = sorted({_stored(path) for file in change.files for path in (file.path, file.old_path)})
-    kept = fitting(named)
-    is_whole = len(kept) == len(named) and change.coverage >= 1
-    return Touched(tuple(sorted(touched_kinds(change))), tuple(kept), is_whole)
+    """Return the files of a change; a path is left out whole, since a cut one could avoid a pattern."""
+    all_paths = sorted({_encodable(path) for file in change.files for path in (file.path, file.old_path)})
+    stored_paths = fitting(all_paths)
+    is_whole = len(stored_paths) == len(all_paths) and change.coverage >= 1
+    return Touched(tuple(sorted(touched_kinds(change))), tuple(stored_paths), is_whole)
 
 
 def never_fast_kinds(touched: Touched, patterns: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The kinds and patterns that keep a change out of the fast lane; None where that cannot be said of all its files.
+    """Return the kinds and patterns that keep a change out of the fast lane; None if not all its files are known.
 
-    Raises PatternProblem as `globs.matching_pattern` does.
+    Raises PatternProblem like `globs.matching_pattern`.
     """
-    matched = {f"{PATTERN}{found}" for path in touched.paths if (found := matching_pattern(patterns, path))}
-    held = (*touched.kinds, *sorted(matched)[:PATTERNS_TOLD])
-    return held if held or touched.whole else None
+    matched = {f"{PATTERN}{pattern}" for path in touched.paths if (pattern := matching_pattern(patterns, path))}
+    kinds = (*touched.kinds, *sorted(matched)[:PATTERNS_TOLD])
+    return kinds if kinds or touched.whole else None
 
 
-def _stored(path: str) -> str:
-    """The path as UTF-8 can hold it; what cannot be written stays visible as a question mark."""
+def _encodable(path: str) -> str:
+    """Return the path with a question mark for each character that UTF-8 cannot encode."""
     return path.encode("utf-8", "replace").decode()

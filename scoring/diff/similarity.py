@@ -1,8 +1,8 @@
-"""Measures how alike two changes are in the lines that they add, to recognise a copy of a change known bad.
+"""Measures the similarity of two changes' added lines, to recognise a copy of a known bad change.
 
-The added lines become a vector of counts of hashed word 3-grams. scikit-learn's HashingVectorizer makes the same of
-them, but takes .9 s to import, and `review_diff` has 1.5 s in all; crc32 is as stable across machines and versions.
-The vectors lie in DuckDB, which compares them by itself: 5,000 rows take 10 ms.
+The added lines become a vector of counts of hashed word 3-grams. scikit-learn's HashingVectorizer does the same, but
+takes .9 s to import, and `review_diff` has 1.5 s in all; crc32 is as stable across machines and versions. DuckDB stores
+and compares the vectors: 5,000 rows take 10 ms.
 """
 
 import re
@@ -16,8 +16,8 @@ from scoring.diff.change import Change
 from scoring.diff.paths import never_fast
 
 DIMENSIONS = 512
-WORDS = 20_000  # that are read of one change
-FEWEST = 30  # 3-grams: two changes of fewer are alike by chance
+WORDS = 20_000  # read from one change
+FEWEST = 30  # 3-grams; changes with fewer are similar by chance
 LINE_LENGTH = 2_000
 
 Vector = np.ndarray
@@ -30,26 +30,26 @@ from diff_vectors where known_bad and pull_uri is distinct from $own order by co
 
 
 def vector_of(change: Change) -> Vector | None:
-    """The vector of a change: DIMENSIONS floats of length 1. None where it adds too little to be told apart."""
+    """Return the vector of a change, DIMENSIONS floats of length 1; None if it adds too few words."""
     words = [word for _, word in zip(range(WORDS), _words(change), strict=False)]
     if len(words) < FEWEST + 2:
         return None
     grams = zip(words, words[1:], words[2:], strict=False)
-    places = np.fromiter((crc32(" ".join(gram).encode("utf-8", "replace")) for gram in grams), np.uint32)
-    # The highest bit gives the sign: what falls on one place by chance cancels out instead of adding up.
-    signs = np.where(places >> 31, 1.0, -1.0)
-    counts = np.bincount(places % DIMENSIONS, weights=signs, minlength=DIMENSIONS)
+    hashes = np.fromiter((crc32(" ".join(gram).encode("utf-8", "replace")) for gram in grams), np.uint32)
+    # The highest bit gives the sign, so that collisions cancel out instead of adding up.
+    signs = np.where(hashes >> 31, 1.0, -1.0)
+    counts = np.bincount(hashes % DIMENSIONS, weights=signs, minlength=DIMENSIONS)
     length = float(np.linalg.norm(counts))
     return (counts / length).astype(np.float32) if length else None
 
 
-def cosine(one: Vector, other: Vector) -> float:
-    """Return how alike, in [0, 1]: 1 for the same words in the same order; what points apart counts as 0."""
-    return float(min(max(float(one @ other), 0.0), 1.0))
+def cosine(first: Vector, second: Vector) -> float:
+    """Return the similarity in [0, 1]: 1 for the same words in the same order; opposite directions count as 0."""
+    return float(min(max(float(first @ second), 0.0), 1.0))
 
 
 def record_vector(txn: Transaction, pull_uri: str, patch_ref: str, change: Change, known_bad: bool) -> bool:
-    """Keep the vector of one round; again: the newer judgement counts. False where it adds too little to have one."""
+    """Store the vector of one round; a newer judgement replaces an older one. False without a vector."""
     vector = vector_of(change)
     if vector is None:
         return False
@@ -58,8 +58,8 @@ def record_vector(txn: Transaction, pull_uri: str, patch_ref: str, change: Chang
     return True
 
 
-def likeness_in(rows: Rows, own: str | None = None) -> Likeness:
-    """Knowledge.likeness: a change's cosine to the nearest diff known bad, with its pull request; `own` is left out."""
+def nearest_known_bad(rows: Rows, own: str | None = None) -> Likeness:
+    """Return a function from a change to (cosine, pull request) of the nearest known bad diff, except `own`."""
 
     def nearest(change: Change) -> tuple[float, str] | None:
         vector = vector_of(change)
@@ -72,9 +72,9 @@ def likeness_in(rows: Rows, own: str | None = None) -> Likeness:
 
 
 def _words(change: Change) -> Iterator[str]:
-    """Words and signs of the added lines in order, in lower case; numbers are all the same, white space is nothing.
+    """Yield words and signs of the added lines in order, in lower case, with all numbers as 0.
 
-    Lock files, CI and the like are left out: honest people change them in the same words.
+    Lock files, CI and similar files are left out: honest people change them in the same words.
     """
     for file in (file for file in change.files if never_fast(file.path) is None):
         for line in file.added():

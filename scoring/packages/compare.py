@@ -9,33 +9,33 @@ from itertools import accumulate, islice
 from scoring.diff.budget import spend
 from scoring.diff.change import Change, FileChange, Hunk
 from scoring.packages.entry import Digest, Entry, Index, Item, Package, View
-from scoring.packages.files import Format, format_of, views
+from scoring.packages.files import Format, format_of, sides_of_hunks
 
-ENTRIES = 20_000  # of one side of a file: more are not read, and that is said
-# Of all files of a change that name dependencies. At worst (nothing but brackets and keys) they take 4 s of CPU; a lock
-# file of 8,000 packages has as many.
+ENTRIES = 20_000  # of one side of a file; more are not read, and `cut` says so
+# Of all files of a change that name dependencies. At worst (only brackets and keys) they take 4 s of CPU; a lock file
+# of 8,000 packages has as many.
 CHARACTERS = 2_000_000
 
 
 @dataclass(slots=True)
 class Side:
-    """The dependencies before the change, or after it, as far as its hunks show."""
+    """The dependencies before or after the change, as far as its hunks show them."""
 
     entries: dict[str, list[Entry]] = field(default_factory=lambda: defaultdict(list))
     indexes: list[Index] = field(default_factory=list)
     digests: dict[tuple[str, str], dict[str, Digest]] = field(default_factory=lambda: defaultdict(dict))
     size: int = 0
 
-    def add(self, items: Iterable[Item], view: View, part: int) -> None:
-        """Take what one part of the file names.
+    def add(self, items: Iterable[Item], view: View, part_number: int) -> None:
+        """Add the items of one part of the file.
 
-        A hash whose entry the part does not show counts only where hashes are all that changes there: else it may
-        belong to another version.
+        A hash without its entry in the part counts only if nothing but hashes changes there: else it may belong to
+        another version.
         """
-        found = list(islice(items, ENTRIES + 1))
-        hashes = {id(item.line) for item in found if isinstance(item, Digest)}
-        alone = all(id(line) in hashes for line in view.lines if line.mark != " ")
-        for item in found:
+        read_items = list(islice(items, ENTRIES + 1))
+        hash_lines = {id(item.line) for item in read_items if isinstance(item, Digest)}
+        only_hashes_change = all(id(line) in hash_lines for line in view.lines if line.mark != " ")
+        for item in read_items:
             self.size += 1
             if self.size > ENTRIES:
                 return
@@ -43,14 +43,14 @@ class Side:
                 self.entries[item.name].append(item)
             elif isinstance(item, Index):
                 self.indexes.append(item)
-            elif item.of or alone:
-                of = item.of or f"part {part}"
-                self.digests[of, item.algorithm].setdefault(item.value, item)
+            elif item.of or only_hashes_change:
+                owner = item.of or f"part {part_number}"
+                self.digests[owner, item.algorithm].setdefault(item.value, item)
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A dependency whose version changes; `before` and `after` are exact versions or the lowest that are allowed."""
+    """A dependency whose version changes; `before` and `after` are exact versions or the lowest allowed ones."""
 
     entry: Entry
     before: str
@@ -65,104 +65,111 @@ class Comparison:
     format: Format
     before: Side
     after: Side
-    is_part: bool = False  # the file goes on beyond CHARACTERS
+    is_part: bool = False  # the file continues beyond CHARACTERS
 
     @property
     def cut(self) -> bool:
-        """Return whether the file names more than ENTRIES, or is longer than what is read."""
+        """Return whether the file has more than ENTRIES, or more characters than are read."""
         return self.is_part or max(self.before.size, self.after.size) > ENTRIES
 
     def new(self) -> list[Entry]:
-        """One entry of each name that no line before the change named."""
-        found = {name: self.touched(name) for name in self.after.entries if name not in self.before.entries}
-        return [entries[0] for name, entries in found.items() if name and entries]
+        """Return one entry of each name that no line had before the change."""
+        touched_by_name = {name: self.touched(name) for name in self.after.entries if name not in self.before.entries}
+        return [entries[0] for name, entries in touched_by_name.items() if name and entries]
 
     def touched(self, name: str) -> list[Entry]:
-        """The entries of a name with a line that the change adds."""
+        """Return the entries of a name with an added line."""
         return [entry for entry in self.after.entries[name] if entry.touched]
 
     def changed(self) -> list[Entry]:
-        """Every entry with a line that the change adds, one for each name and version."""
-        found: dict[tuple[str, str | None], Entry] = {}
+        """Return every entry with an added line, one for each name and version."""
+        by_version: dict[tuple[str, str | None], Entry] = {}
         for name in self.after.entries:
             for entry in self.touched(name):
                 if not self._stood_before(entry):
-                    found.setdefault((name, entry.floor), entry)
-        return list(found.values())
+                    by_version.setdefault((name, entry.floor), entry)
+        return list(by_version.values())
 
     def _stood_before(self, entry: Entry) -> bool:
-        """Return whether the same name stood in the same version: its lines were moved, or changed beside it."""
-        same = self.before.entries.get(entry.name, ())
+        """Return whether the same name and version existed before: its lines only moved, or changed elsewhere."""
+        earlier = self.before.entries.get(entry.name, ())
         return entry.floor is not None and any(
-            one.floor == entry.floor and one.version == entry.version for one in same
+            old_entry.floor == entry.floor and old_entry.version == entry.version for old_entry in earlier
         )
 
     def moves(self) -> list[Move]:
-        """Names that had one version in touched lines and have one other now."""
-        found = []
+        """Return the names with one version in touched lines before and another one after."""
+        changed_versions = []
         for name, entries in self.after.entries.items():
             after = {entry.floor for entry in entries if entry.touched and entry.floor}
-            before = {one.floor for one in self.before.entries.get(name, ()) if one.touched and one.floor}
+            before = {
+                old_entry.floor
+                for old_entry in self.before.entries.get(name, ())
+                if old_entry.touched and old_entry.floor
+            }
             if len(after) == len(before) == 1 and after != before:
                 entry = next(entry for entry in entries if entry.touched and entry.floor in after)
-                found.append(Move(entry, before.pop() or "", after.pop() or ""))
-        return found
+                changed_versions.append(Move(entry, before.pop() or "", after.pop() or ""))
+        return changed_versions
 
     def new_indexes(self) -> list[Index]:
-        """Places to take packages from that stood on no line before."""
-        known = {one.url for one in self.before.indexes}
-        return [one for one in self.after.indexes if one.line.mark == "+" and one.url not in known]
+        """Return the package indexes that no line named before."""
+        earlier_urls = {index.url for index in self.before.indexes}
+        return [index for index in self.after.indexes if index.line.mark == "+" and index.url not in earlier_urls]
 
     def other_hashes(self) -> list[Digest]:
-        """Hashes that replace another hash of the same thing in the same version."""
+        """Return the hashes that replace another hash of the same version."""
         return [
-            new
+            digest
             for key, values in self.after.digests.items()
-            for new in _replacing(self.before.digests.get(key, {}), values)
+            for digest in _replacements(self.before.digests.get(key, {}), values)
         ]
 
 
-def _replacing(before: Mapping[str, Digest], after: Mapping[str, Digest]) -> list[Digest]:
-    gone = before.keys() - after.keys()
-    return [digest for value, digest in after.items() if value not in before][:1] if gone else []
+def _replacements(before: Mapping[str, Digest], after: Mapping[str, Digest]) -> list[Digest]:
+    removed = before.keys() - after.keys()
+    return [digest for value, digest in after.items() if value not in before][:1] if removed else []
 
 
 def compare(file: FileChange, format: Format) -> Comparison:
-    """Read both sides of a file. Never raises, whatever its lines hold."""
+    """Read both sides of a file; no content makes it raise."""
     before, after = Side(), Side()
-    for part, (old, new) in enumerate(views(file)):
+    for number, (old_view, new_view) in enumerate(sides_of_hunks(file)):
         spend()
-        before.add(format.read(old), old, part)
-        after.add(format.read(new), new, part)
+        before.add(format.read(old_view), old_view, number)
+        after.add(format.read(new_view), new_view, number)
     return Comparison(file, format, before, after)
 
 
 def comparisons(change: Change) -> list[Comparison]:
-    """The files of a change that name dependencies, before and after; those that go are left out."""
+    """Compare the files of a change that name dependencies, except deleted ones."""
     formats = [(file, format_of(file.path)) for file in change.files if file.kind != "deleted"]
-    left, found = CHARACTERS, []
+    characters_left, compared = CHARACTERS, []
     for file, format in formats:
         if format is not None:
-            hunks, left = _within(file.hunks, left)
-            part = replace(file, hunks=hunks)
-            found.append(replace(compare(part, format), file=file, is_part=hunks != file.hunks))
-    return found
+            hunks, characters_left = _cut_hunks(file.hunks, characters_left)
+            readable_file = replace(file, hunks=hunks)
+            compared.append(replace(compare(readable_file, format), file=file, is_part=hunks != file.hunks))
+    return compared
 
 
-def _within(hunks: Sequence[Hunk], left: int) -> tuple[tuple[Hunk, ...], int]:
-    """The hunks as far as so many characters go, and how many are left after them."""
-    for place, hunk in enumerate(hunks):
-        ends = list(accumulate(len(line.text) + 1 for line in hunk.lines))
-        size = ends[-1] if ends else 0
-        if size > left:
-            return (*hunks[:place], replace(hunk, lines=hunk.lines[: bisect_right(ends, left)])), 0
-        left -= size
-    return tuple(hunks), left
+def _cut_hunks(hunks: Sequence[Hunk], characters: int) -> tuple[tuple[Hunk, ...], int]:
+    """Cut the hunks to a number of characters; also return the characters left."""
+    for index, hunk in enumerate(hunks):
+        line_ends = list(accumulate(len(line.text) + 1 for line in hunk.lines))
+        size = line_ends[-1] if line_ends else 0
+        if size > characters:
+            return (*hunks[:index], replace(hunk, lines=hunk.lines[: bisect_right(line_ends, characters)])), 0
+        characters -= size
+    return tuple(hunks), characters
 
 
 def named_packages(files: Iterable[Comparison]) -> list[tuple[Comparison, Entry, Package]]:
-    """Every package of a registry that a change adds or touches, in the version that it names or the lowest."""
-    changed = [(one, entry) for one in files for entry in one.changed() if entry.source == "registry"]
+    """Return each registry package that a change adds or touches, in its exact or lowest version."""
+    changed = [
+        (comparison, entry) for comparison in files for entry in comparison.changed() if entry.source == "registry"
+    ]
     return [
-        (one, entry, Package(one.format.ecosystem, entry.name, entry.version or entry.floor)) for one, entry in changed
+        (comparison, entry, Package(comparison.format.ecosystem, entry.name, entry.version or entry.floor))
+        for comparison, entry in changed
     ]

@@ -1,6 +1,6 @@
-"""A dependency as a manifest or lock file names it, its place in the file, and its usual sources. Pure data.
+"""Dependencies as manifests and lock files name them, and the usual sources of each ecosystem. Pure.
 
-The usual sources are kept by ecosystem; any other address is recognised as another place.
+Any address that is not a usual source of the ecosystem counts as another source.
 """
 
 import re
@@ -21,17 +21,17 @@ class Package:
     version: str | None
 
 
-# `build` is run while something is installed or built; `unknown` where the fragment does not show its section.
+# `build` runs while something is installed or built; `unknown`: the fragment does not show the section.
 Group = Literal["runtime", "build", "dev", "unknown"]
 Source = Literal["registry", "git", "url", "path"]
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A dependency. `name` is normalised as its registry does; `line` is where it, or best its version, is written.
+    """A dependency. `name` is normalised by its registry's rules; `line` holds its version, else its name.
 
-    `version` is exact; `floor` is the lowest version that a range allows, the same where it allows one only. `url` is
-    where it comes from, as written; empty where the file does not say.
+    `version` is exact; `floor` is the lowest version that a range allows, equal to an exact one. `url` is its source as
+    written, "" if the file does not name one.
     """
 
     name: str
@@ -41,24 +41,24 @@ class Entry:
     group: Group = "runtime"
     source: Source = "registry"
     url: str = ""
-    runs_on_install: bool = False  # the lock file says that it brings a script of its own
+    runs_on_install: bool = False  # by the lock file it has an install script
     touched: bool = False  # a line of it is added or removed
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """A place that packages are taken from, other than the ecosystem's usual one. `url` as written."""
+    """A package index other than the ecosystem's usual one. `url` is as written."""
 
     line: Line
     url: str
-    option: str  # what names it, one of our own words
+    option: str  # the option that names it, one of our own words
 
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """A hash that a lock file promises. `of` names what it is of, version included; empty where the part shows none.
+    """A hash in a lock file. `of` names the hashed package with its version, "" if the part does not show it.
 
-    `algorithm` as written: a hash of another kind is no other hash of the same thing.
+    `algorithm` is as written: hashes of two algorithms do not replace each other.
     """
 
     line: Line
@@ -74,7 +74,7 @@ Item = Entry | Index | Digest
 class View:
     """One side of a hunk: its context with the added lines, or with the removed ones.
 
-    `at_top`: the file begins here. `hint` is the section that git wrote behind the second @@.
+    `at_top`: the file begins here. `hint` is the section that git wrote after the second @@.
     """
 
     lines: tuple[Line, ...]
@@ -102,17 +102,17 @@ _PLAIN = re.compile(r"[a-z+]{1,20}://")
 
 
 def host_of(url: str) -> str:
-    """The host of an address in lower case, without port and user; empty where it names none."""
-    found = _PLAIN.search(url.lower())
+    """Return the host of an address in lower case, without port and user; "" without one."""
+    scheme = _PLAIN.search(url.lower())
     try:
-        parts = urlsplit(url[found.start() :] if found else f"//{url}")
+        parts = urlsplit(url[scheme.start() :] if scheme else f"//{url}")
         return (parts.hostname or "").lower().rstrip(".")
     except ValueError:
         return ""
 
 
 def is_usual(ecosystem: str, url: str) -> bool:
-    """Return whether an address is one that the ecosystem's own tools would use by themselves, over https."""
+    """Return whether an address is a default source of the ecosystem's own tools, over https."""
     if url.lower().startswith("http://"):
         return False
     host = host_of(url)
@@ -122,14 +122,12 @@ def is_usual(ecosystem: str, url: str) -> bool:
 
 
 def place_of(ecosystem: str, url: str) -> str:
-    """Return what two addresses of one registry have in common: the host; a whole index of crates, which lie on one
-    host.
-    """
+    """Return the common part of addresses of one registry: the host, or the index of crates."""
     return url.partition("#")[0] if ecosystem == "crates.io" else host_of(url)
 
 
 def is_unencrypted(url: str) -> bool:
-    """Return whether what comes from there can be changed on the way."""
+    """Return whether a download from this address can be changed in transit."""
     return url.lower().startswith(("http://", "git://", "git+http://", "ftp://"))
 
 

@@ -16,7 +16,7 @@ from scoring.packages.entry import Reader, View
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One kind of file. A lock file names the manifests that it is made from, by pattern of their file names."""
+    """One kind of file; `manifests` is the pattern of file names from which a lock file is made."""
 
     ecosystem: str
     names: str  # a pattern for the whole file name
@@ -25,7 +25,7 @@ class Format:
 
     @property
     def is_lock(self) -> bool:
-        """Return whether tools write it."""
+        """Return whether it is a lock file."""
         return bool(self.manifests)
 
 
@@ -59,17 +59,17 @@ _CARGO_CONFIGURATION = Format("crates.io", "", rust_files.cargo_config)
 
 
 def format_of(path: str) -> Format | None:
-    """Return how a file that names dependencies is read; None for any other file."""
-    place = PurePosixPath(path)
-    if place.parts[-2:] in ((".cargo", "config.toml"), (".cargo", "config")):
+    """Return the format of a file that names dependencies; None for any other file."""
+    file = PurePosixPath(path)
+    if file.parts[-2:] in ((".cargo", "config.toml"), (".cargo", "config")):
         return _CARGO_CONFIGURATION
-    if place.parts[-2:-1] in (("requirements",), ("constraints",)) and place.suffix in (".txt", ".in"):
+    if file.parts[-2:-1] in (("requirements",), ("constraints",)) and file.suffix in (".txt", ".in"):
         return FORMATS[0]
-    return next((kind for pattern, kind in _NAMES if pattern.fullmatch(place.name)), None)
+    return next((kind for pattern, kind in _NAMES if pattern.fullmatch(file.name)), None)
 
 
-def views(file: FileChange) -> Iterator[tuple[View, View]]:
-    """The old and the new side of each hunk."""
+def sides_of_hunks(file: FileChange) -> Iterator[tuple[View, View]]:
+    """Yield the old and the new side of each hunk."""
     for hunk in file.hunks:
         yield _side(hunk, "+"), _side(hunk, "-")
 

@@ -1,7 +1,7 @@
-"""Values with their keys out of a part of a TOML or JSON file: what stands above the part is not known, and is said so.
+"""Reads values with their keys from a part of a TOML or JSON file, without the lines above the part.
 
-No parser of whole files can read a hunk. These readers take tokens line by line, keep the keys that they saw opened,
-and give each value with its path from there. Both are linear in the text, whatever it holds.
+A parser of whole files cannot read a hunk. These readers take tokens line by line, remember the opened keys, and give
+each value with its path from there. Both take linear time for any text.
 """
 
 import json
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from scoring.diff.budget import spend
 from scoring.diff.change import Line
 
-DEPTH = 100  # of nested brackets that are told apart
+DEPTH = 100  # of nested brackets that are distinguished
 _JSON = re.compile(r'"(?:[^"\\]|\\.)*+"?|[{}\[\],:]|[^\s{}\[\],:"]++')
 _TOML = re.compile(r'"(?:[^"\\]|\\.)*+"?|\'[^\']*+\'?|[{}\[\],=]|#.*|[^\s{}\[\],="\'#]++')
 _HEADER = re.compile(r"\s*\[\[?\s*([^\[\]#]{1,300})\]\]?\s*(?:#.*)?")
@@ -24,10 +24,10 @@ Keys = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One value. `path` are the keys above it; `rooted`: from the top of the file, else from where the part begins.
+    """One value. `path` are the keys above it: from the top of the file if `rooted`, else from the start of the part.
 
-    `block` numbers the entry that it stands in, so that its values are found together: a JSON object, or a TOML table
-    with the tables that are values in it; one in a list is an entry of its own.
+    `block` numbers the entry of the value, to group the values of an entry: a JSON object, or a TOML table with the
+    tables that are values in it; a table in a list is its own entry.
     """
 
     path: Keys
@@ -35,7 +35,7 @@ class Leaf:
     line: Line
     block: int
     rooted: bool
-    quoted: bool = True  # a text; else a number, true, or a word
+    quoted: bool = True  # a string; else a number, true, or a word
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class _Reader:
     blocks: int = 0
     opened: list[tuple[Keys, int]] = field(default_factory=list)  # brackets: the keys down to each, the block within
     key: Keys = ()
-    last: tuple[Keys, bool, Line] | None = None  # a text that may yet turn out to be a key
+    last: tuple[Keys, bool, Line] | None = None  # a string that may turn out to be a key
     skipped: int = 0  # brackets beyond DEPTH
 
     def open(self, is_new_block: bool) -> None:
@@ -57,7 +57,7 @@ class _Reader:
             self.skipped += 1
             return
         self.blocks += is_new_block
-        self.opened.append(((*self._above(), *self.key), self.blocks if is_new_block else self._inner()))
+        self.opened.append(((*self._keys_above(), *self.key), self.blocks if is_new_block else self._current_block()))
         self.key = ()
 
     def close(self) -> None:
@@ -75,28 +75,28 @@ class _Reader:
         self.block = self.blocks
 
     def assign(self) -> None:
-        """The text before this sign is a key."""
+        """Treat the last string as a key."""
         self.key, self.last = (self.last[0] if self.last else ()), None
 
     def take(self) -> Iterator[Leaf]:
-        """The text so far is a value."""
+        """Yield the last string as a value."""
         if self.last is not None:
             parts, quoted, line = self.last
             self.last = None
-            path = (*self.base, *self._above(), *self.key)
+            path = (*self.base, *self._keys_above(), *self.key)
             self.key = ()
-            yield Leaf(path, ".".join(parts), line, self._inner(), self.rooted, quoted)
+            yield Leaf(path, ".".join(parts), line, self._current_block(), self.rooted, quoted)
 
-    def _above(self) -> Keys:
-        """The keys of the open brackets, outermost first."""
+    def _keys_above(self) -> Keys:
+        """Return the keys of the open brackets, outermost first."""
         return self.opened[-1][0] if self.opened else ()
 
-    def _inner(self) -> int:
+    def _current_block(self) -> int:
         return self.opened[-1][1] if self.opened else self.block
 
 
 def json_leaves(lines: Sequence[Line], at_top: bool) -> Iterator[Leaf]:
-    """The values of a part of a JSON file, in order; `at_top`: the part begins where the file does."""
+    """Yield the values of a part of a JSON file in order; `at_top`: the file begins with the part."""
     reader = _Reader(at_top)
     for line in lines:
         spend()
@@ -110,14 +110,14 @@ def json_leaves(lines: Sequence[Line], at_top: bool) -> Iterator[Leaf]:
             elif piece in ("}", "]"):
                 reader.close()
             elif piece != ",":
-                reader.last = ((unquoted(piece),), piece.startswith('"'), line)
+                reader.last = ((unquote(piece),), piece.startswith('"'), line)
     yield from reader.take()
 
 
 def toml_leaves(lines: Sequence[Line], at_top: bool, hint: str = "") -> Iterator[Leaf]:
-    """The values of a part of a TOML file, in order. `hint` is the section that git wrote behind the second @@.
+    """Yield the values of a part of a TOML file in order. `hint` is the section that git wrote after the second @@.
 
-    A hint such as `dependencies = [` names the list that the part begins in.
+    A hint such as `dependencies = [` names the list around the beginning of the part.
     """
     reader = _Reader(at_top)
     if not at_top and (hinted := _HINT.fullmatch(hint)):
@@ -136,7 +136,7 @@ def toml_leaves(lines: Sequence[Line], at_top: bool, hint: str = "") -> Iterator
 
 
 def _outside_long_texts(lines: Sequence[Line]) -> Iterator[Line]:
-    """The lines that stand in no text of several lines, as far as the part shows where those begin and end."""
+    """Yield the lines outside multi-line strings, as far as the part shows their ends."""
     marks = [len(_LONG.findall(line.text)) for line in lines]
     paired, inside = sum(marks) % 2 == 0, False
     for line, count in zip(lines, marks, strict=True):
@@ -179,13 +179,13 @@ def _toml_piece(reader: _Reader, piece: str, line: Line) -> Iterator[Leaf]:
         reader.close()
     elif piece != ",":
         quoted = piece[0] in "\"'"
-        parts = (unquoted(piece),) if quoted else tuple(piece.strip(".").split("."))
+        parts = (unquote(piece),) if quoted else tuple(piece.strip(".").split("."))
         before = reader.last[0][-DEPTH:] if reader.last else ()
         reader.last = ((*before, *parts), quoted, line)
 
 
-def unquoted(piece: str) -> str:
-    """The text that a token of JSON or TOML stands for; one with a broken escape as it is written."""
+def unquote(piece: str) -> str:
+    """Decode a JSON or TOML string token; one with a broken escape stays as written."""
     if piece[0] not in "\"'":
         return piece
     inner = piece[1:-1] if len(piece) > 1 and piece[-1] == piece[0] else piece[1:]

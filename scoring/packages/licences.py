@@ -1,6 +1,6 @@
-"""Licences by what they ask of who uses the code, and whether one may come into a repository under another. Pure.
+"""Ranks licences by their demands, and decides whether code under one may enter a repository under another. Pure.
 
-A table of our own, meant to send a person to look and not to settle law: what it does not know it does not judge.
+The table is our own and only a reason for a person to look, not legal advice: unknown licences are not judged.
 """
 
 import re
@@ -29,7 +29,7 @@ WORDS = {
     Demand.NETWORK: "network copyleft",
     Demand.RESTRICTED: "restricted",
 }
-# By the beginning of the identifier; the first that fits counts. What fits none is not judged.
+# By the beginning of the identifier; the first match counts. Others are not judged.
 _DEMANDS: tuple[tuple[str, Demand], ...] = (
     (r"AGPL-|OSL-|RPL-|EUPL-|CPAL-|Parity-", Demand.NETWORK),
     (
@@ -49,7 +49,7 @@ _DEMANDS: tuple[tuple[str, Demand], ...] = (
     ),
 )
 _COMPILED = tuple((re.compile(pattern), demand) for pattern, demand in _DEMANDS)
-# (incoming, own): each allowed by what it asks, and forbidden by its words all the same.
+# (incoming, own): allowed by their demands, but forbidden by their terms.
 _CONFLICTS = (
     (r"Apache-2\.0|GPL-3\.0|LGPL-3\.0", r"GPL-2\.0-only"),
     (r"GPL-2\.0-only", r"(?:A|L)?GPL-3\.0"),
@@ -60,32 +60,32 @@ _CONFLICTING = tuple((re.compile(one), re.compile(other)) for one, other in _CON
 
 @dataclass(frozen=True, slots=True)
 class Licence:
-    """An SPDX expression as it was understood. `demand` is None where a part of it is not known."""
+    """A parsed SPDX expression. `demand` is None if a part of it is unknown."""
 
-    text: str  # in the canonical spelling, where it can be read
+    text: str  # in canonical spelling if readable
     keys: tuple[str, ...] = ()
-    unknown: tuple[str, ...] = ()  # parts that are no SPDX identifier
+    unknown: tuple[str, ...] = ()  # parts that are not SPDX identifiers
     demand: Demand | None = None
     readable: bool = True
 
 
 @lru_cache(maxsize=1)
 def _licensing() -> Any:
-    from license_expression import get_spdx_licensing  # .06 s, and most changes name no licence
+    from license_expression import get_spdx_licensing  # .06 s; most changes do not name a licence
 
     return get_spdx_licensing()
 
 
 @lru_cache(maxsize=512)
 def parse_licence(text: str) -> Licence:
-    """An SPDX expression. OR leaves the choice, so the least demand counts; AND asks for all."""
+    """Parse an SPDX expression. OR is a choice, so the lowest demand counts; AND requires all."""
     from license_expression import ExpressionError
     from license_expression import ExpressionParseError as ParseError
 
     text = text.strip()[:LONGEST]
     try:
         tree = _licensing().parse(text, validate=False)
-    except (ExpressionError, ParseError, RecursionError, IndexError):  # the last for brackets around nothing
+    except (ExpressionError, ParseError, RecursionError, IndexError):  # IndexError for empty brackets
         return Licence(text, readable=False)
     if tree is None:
         return Licence(text, readable=False)
@@ -99,27 +99,27 @@ def parse_licence(text: str) -> Licence:
 def _demand_of(tree: Any) -> Demand | None:
     kind = type(tree).__name__
     if kind in ("OR", "AND"):
-        parts = [_demand_of(part) for part in tree.args]
-        known = [part for part in parts if part is not None]
+        demands = [_demand_of(operand) for operand in tree.args]
+        known_demands = [operand for operand in demands if operand is not None]
         if kind == "OR":
-            return min(known, default=None)
-        return max(known) if known and len(known) == len(parts) else None
-    if kind == "LicenseWithExceptionSymbol":  # exceptions let others link without coming under it
+            return min(known_demands, default=None)
+        return max(known_demands) if known_demands and len(known_demands) == len(demands) else None
+    if kind == "LicenseWithExceptionSymbol":  # exceptions allow linking
         demand = demand_of_key(str(tree.license_symbol.key))
         return Demand.WEAK if demand == Demand.STRONG else demand
     return demand_of_key(str(tree.key))
 
 
 def demand_of_key(key: str) -> Demand | None:
-    """Return what one licence asks, None where the table does not know it."""
+    """Return the demand of one licence, None if the table does not have it."""
     return next((demand for pattern, demand in _COMPILED if pattern.match(key)), None)
 
 
 def may_come_in(incoming: Licence, own: Licence) -> bool | None:
-    """Return whether code under one licence may come into a repository under another; None where that is not known.
+    """Return whether code under one licence may enter a repository under another; None if unknown.
 
-    A repository that forbids some use takes nothing that asks for the whole work; what forbids some use comes into
-    nothing but itself.
+    A repository under a restricted licence accepts at most weak copyleft; code under a restricted licence enters only a
+    repository under the same one.
     """
     if incoming.text == own.text:
         return True
@@ -127,12 +127,12 @@ def may_come_in(incoming: Licence, own: Licence) -> bool | None:
         return None
     if Demand.RESTRICTED in (incoming.demand, own.demand):
         return incoming.demand <= Demand.WEAK
-    chosen = "OR" not in incoming.text.split() and "OR" not in own.text.split()
-    if chosen and any(
-        one.match(key) and other.match(mine)
-        for one, other in _CONFLICTING
+    no_choice = "OR" not in incoming.text.split() and "OR" not in own.text.split()
+    if no_choice and any(
+        incoming_pattern.match(key) and own_pattern.match(own_key)
+        for incoming_pattern, own_pattern in _CONFLICTING
         for key in incoming.keys
-        for mine in own.keys
+        for own_key in own.keys
     ):
         return False
     return incoming.demand <= own.demand

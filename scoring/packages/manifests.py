@@ -1,7 +1,7 @@
-"""Reads manifests: Go modules, Bundler and gems, Cargo, and configuration of where packages come from.
+"""Reads manifests of Go, Ruby and Rust, and configuration of package sources.
 
-The files are go.mod and go.sum; pip.conf, .npmrc, .yarnrc.yml and their like; Gemfile, *.gemspec and Gemfile.lock;
-Cargo.toml and .cargo/config.toml, as people write them.
+The files are go.mod and go.sum; pip.conf, .npmrc, .yarnrc.yml and similar; Gemfile, *.gemspec and Gemfile.lock;
+Cargo.toml and .cargo/config.toml.
 """
 
 import re
@@ -14,7 +14,7 @@ from scoring.packages.fragments import Keys, Leaf, toml_leaves
 from scoring.packages.python import range_of, source_of
 
 _VERSION = r"v\d+\.\d+\.\d+[^\s]*"
-_PATH = r'"?([^\s"()]++)"?'  # never taken apart again: a line of nothing but dots took a second
+_PATH = r'"?([^\s"()]++)"?'  # possessive: backtracking on a line of dots took a second
 _REQUIRE = re.compile(rf"\s*(?:require\s+)?{_PATH}\s+({_VERSION})(?:\s*//\s*(indirect).*|\s*(?://.*)?)")
 _REPLACE = re.compile(
     rf'\s*(?:replace\s+)?"?([^\s"()]+)"?(?:\s+{_VERSION})?\s+=>\s+"?([^\s"]+)"?(?:\s+({_VERSION}))?.*'
@@ -25,43 +25,45 @@ _SUM = re.compile(rf"(\S+)\s+({_VERSION})\s+(h\d):(\S+)")
 
 
 def go_mod(view: View) -> Iterator[Item]:
-    """go.mod: required modules in their versions, and what replaces them."""
+    """Read go.mod: required modules with versions, and replacements."""
     opened = _OPENED.fullmatch(view.hint.strip())
     block = opened[1] if opened else ""
     for line in view.lines:
-        if begun := _OPENED.fullmatch(line.text.strip()):
-            block = begun[1]
+        if opener := _OPENED.fullmatch(line.text.strip()):
+            block = opener[1]
         elif line.text.strip() == ")":
             block = ""
-        elif found := _REPLACE.fullmatch(line.text):
-            yield _replaced(line, found)
+        elif match := _REPLACE.fullmatch(line.text):
+            yield _replacement(line, match)
         elif block in ("exclude", "retract") or _EXCLUDED.match(line.text):
             continue
-        elif (found := _REQUIRE.fullmatch(line.text)) and "." in found[1][1:-1]:
-            yield Entry(found[1], line, _bare(found[2]), _bare(found[2]), touched=line.mark != " ")
+        elif (match := _REQUIRE.fullmatch(line.text)) and "." in match[1][1:-1]:
+            yield Entry(match[1], line, _without_v(match[2]), _without_v(match[2]), touched=line.mark != " ")
 
 
-def _replaced(line: Line, found: re.Match[str]) -> Entry:
-    target, version = found[2], found[3]
+def _replacement(line: Line, match: re.Match[str]) -> Entry:
+    target, version = match[2], match[3]
     if version is None:  # a folder
-        return Entry(found[1], line, source="path", url=target, touched=line.mark != " ")
-    source, url = ("registry", "") if target == found[1] else ("url", target)
-    return Entry(target, line, _bare(version), _bare(version), source=source, url=url, touched=line.mark != " ")
+        return Entry(match[1], line, source="path", url=target, touched=line.mark != " ")
+    source, url = ("registry", "") if target == match[1] else ("url", target)
+    return Entry(
+        target, line, _without_v(version), _without_v(version), source=source, url=url, touched=line.mark != " "
+    )
 
 
-def _bare(version: str) -> str:
-    """Without the v that OSV does not write."""
+def _without_v(version: str) -> str:
+    """Drop the v, which OSV does not use."""
     return version.removeprefix("v")
 
 
 def go_sum(view: View) -> Iterator[Item]:
-    """go.sum: hashes of modules and of their go.mod; a version is in use only where its whole module is hashed."""
+    """Read go.sum: hashes of modules and of their go.mod; only a version with its whole module hashed is in use."""
     for line in view.lines:
-        if found := _SUM.fullmatch(line.text.strip()):
-            name, version = found[1], found[2]
+        if match := _SUM.fullmatch(line.text.strip()):
+            name, version = match[1], match[2]
             if not version.endswith("/go.mod"):
-                yield Entry(name, line, _bare(version), _bare(version), touched=line.mark != " ")
-            yield Digest(line, f"{name}@{version}", found[3], found[4])
+                yield Entry(name, line, _without_v(version), _without_v(version), touched=line.mark != " ")
+            yield Digest(line, f"{name}@{version}", match[3], match[4])
 
 
 _PIP = re.compile(r"\s*(index-url|extra-index-url|find-links|trusted-host|index|repository)\s*[=:]\s*(\S+).*")
@@ -71,17 +73,17 @@ _NPM = re.compile(
 
 
 def pip_configuration(view: View) -> Iterator[Item]:
-    """Options of pip.conf that name an index."""
+    """Read the options of pip.conf that name an index."""
     for line in view.lines:
-        if found := _PIP.fullmatch(line.text):
-            yield Index(line, found[2], found[1])
+        if match := _PIP.fullmatch(line.text):
+            yield Index(line, match[2], match[1])
 
 
 def npm_configuration(view: View) -> Iterator[Item]:
-    """Options of .npmrc, .yarnrc and .yarnrc.yml that name a registry, for all packages or for a scope."""
+    """Read the options of .npmrc, .yarnrc and .yarnrc.yml that name a registry, for all packages or a scope."""
     for line in view.lines:
-        if found := _NPM.fullmatch(line.text):
-            yield Index(line, found[2], "registry")
+        if match := _NPM.fullmatch(line.text):
+            yield Index(line, match[2], "registry")
 
 
 _GEM = re.compile(r"""\s*gem[\s(]+["']([A-Za-z0-9._-]+)["'](.*)""")
@@ -97,7 +99,7 @@ _PLATFORM = re.compile(r"-(?:x86|x64|arm|aarch64|java|universal|mswin|mingw)[\w.
 
 
 def gemfile(view: View) -> Iterator[Item]:
-    """Gemfile and *.gemspec: gems with what they are constrained to, and sources."""
+    """Read Gemfile and *.gemspec: gems with constraints, and sources."""
     group: Group = "runtime" if view.at_top else "unknown"
     for line in view.lines:
         text = line.text.split(" #", 1)[0]
@@ -105,16 +107,16 @@ def gemfile(view: View) -> Iterator[Item]:
             group = "dev" if re.search(r":(?:development|test)\b", text) else "runtime"
         elif text.strip() == "end":
             group = "runtime"
-        elif found := _SOURCE.fullmatch(text):
-            yield Index(line, found[1], "source")
-        elif found := _GEM.fullmatch(text):
-            yield from _ruby_entry(line, found[1], found[2], group)
-        elif found := _SPEC.fullmatch(text):
-            yield from _ruby_entry(line, found[2], found[3], "dev" if found[1] == "development" else "runtime")
+        elif match := _SOURCE.fullmatch(text):
+            yield Index(line, match[1], "source")
+        elif match := _GEM.fullmatch(text):
+            yield from _ruby_entry(line, match[1], match[2], group)
+        elif match := _SPEC.fullmatch(text):
+            yield from _ruby_entry(line, match[2], match[3], "dev" if match[1] == "development" else "runtime")
 
 
 def _ruby_entry(line: Line, name: str, rest: str, group: Group) -> Iterator[Item]:
-    options = {found[0] or found[1]: found[2] for found in _OPTION.findall(rest)}
+    options = {option[0] or option[1]: option[2] for option in _OPTION.findall(rest)}
     source: Source = "path" if "path" in options else "git" if options.keys() & {"git", "github"} else "registry"
     if "source" in options:
         yield Index(line, options["source"], "source")
@@ -125,22 +127,22 @@ def _ruby_entry(line: Line, name: str, rest: str, group: Group) -> Iterator[Item
 
 
 def gemfile_lock(view: View) -> Iterator[Item]:
-    """Gemfile.lock: gems under GEM, GIT and PATH with the remote they come from, and CHECKSUMS."""
+    """Read Gemfile.lock: gems under GEM, GIT and PATH with their remote, and CHECKSUMS."""
     source: Source = "registry"
     remote = ""
     for line in view.lines:
-        if found := _LOCK_SECTION.fullmatch(line.text):
-            source, remote = {"GIT": "git", "PATH": "path"}.get(found[1], "registry"), ""  # ty: ignore[invalid-assignment]
-        elif found := _LOCK_REMOTE.fullmatch(line.text):
-            remote = found[1]
+        if match := _LOCK_SECTION.fullmatch(line.text):
+            source, remote = {"GIT": "git", "PATH": "path"}.get(match[1], "registry"), ""  # ty: ignore[invalid-assignment]
+        elif match := _LOCK_REMOTE.fullmatch(line.text):
+            remote = match[1]
             if source == "registry":
                 yield Index(line, remote, "remote")
-        elif found := _CHECKSUM.fullmatch(line.text):
-            yield Digest(line, f"{found[1]}@{found[2]}", found[3], found[4])
-        elif found := _LOCK_GEM.fullmatch(line.text):
-            version = _PLATFORM.sub("", found[2])
+        elif match := _CHECKSUM.fullmatch(line.text):
+            yield Digest(line, f"{match[1]}@{match[2]}", match[3], match[4])
+        elif match := _LOCK_GEM.fullmatch(line.text):
+            version = _PLATFORM.sub("", match[2])
             kind = source if source != "registry" or source_of(remote) in ("registry", "url") else source_of(remote)
-            yield Entry(found[1], line, version, version, source=kind, url=remote, touched=line.mark != " ")
+            yield Entry(match[1], line, version, version, source=kind, url=remote, touched=line.mark != " ")
 
 
 _TABLES: dict[str, Group] = {"dependencies": "runtime", "dev-dependencies": "dev", "build-dependencies": "build"}
@@ -154,21 +156,21 @@ _NO_PACKAGE = frozenset(_OTHER_KEYS.split())
 
 
 def cargo_toml(view: View) -> Iterator[Item]:
-    """Cargo.toml: every table of dependencies, also of targets and of the workspace, and [patch]."""
+    """Read Cargo.toml: every table of dependencies, also of targets and of the workspace, and [patch]."""
     for leaf in toml_leaves(view.lines, view.at_top, view.hint):
         if leaf.path[:1] in (("patch",), ("replace",)) and leaf.path[-1] in ("git", "path"):
             yield _from_elsewhere(leaf, leaf.path[-2], "runtime")
             continue
-        group, keys = _place(leaf)
+        group, keys = _group_and_keys(leaf)
         if group is not None and keys:
             yield from _rust_entry(leaf, keys, group)
 
 
-def _place(leaf: Leaf) -> tuple[Group | None, Keys]:
-    """The group of a value (None: it is no dependency), and the keys from the name of the package on."""
-    for place, key in enumerate(leaf.path):
-        if key in _TABLES and (place == 0 or leaf.path[0] in ("target", "workspace")):
-            return _TABLES[key], leaf.path[place + 1 :]
+def _group_and_keys(leaf: Leaf) -> tuple[Group | None, Keys]:
+    """Return the group of a value (None: not a dependency), and the keys from the name of the package on."""
+    for index, key in enumerate(leaf.path):
+        if key in _TABLES and (index == 0 or leaf.path[0] in ("target", "workspace")):
+            return _TABLES[key], leaf.path[index + 1 :]
     if leaf.rooted or not leaf.path or leaf.path[0] in _NO_PACKAGE or len(leaf.path) > 2:
         return None, ()
     is_version = len(leaf.path) == 1 and leaf.quoted and leaf.value[:1] in "0123456789^~=<>*" and leaf.value != ""
@@ -197,7 +199,7 @@ def _from_elsewhere(leaf: Leaf, name: str, group: Group) -> Entry:
 
 
 def cargo_config(view: View) -> Iterator[Item]:
-    """.cargo/config.toml: registries, and sources that replace the usual one."""
+    """Read .cargo/config.toml: registries, and sources that replace the usual one."""
     for leaf in toml_leaves(view.lines, view.at_top, view.hint):
         if not leaf.path or leaf.path[-1] not in ("registry", "index", "replace-with"):
             continue

@@ -1,4 +1,4 @@
-"""Files of npm, Yarn and pnpm: package.json, yarn.lock, pnpm-lock.yaml."""
+"""Reads files of npm, Yarn, pnpm, Bun and Deno: package.json, yarn.lock, pnpm-lock.yaml, bun.lock, deno.json."""
 
 import re
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ _PNPM_TARBALL = re.compile(r"tarball: ['\"]?([^\s'\",}]+)")
 
 
 def package_json(view: View) -> Iterator[Item]:
-    """package.json: the tables of dependencies; in a part that does not show which table, what looks like one."""
+    """Read package.json: tables of dependencies; in a part that hides the table, values that look like dependencies."""
     for leaf in json_leaves(view.lines, view.at_top):
         group = _group(leaf)
         if group is not None and leaf.quoted and _NAME.fullmatch(leaf.path[-1]):
@@ -41,35 +41,35 @@ def package_json(view: View) -> Iterator[Item]:
 
 
 def bun_lock(view: View) -> Iterator[Item]:
-    """bun.lock: an entry a line, `"name": ["name@version", "address", {…}, "sha512-…"]`."""
+    """Read bun.lock: an entry a line, `"name": ["name@version", "address", {…}, "sha512-…"]`."""
     for line in view.lines:
-        found = _BUN_ENTRY.match(line.text)
-        if found is None:
+        match = _BUN_ENTRY.match(line.text)
+        if match is None:
             continue
-        name, version = found[1], found[2]
+        name, version = match[1], match[2]
         source = source_of(version)
         exact = version if source == "registry" else None
-        url = found[3] if source == "registry" else version
+        url = match[3] if source == "registry" else version
         yield Entry(name, line, exact, exact, source=source, url=url, touched=line.mark != " ")
         for algorithm, value in _BUN_HASH.findall(line.text):
             yield Digest(line, f"{name}@{version}", algorithm, value)
 
 
 def deno_json(view: View) -> Iterator[Item]:
-    """deno.json and import maps: the packages of npm among the imports."""
+    """Read deno.json and import maps: the packages of npm among the imports."""
     for line in view.lines:
-        for name, written in _DENO.findall(line.text):
-            allowed = range_of(written, bare_is_exact=True)
+        for name, constraint in _DENO.findall(line.text):
+            allowed = range_of(constraint, bare_is_exact=True)
             yield Entry(name, line, allowed.version, allowed.floor, touched=line.mark != " ")
 
 
 def _group(leaf: Leaf) -> Group | None:
-    """The group of a value of package.json; None where it is no dependency."""
+    """Return the group of a value of package.json; None if it is not a dependency."""
     tables = [key for key in leaf.path[:-1] if key in _GROUPS]
     if tables and (leaf.rooted or leaf.path[0] in _GROUPS):
         return _GROUPS[tables[0]]
-    looks = _VERSION.fullmatch(leaf.value) is not None or source_of(leaf.value) in ("git", "url")
-    if leaf.rooted or len(leaf.path) != 1 or leaf.path[0] in _NO_PACKAGE or not looks:
+    looks_like_dependency = _VERSION.fullmatch(leaf.value) is not None or source_of(leaf.value) in ("git", "url")
+    if leaf.rooted or len(leaf.path) != 1 or leaf.path[0] in _NO_PACKAGE or not looks_like_dependency:
         return None
     return "unknown" if _is_nested(leaf.line) else None
 
@@ -81,21 +81,21 @@ def _is_nested(line: Line) -> bool:
 
 
 def _entry(leaf: Leaf, group: Group) -> Entry:
-    name, written = leaf.path[-1], leaf.value
-    if written.startswith("npm:"):  # another package under this name
-        name, _, written = written[4:].rpartition("@") if "@" in written[5:] else (written[4:], "", "")
-    source = source_of(written)
-    if source == "registry" and re.fullmatch(r"[\w.-]+/[\w.-]+(?:#.*)?", written):  # npm's short form of GitHub
+    name, constraint = leaf.path[-1], leaf.value
+    if constraint.startswith("npm:"):  # another package under this name
+        name, _, constraint = constraint[4:].rpartition("@") if "@" in constraint[5:] else (constraint[4:], "", "")
+    source = source_of(constraint)
+    if source == "registry" and re.fullmatch(r"[\w.-]+/[\w.-]+(?:#.*)?", constraint):  # npm's short form of GitHub
         source = "git"
-    allowed = range_of(written, bare_is_exact=True) if source == "registry" else range_of("")
+    allowed = range_of(constraint, bare_is_exact=True) if source == "registry" else range_of("")
     touched = leaf.line.mark != " "
-    url = "" if source == "registry" else written
+    url = "" if source == "registry" else constraint
     return Entry(name, leaf.line, allowed.version, allowed.floor, group, source, url, touched=touched)
 
 
 @dataclass(slots=True)
-class _Locked:
-    """An entry of a lock file under way."""
+class _LockEntry:
+    """An entry of a lock file while it is read."""
 
     name: str = ""
     version: str | None = None
@@ -106,49 +106,49 @@ class _Locked:
     runs_on_install: bool = False
 
     def items(self) -> Iterator[Item]:
-        """Yield what it says."""
+        """Yield the entry and its hashes."""
         if self.name and self.version:
             exact, line = self.version, self.version_line or self.lines[0]
-            found = source_of(self.url)
+            source = source_of(self.url)
             yield Entry(
                 name=self.name,
                 line=line,
                 version=exact,
                 floor=exact,
-                source="registry" if found == "url" else found,
+                source="registry" if source == "url" else source,
                 url=self.url,
                 runs_on_install=self.runs_on_install,
                 touched=any_touched(self.lines),
             )
-        of = f"{self.name}@{self.version}" if self.name and self.version else ""
-        yield from (Digest(line, of, algorithm, value) for line, algorithm, value in self.digests)
+        owner = f"{self.name}@{self.version}" if self.name and self.version else ""
+        yield from (Digest(line, owner, algorithm, value) for line, algorithm, value in self.digests)
 
 
 def yarn_lock(view: View) -> Iterator[Item]:
-    """yarn.lock of Yarn 1 and of today's Yarn."""
-    locked = _Locked()
+    """Read yarn.lock of Yarn 1 and of later versions."""
+    locked = _LockEntry()
     for line in view.lines:
         if line.text.endswith(":") and line.text[:1] not in ("", " ", "#", "_"):
             yield from locked.items()
-            locked = _Locked(_yarn_name(line.text), lines=[line])
-        elif told := _YARN_FIELD.fullmatch(line.text):
+            locked = _LockEntry(_yarn_name(line.text), lines=[line])
+        elif match := _YARN_FIELD.fullmatch(line.text):
             locked.lines.append(line)
-            _yarn_field(locked, told[1], told[2], line)
+            _yarn_field(locked, match[1], match[2], line)
         elif not line.text.strip():
             yield from locked.items()
-            locked = _Locked()
+            locked = _LockEntry()
     yield from locked.items()
 
 
 def _yarn_name(text: str) -> str:
-    """`"@a/b@^1", "@a/b@^2":` is @a/b, and `"x@npm:@a/b@^1":` too."""
+    """Return the name: @a/b for `"@a/b@^1", "@a/b@^2":` and for `"x@npm:@a/b@^1":`."""
     first = text.split(",", 1)[0].strip().strip('":')
     if aliased := re.fullmatch(r".+@npm:((?:@[^/@]+/)?[A-Za-z][^@]*)@.*", first):
         return aliased[1]
     return first[: first.find("@", 1)] if "@" in first[1:] else first
 
 
-def _yarn_field(locked: _Locked, name: str, value: str, line: Line) -> None:
+def _yarn_field(locked: _LockEntry, name: str, value: str, line: Line) -> None:
     if name == "version":
         locked.version, locked.version_line = value, line
     elif name == "resolved":
@@ -164,19 +164,19 @@ def _yarn_field(locked: _Locked, name: str, value: str, line: Line) -> None:
 
 
 def pnpm_lock(view: View) -> Iterator[Item]:
-    """pnpm-lock.yaml: the entries of `packages`."""
-    locked = _Locked()
+    """Read pnpm-lock.yaml: the entries of `packages`."""
+    locked = _LockEntry()
     for line in view.lines:
         if head := _PNPM_HEAD.fullmatch(line.text):
             yield from locked.items()
-            locked = _Locked(head[1], head[2], lines=[line])
+            locked = _LockEntry(head[1], head[2], lines=[line])
             continue
         if not line.text.startswith("    "):
             yield from locked.items()
-            locked = _Locked()
+            locked = _LockEntry()
             continue
         locked.lines.append(line)
-        locked.digests += [(line, *told) for told in _PNPM_HASH.findall(line.text)]
+        locked.digests += [(line, *digest) for digest in _PNPM_HASH.findall(line.text)]
         if tarball := _PNPM_TARBALL.search(line.text):
             locked.url = tarball[1]
         locked.runs_on_install |= line.text.strip() == "requiresBuild: true"

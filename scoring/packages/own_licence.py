@@ -46,7 +46,7 @@ def own_licence(rows: Rows, folder: Path, pull_uri: str) -> str | None:
     )
 
 
-def named_by(text: str) -> str | None:
+def licence_of_text(text: str) -> str | None:
     """The SPDX id of the licence that this text is; None where it is none that is known here."""
     words = " ".join(text.lower().split())[:LARGEST]
     return next((name for name, pattern in TELLING if re.search(pattern, words)), None)
@@ -57,8 +57,8 @@ def _licence_at(mirror: Path, commit: str) -> str | None:
     git = Git(mirror)
     try:
         names = git.run("ls-tree", "--name-only", "-z", commit, limit=LARGEST).decode("utf-8", "replace").split("\0")
-        found = [name for name in sorted(names) if name.upper().startswith(NAMES)]
-        text = git.run("cat-file", "blob", f"{commit}:{found[0]}", limit=LARGEST) if found else b""
-        return named_by(text.decode("utf-8", "replace"))
+        licence_files = [name for name in sorted(names) if name.upper().startswith(NAMES)]
+        text = git.run("cat-file", "blob", f"{commit}:{licence_files[0]}", limit=LARGEST) if licence_files else b""
+        return licence_of_text(text.decode("utf-8", "replace"))
     except FetchProblem:
         return None

@@ -1,6 +1,6 @@
 """Reads manifests of Python: requirements files, pyproject.toml, setup.cfg, setup.py, Pipfile.
 
-A requirement is a name with a version or a range of versions, and the place that it comes from.
+A requirement is a name with a version or a range of versions, and a source.
 """
 
 import re
@@ -21,7 +21,7 @@ _DIGIT = re.compile(r"\d")
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Versions that a constraint allows: exactly one, or from `floor` on; neither where it says nothing of these."""
+    """The versions that a constraint allows: exactly one, or from `floor` on; both None if it names neither."""
 
     version: str | None = None
     floor: str | None = None
@@ -29,23 +29,23 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A requirement of Python's PEP 508, or a bare address (`name` is empty then)."""
+    """A PEP 508 requirement, or a bare address (then `name` is "")."""
 
     name: str
     allowed: Range = Range()
     source: Source = "registry"
     url: str = ""
-    constrained: bool = False  # it names a version or an address, so it cannot be some other text
+    constrained: bool = False  # it names a version or an address, so it is surely a requirement
 
 
 def range_of(constraint: str, bare_is_exact: bool = False) -> Range:
-    """Return what a constraint such as `^1.2`, `>=1,<2` or `==1.0` allows; `bare_is_exact`: so does a version alone."""
-    found = [match for part in re.split(r"[,|]| (?=[<>=~^!])", constraint[:LONGEST]) if (match := _clause(part))]
-    for sign, version in found:
+    """Parse a constraint such as `^1.2`, `>=1,<2` or `==1.0`; `bare_is_exact`: a version alone is exact."""
+    clauses = [match for part in re.split(r"[,|]| (?=[<>=~^!])", constraint[:LONGEST]) if (match := _clause(part))]
+    for sign, version in clauses:
         exact = sign in ("==", "===", "=") or (sign == "" and bare_is_exact)
         if exact and "*" not in version:
             return Range(version, version)
-    floors = [version for sign, version in found if sign in _LOWEST and _DIGIT.match(version)]
+    floors = [version for sign, version in clauses if sign in _LOWEST and _DIGIT.match(version)]
     return Range(None, floors[0].removesuffix(".*") if len(floors) == 1 else None)
 
 
@@ -55,7 +55,7 @@ def _clause(text: str) -> tuple[str, str] | None:
 
 
 def parse_requirement(text: str) -> Requirement | None:
-    """A requirement as PEP 508 and pip write it; None where the text is none."""
+    """Parse a requirement of PEP 508 or pip; None if the text is not one."""
     text = text[:LONGEST].strip()
     if (bare := source_of(text)) != "registry":
         named = re.search(r"[#&]egg=([A-Za-z0-9._-]+)", text)
@@ -75,7 +75,7 @@ def parse_requirement(text: str) -> Requirement | None:
 
 
 def source_of(text: str) -> Source:
-    """Return where an address says that it leads; `registry` for what is none."""
+    """Return the kind of source that an address names; `registry` if it is not an address."""
     lowered = text[:200].lower()
     if lowered.startswith(("git+", "git://", "git@", "ssh://", "hg+", "svn+", "bzr+", "github:", "gitlab:", "gist:")):
         return "git"
@@ -91,18 +91,18 @@ _EDITABLE = re.compile(r"\s*(?:-e|--editable)[\s=]+(\S+).*")
 _HASH = re.compile(r"--hash[=\s]([a-z0-9]+):([A-Za-z0-9+/=]+)")
 _SECTION = re.compile(r"\s*\[([^\]]{1,200})\]\s*")
 _CFG_KEY = re.compile(r"([A-Za-z0-9_.-]+)\s*[=:]\s*(.*)")
-_LITERAL = re.compile(r"""["']([^"']{0,300})["']\s*([:=]?)""")  # what a colon follows is a key
+_LITERAL = re.compile(r"""["']([^"']{0,300})["']\s*([:=]?)""")  # followed by a colon it is a key
 _CFG_GROUPS: dict[str, Group] = {"install_requires": "runtime", "setup_requires": "build", "tests_require": "dev"}
 _CALL_KEY = re.compile(r"\b(install_requires|setup_requires|tests_require|extras_require|requires)\b")
 _UNSEEN: dict[Keys, Group] = {("dependencies",): "runtime", ("requires",): "build"}
-# Keys of a table of versions that name no package, where a fragment does not show which table it is.
+# Keys that are not packages, for fragments that do not show their table.
 _OTHER_KEYS = """python version requires-python target-version line-length minversion python-version name description
 readme license edition build-backend backend-path timeout fail_under max-complexity"""
 _NO_PACKAGE = frozenset(_OTHER_KEYS.split())
 
 
 def requirements_file(view: View) -> Iterator[Item]:
-    """requirements*.txt: one requirement a line, options, hashes on lines that go on."""
+    """Read requirements*.txt: one requirement a line, options, hashes on continued lines."""
     lines = iter(_joined(view.lines))
     for parts in lines:
         text = " ".join(line.text.rstrip().removesuffix("\\") for line in parts)
@@ -111,19 +111,23 @@ def requirements_file(view: View) -> Iterator[Item]:
             yield Index(first, option[2], option[1])
             continue
         editable = _EDITABLE.fullmatch(text)
-        written = editable[1] if editable else re.split(r"\s--|\s#|^\s*#|^\s*-", text, maxsplit=1)[0]
-        found = parse_requirement(written) if written.strip() else None
-        if found is None and editable:
-            found = Requirement("", source="path", url=editable[1], constrained=True)
-        if found is not None:
-            yield from _entries(found, first, "runtime", parts)
-            named = f"{normalised('PyPI', found.name)}=={found.allowed.version}" if found.allowed.version else ""
+        requirement_text = editable[1] if editable else re.split(r"\s--|\s#|^\s*#|^\s*-", text, maxsplit=1)[0]
+        requirement = parse_requirement(requirement_text) if requirement_text.strip() else None
+        if requirement is None and editable:
+            requirement = Requirement("", source="path", url=editable[1], constrained=True)
+        if requirement is not None:
+            yield from _entries(requirement, first, "runtime", parts)
+            digest_owner = (
+                f"{normalised('PyPI', requirement.name)}=={requirement.allowed.version}"
+                if requirement.allowed.version
+                else ""
+            )
             for line in parts:
-                yield from (Digest(line, named, *told) for told in _HASH.findall(line.text))
+                yield from (Digest(line, digest_owner, *digest) for digest in _HASH.findall(line.text))
 
 
 def _joined(lines: tuple[Line, ...]) -> Iterator[list[Line]]:
-    """Lines that a backslash joins."""
+    """Yield groups of lines joined by backslashes."""
     parts: list[Line] = []
     for line in lines:
         parts.append(line)
@@ -134,22 +138,22 @@ def _joined(lines: tuple[Line, ...]) -> Iterator[list[Line]]:
         yield parts
 
 
-def _entries(found: Requirement, line: Line, group: Group, lines: list[Line]) -> Iterator[Entry]:
-    if found.name or found.url:
+def _entries(requirement: Requirement, line: Line, group: Group, lines: list[Line]) -> Iterator[Entry]:
+    if requirement.name or requirement.url:
         yield Entry(
-            name=normalised("PyPI", found.name),
+            name=normalised("PyPI", requirement.name),
             line=line,
-            version=found.allowed.version,
-            floor=found.allowed.floor,
+            version=requirement.allowed.version,
+            floor=requirement.allowed.floor,
             group=group,
-            source=found.source,
-            url=found.url,
+            source=requirement.source,
+            url=requirement.url,
             touched=any_touched(lines),
         )
 
 
 def pyproject(view: View) -> Iterator[Item]:
-    """pyproject.toml: PEP 621, dependency groups, build-system, poetry, uv, pdm, hatch."""
+    """Read pyproject.toml: PEP 621, dependency groups, build-system, poetry, uv, pdm, hatch."""
     for leaf in toml_leaves(view.lines, view.at_top, view.hint):
         if _is_index(leaf):
             yield Index(leaf.line, leaf.value, leaf.path[-2])
@@ -157,23 +161,21 @@ def pyproject(view: View) -> Iterator[Item]:
         if leaf.path[:3] == ("tool", "uv", "sources"):
             yield from _table_entry(leaf, leaf.path[3:], "runtime")
             continue
-        group, is_table, keys = _place(leaf)
+        group, is_table, keys = _group_and_keys(leaf)
         if group is None:
             continue
         if is_table:
             yield from _table_entry(leaf, keys, group)
         elif (
             leaf.quoted
-            and (found := parse_requirement(leaf.value))
-            and (group != "unknown" or (found.constrained and found.source != "path"))
+            and (requirement := parse_requirement(leaf.value))
+            and (group != "unknown" or (requirement.constrained and requirement.source != "path"))
         ):
-            yield from _entries(found, leaf.line, group, [leaf.line])
+            yield from _entries(requirement, leaf.line, group, [leaf.line])
 
 
 def _is_index(leaf: Leaf) -> bool:
-    """Return whether a value of pyproject.toml is the address of an index: [[tool.uv.index]],
-    [[tool.poetry.source]].
-    """
+    """Return whether a value is the address of an index: [[tool.uv.index]], [[tool.poetry.source]]."""
     tools = ("poetry", "uv", "pdm")
     return (
         leaf.path[:1] == ("tool",)
@@ -183,13 +185,11 @@ def _is_index(leaf: Leaf) -> bool:
     )
 
 
-def _place(leaf: Leaf) -> tuple[Group | None, bool, Keys]:
-    """Return which group a value belongs to (None: it is no dependency), whether keys are names there, and those
-    keys.
-    """
+def _group_and_keys(leaf: Leaf) -> tuple[Group | None, bool, Keys]:
+    """Return a value's group (None: not a dependency), whether keys are names in its table, and these keys."""
     path = leaf.path
     if not leaf.rooted:
-        return _unseen_place(leaf)
+        return _guess_group_and_keys(leaf)
     match path:
         case ("build-system", "requires"):
             return "build", False, ()
@@ -208,8 +208,8 @@ def _place(leaf: Leaf) -> tuple[Group | None, bool, Keys]:
     return None, False, ()
 
 
-def _unseen_place(leaf: Leaf) -> tuple[Group | None, bool, Keys]:
-    """The same where the part does not show its table: what looks like a dependency counts as one, group unknown."""
+def _guess_group_and_keys(leaf: Leaf) -> tuple[Group | None, bool, Keys]:
+    """Guess group and keys if the part does not show the table; what looks like a dependency counts as one."""
     if not leaf.path or leaf.path in (("dependencies",), ("requires",)):
         return _UNSEEN.get(leaf.path, "unknown"), False, ()
     if leaf.path[0] in _NO_PACKAGE:
@@ -222,7 +222,7 @@ def _unseen_place(leaf: Leaf) -> tuple[Group | None, bool, Keys]:
 
 
 def _table_entry(leaf: Leaf, keys: Keys, group: Group) -> Iterator[Item]:
-    """`name = "^1.0"`, `name = {version = …, git = …}` and the same as tables of their own."""
+    """Read `name = "^1.0"`, `name = {version = …, git = …}`, and the same as separate tables."""
     if not keys or keys[0].lower() in ("python", ""):
         return
     name, field = normalised("PyPI", keys[0]), keys[1] if len(keys) > 1 else "version"
@@ -236,22 +236,22 @@ def _table_entry(leaf: Leaf, keys: Keys, group: Group) -> Iterator[Item]:
 
 
 def setup_cfg(view: View) -> Iterator[Item]:
-    """setup.cfg: install_requires and its like, one requirement a line."""
+    """Read setup.cfg: install_requires and similar keys, one requirement a line."""
     section, key = None, ""
     for line in view.lines:
         if header := _SECTION.fullmatch(line.text):
             section, key = header[1].strip(), ""
             continue
-        written = line.text
+        value = line.text
         if assigned := _CFG_KEY.fullmatch(line.text):
-            key, written = assigned[1], assigned[2]
+            key, value = assigned[1], assigned[2]
         elif not line.text[:1].isspace():
             key = ""
         if (group := _cfg_group(section, key)) is None:
             continue
-        found = parse_requirement(written) if written.strip() and not written.lstrip().startswith("#") else None
-        if found and (group != "unknown" or found.constrained):
-            yield from _entries(found, line, group, [line])
+        requirement = parse_requirement(value) if value.strip() and not value.lstrip().startswith("#") else None
+        if requirement and (group != "unknown" or requirement.constrained):
+            yield from _entries(requirement, line, group, [line])
 
 
 def _cfg_group(section: str | None, key: str) -> Group | None:
@@ -263,24 +263,24 @@ def _cfg_group(section: str | None, key: str) -> Group | None:
 
 
 def setup_py(view: View) -> Iterator[Item]:
-    """setup.py: texts in the lists of setup(); elsewhere only those that name a version or an address with a name."""
+    """Read setup.py: strings in the lists of setup(); elsewhere only those with a name and a version or an address."""
     key = hinted[1] if (hinted := _CALL_KEY.search(view.hint)) and "[" in view.hint else ""
     for line in view.lines:
-        text, begins = line.text.split(" #", 1)[0], 0
+        text, start = line.text.split(" #", 1)[0], 0
         if named := _CALL_KEY.search(text):
-            begins = named.end()
-            key = named[1] if re.search(r"[\[{(]", text[begins:]) else ""
+            start = named.end()
+            key = named[1] if re.search(r"[\[{(]", text[start:]) else ""
         group = _CFG_GROUPS.get(key, "unknown")
-        for literal, is_key in _LITERAL.findall(text, begins):
-            found = None if is_key else parse_requirement(literal)
-            if found and found.name and (found.constrained or key):
-                yield from _entries(found, line, group, [line])
-        if "]" in text[begins:]:
+        for literal, is_key in _LITERAL.findall(text, start):
+            requirement = None if is_key else parse_requirement(literal)
+            if requirement and requirement.name and (requirement.constrained or key):
+                yield from _entries(requirement, line, group, [line])
+        if "]" in text[start:]:
             key = ""
 
 
 def pipfile(view: View) -> Iterator[Item]:
-    """Pipfile: tables of packages, and sources."""
+    """Read Pipfile: tables of packages, and sources."""
     for leaf in toml_leaves(view.lines, view.at_top, view.hint):
         match leaf.path:
             case ("source", "url"):
@@ -290,6 +290,6 @@ def pipfile(view: View) -> Iterator[Item]:
             case ("dev-packages", *keys):
                 yield from _table_entry(leaf, tuple(keys), "dev")
             case (_, *_) if not leaf.rooted:
-                group, is_table, keys = _unseen_place(leaf)
+                group, is_table, keys = _guess_group_and_keys(leaf)
                 if group and is_table:
                     yield from _table_entry(leaf, keys, group)

@@ -1,9 +1,9 @@
-"""Recognises names that look like a widely known one without being it: typosquats. Pure.
+"""Recognises typosquats: names that look like a widely known one. Pure.
 
-Measured on 95 malicious Python names against the names that they imitate, with 664 honest names beside them: see
-tests/scoring/packages/test_typosquats.py for what is found and what is not.
+Measured on 95 malicious Python names against the names that they imitate, with 664 honest names beside them:
+tests/scoring/packages/test_typosquats.py shows the results.
 
-Widely known names, by ecosystem, are a list of our own (known/*.txt) and what the operator adds.
+Widely known names come from our own list by ecosystem (known/*.txt) and from the operator.
 """
 
 import re
@@ -17,25 +17,25 @@ from ingest.lookups.osv import ECOSYSTEMS, normalised
 
 Kind = Literal["spelling", "separators", "lookalike", "order", "scope", "affix", "compound"]
 Words = tuple[str, ...]
-SHORTEST = 4  # letters: one edit of a shorter name gives too many honest ones
-FAR_FROM = 8  # letters of the longer name from which on two edits count
+SHORTEST = 4  # letters: one edit of a shorter name gives too many honest names
+FAR_FROM = 8  # letters of the longer name; from this length on two edits count
 LONGEST = 300  # characters of a name that is looked at
 _SEPARATORS = re.compile(r"[-_./@:\s]+")
-# Words that a name is dressed with to look like an edition of it, and that honest projects rarely choose.
-_DRESS = """2 3 js node lite light pro plus dev beta alpha new next latest official original secure safe fixed patched
-updated fast faster simd turbo darwin linux windows macos x64 x86 arm64 amd64 free compat"""
-_AFFIXES = frozenset(_DRESS.split())
-# Editions that honest projects do publish: one of these in the place of another is no misspelling.
+# Words that imitations add to look like an edition of a known name, and that honest projects rarely choose.
+_EDITION_WORDS = """2 3 js node lite light pro plus dev beta alpha new next latest official original secure safe fixed
+patched updated fast faster simd turbo darwin linux windows macos x64 x86 arm64 amd64 free compat"""
+_AFFIXES = frozenset(_EDITION_WORDS.split())
+# Editions that honest projects do publish: one of these in place of another is not a misspelling.
 _VARIANTS = """cpu gpu cuda rocm sync async core client server common types api cli sdk docs test tests"""
 _EDITIONS = frozenset(_VARIANTS.split())
-_LANGUAGE = frozenset({"py", "python", "rs", "rust", "go", "rb", "ruby"})  # a binding is named so
+_LANGUAGE = frozenset({"py", "python", "rs", "rust", "go", "rb", "ruby"})  # words in names of language bindings
 _OWNER_AFFIXES = frozenset({"go", "golang", "io", "org", "dev", "official", "inc", "hq"})
 _LOOKALIKES = str.maketrans("01345789$", "oleastbgs")
 
 
 @dataclass(frozen=True, slots=True)
 class Imitation:
-    """The known name that a name looks like, how, and over how many edits (0: nothing but order or separators)."""
+    """The known name that a name imitates, the kind of imitation, and the edits (0: only order or separators)."""
 
     of: str
     kind: Kind
@@ -43,62 +43,60 @@ class Imitation:
 
 
 @dataclass(frozen=True)
-class Known:
-    """Widely known names of one ecosystem, as its registry files them."""
+class KnownNames:
+    """Widely known names of one ecosystem, in its registry's spelling."""
 
     names: frozenset[str]
 
     @cached_property
     def bare(self) -> Mapping[str, str]:
-        """Each name by its letters alone."""
+        """Map letters without separators to names."""
         return {bare(name): name for name in sorted(self.names, reverse=True)}
 
     @cached_property
     def by_look(self) -> Mapping[str, str]:
-        """Each name by how it looks."""
-        return {look(name): name for name in sorted(self.names, reverse=True)}
+        """Map appearances to names."""
+        return {appearance(name): name for name in sorted(self.names, reverse=True)}
 
     @cached_property
     def bags(self) -> Mapping[Words, str]:
-        """Each name of several words by its words in the order of the alphabet."""
+        """Map sorted words to names of several words."""
         return {tuple(sorted(words(name))): name for name in sorted(self.names) if len(words(name)) > 1}
 
     @cached_property
     def by_length(self) -> Mapping[int, list[str]]:
-        """The letters of each name, by their number."""
-        found: dict[int, list[str]] = {}
+        """Return the letters of all names, by length."""
+        letters_by_length: dict[int, list[str]] = {}
         for letters in self.bare:
-            found.setdefault(len(letters), []).append(letters)
-        return found
+            letters_by_length.setdefault(len(letters), []).append(letters)
+        return letters_by_length
 
     @cached_property
     def owners(self) -> frozenset[str]:
-        """Scopes of npm and owners of Go modules that a known name has: whoever holds one chooses the names below."""
+        """Return the npm scopes and Go module owners of known names; an owner may choose any name below."""
         return frozenset(owner for name in self.names if (owner := owner_of(name)))
 
 
 def words(name: str) -> Words:
-    """The parts of a name between its separators, in lower case."""
+    """Split a name at its separators, in lower case."""
     return tuple(part for part in _SEPARATORS.split(name.lower()) if part)
 
 
 def bare(name: str) -> str:
-    """The letters of a name without separators."""
+    """Return a name without separators."""
     return "".join(words(name))
 
 
 def owner_of(name: str) -> str:
-    """`@scope` of a scoped name, `host/owner` of a module's path; empty where a name has none."""
+    """Return `@scope` of a scoped name or `host/owner` of a module's path; "" without one."""
     parts = name.split("/")
     if name.startswith("@"):
         return parts[0] if len(parts) > 1 else ""
     return "/".join(parts[:2]) if len(parts) > 2 else ""
 
 
-def look(name: str) -> str:
-    """Return how a name looks at a glance: letters of other scripts and digits as the Latin letters that they
-    resemble.
-    """
+def appearance(name: str) -> str:
+    """Return the name as it looks: letters of other scripts and digits become similar Latin letters."""
     text = name.lower()
     if not text.isascii():
         text = "".join(_latin(character) for character in text)
@@ -108,143 +106,151 @@ def look(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _latin(character: str) -> str:
-    from confusable_homoglyphs import confusables  # .04 s, for names that hardly ever come
+    from confusable_homoglyphs import confusables  # .04 s, for rare names
 
-    found = (
+    confusable = (
         confusables.is_confusable(character, greedy=True, preferred_aliases=[]) if not character.isascii() else False
     )
-    alike = [one["c"] for one in found[0]["homoglyphs"]] if found else []
-    return next((one.lower() for one in alike if len(one) == 1 and one.isascii()), character)
+    homoglyphs = [homoglyph["c"] for homoglyph in confusable[0]["homoglyphs"]] if confusable else []
+    return next(
+        (homoglyph.lower() for homoglyph in homoglyphs if len(homoglyph) == 1 and homoglyph.isascii()), character
+    )
 
 
-def imitation(name: str, known: Known) -> Imitation | None:
-    """Return what a name imitates.
+def imitation(name: str, known: KnownNames) -> Imitation | None:
+    """Return the imitation that a name is; None for a known name or owner, and for a name that resembles none.
 
-    None for a known name, for one whose owner is known, and for one that resembles none.
-
-    `name` as its registry files it (scoring/packages/names.py).
+    `name` is in its registry's spelling.
     """
     name = name[:LONGEST]
     if name in known.names or not bare(name) or owner_of(name) in known.owners:
         return None
-    return next((found for rule in _RULES if (found := rule(name, known))), None)
+    return next((result for rule in _RULES if (result := rule(name, known))), None)
 
 
-def _lookalike(name: str, known: Known) -> Imitation | None:
-    of = known.by_look.get(look(name))
-    return Imitation(of, "lookalike", 1) if of and len(of) >= SHORTEST else None
+def _lookalike(name: str, known: KnownNames) -> Imitation | None:
+    original = known.by_look.get(appearance(name))
+    return Imitation(original, "lookalike", 1) if original and len(original) >= SHORTEST else None
 
 
-def _separators(name: str, known: Known) -> Imitation | None:
-    of = known.bare.get(bare(name))
-    if of is None or len(bare(of)) < SHORTEST:
+def _separators(name: str, known: KnownNames) -> Imitation | None:
+    original = known.bare.get(bare(name))
+    if original is None or len(bare(original)) < SHORTEST:
         return None
-    return Imitation(of, "scope" if ("/" in of) != ("/" in name) else "separators")
+    return Imitation(original, "scope" if ("/" in original) != ("/" in name) else "separators")
 
 
-def _order(name: str, known: Known) -> Imitation | None:
-    of = known.bags.get(tuple(sorted(words(name))))
-    return Imitation(of, "order") if of else None
+def _order(name: str, known: KnownNames) -> Imitation | None:
+    original = known.bags.get(tuple(sorted(words(name))))
+    return Imitation(original, "order") if original else None
 
 
-def _spelling(name: str, known: Known) -> Imitation | None:
-    found = nearest(bare(name), known)
-    if found is None:
+def _spelling(name: str, known: KnownNames) -> Imitation | None:
+    match = nearest(bare(name), known)
+    if match is None:
         return None
-    of, edits = known.bare[found[0]], found[1]
-    honest = _is_edition(words(name), words(of)) or _is_fork(name, of) or not _is_alike(words(name), words(of))
-    return None if honest else Imitation(of, "spelling", edits)
+    original, edits = known.bare[match[0]], match[1]
+    is_honest = (
+        _is_edition(words(name), words(original))
+        or _is_fork(name, original)
+        or not _is_alike(words(name), words(original))
+    )
+    return None if is_honest else Imitation(original, "spelling", edits)
 
 
-def nearest(letters: str, known: Known) -> tuple[str, int] | None:
-    """The nearest known letters within the edits that their length allows, and how many those are.
+def nearest(letters: str, known: KnownNames) -> tuple[str, int] | None:
+    """Return the nearest known letters within the allowed edits for their length, and the number of edits.
 
-    Over two edits the first letter stays: all 14 such names of the measure keep it, and honest ones often do not.
+    Two edits require the same first letter: all 14 such names in the measurement keep it, honest ones often do not.
     """
-    from rapidfuzz.distance import DamerauLevenshtein  # .05 s, and only new dependencies are compared
+    from rapidfuzz.distance import DamerauLevenshtein  # .05 s, only for new dependencies
 
-    found: tuple[str, int] | None = None
+    best: tuple[str, int] | None = None
     for length in range(len(letters) - 2, len(letters) + 3):
         longer = max(length, len(letters))
-        most = _edits_of(longer)
-        if abs(length - len(letters)) > most or (found and found[1] == 1):
+        edits_allowed = _edits_of(longer)
+        if abs(length - len(letters)) > edits_allowed or (best and best[1] == 1):
             continue
-        for other in known.by_length.get(length, ()):
-            allowed = most if other[0] == letters[0] else min(most, 1)
-            edits = DamerauLevenshtein.distance(letters, other, score_cutoff=allowed)
-            if 0 < edits <= allowed and (found is None or edits < found[1]):
-                found = other, edits
-    return found
+        for candidate in known.by_length.get(length, ()):
+            allowed = edits_allowed if candidate[0] == letters[0] else min(edits_allowed, 1)
+            edits = DamerauLevenshtein.distance(letters, candidate, score_cutoff=allowed)
+            if 0 < edits <= allowed and (best is None or edits < best[1]):
+                best = candidate, edits
+    return best
 
 
 def _edits_of(length: int) -> int:
-    """Return how many edits of a name of so many letters still leave it alike."""
+    """Return the edits that still leave a name of this length similar."""
     return 2 if length >= FAR_FROM else 1 if length > SHORTEST else 0
 
 
-def _is_alike(one: Words, other: Words) -> bool:
-    """Return whether each word of a name resembles its counterpart: psd-tools is no misspelled pip-tools, py-x no x."""
+def _is_alike(name_words: Words, known_words: Words) -> bool:
+    """Return whether each word resembles its counterpart; psd-tools does not imitate pip-tools, nor py-x x."""
     from rapidfuzz.distance import DamerauLevenshtein
 
-    if set(one) ^ set(other) <= _LANGUAGE:
+    if set(name_words) ^ set(known_words) <= _LANGUAGE:
         return False
-    if len(one) != len(other) or len(one) == 1:
+    if len(name_words) != len(known_words) or len(name_words) == 1:
         return True
-    pairs = [pair for pair in zip(one, other, strict=True) if pair[0] != pair[1]]
+    pairs = [pair for pair in zip(name_words, known_words, strict=True) if pair[0] != pair[1]]
     return all(DamerauLevenshtein.distance(*pair) <= max(1, _edits_of(max(map(len, pair)))) for pair in pairs)
 
 
-def _is_edition(one: Words, other: Words) -> bool:
-    """Return whether two names differ in one word that names an edition in both: -cpu is no misspelled -gpu."""
-    pairs = [pair for pair in zip(one, other, strict=False) if pair[0] != pair[1]]
-    return len(one) == len(other) and len(pairs) == 1 and set(pairs[0]) <= _EDITIONS
+def _is_edition(name_words: Words, known_words: Words) -> bool:
+    """Return whether two names differ in one word that is an edition in both; -cpu does not imitate -gpu."""
+    pairs = [pair for pair in zip(name_words, known_words, strict=False) if pair[0] != pair[1]]
+    return len(name_words) == len(known_words) and len(pairs) == 1 and set(pairs[0]) <= _EDITIONS
 
 
-def _is_fork(name: str, of: str) -> bool:
-    """Return whether a scoped name or a module differs from a known one in more than its owner's spelling alone.
+def _is_fork(name: str, original: str) -> bool:
+    """Return whether a scoped name or a module differs from a known one beyond its owner's spelling.
 
-    What an owner names like somebody else's work under a name of their own is no imitation of the owner.
+    A fork under a different owner's name does not imitate the owner.
     """
-    return "/" in name and "/" in of and name.rpartition("/")[2] != of.rpartition("/")[2]
+    return "/" in name and "/" in original and name.rpartition("/")[2] != original.rpartition("/")[2]
 
 
-def _affix(name: str, known: Known) -> Imitation | None:
-    """A known name dressed as an edition: pillow-simd, requests-darwin-lite, typescriptjs."""
+def _affix(name: str, known: KnownNames) -> Imitation | None:
+    """Find a known name extended to look like an edition: pillow-simd, requests-darwin-lite, typescriptjs."""
     if owner_of(name):
         return _owner_affix(name, known)
     parts = words(name)
-    kept = tuple(part for part in parts if part not in _AFFIXES)
-    of = known.bare.get("".join(kept)) if kept != parts else None
-    if of is None and (glued := bare(name)).endswith("js"):
-        of = known.bare.get(glued.removesuffix("js"))
-    return Imitation(of, "affix") if of and not owner_of(of) and len(bare(of)) >= SHORTEST else None
+    undressed = tuple(part for part in parts if part not in _AFFIXES)
+    original = known.bare.get("".join(undressed)) if undressed != parts else None
+    if original is None and (glued := bare(name)).endswith("js"):
+        original = known.bare.get(glued.removesuffix("js"))
+    return (
+        Imitation(original, "affix")
+        if original and not owner_of(original) and len(bare(original)) >= SHORTEST
+        else None
+    )
 
 
-def _owner_affix(name: str, known: Known) -> Imitation | None:
-    """The module of another owner whose name is a known owner's with a word to it: boltdb-go for boltdb."""
+def _owner_affix(name: str, known: KnownNames) -> Imitation | None:
+    """Find a module whose owner is a known owner's name with an added word: boltdb-go for boltdb."""
     owner, _, rest = name[len("@") :].partition("/") if name.startswith("@") else name.split("/", 1)[1].partition("/")
-    plain = "-".join(part for part in words(owner) if part not in _OWNER_AFFIXES)
-    if not plain or plain == owner:
+    plain_owner = "-".join(part for part in words(owner) if part not in _OWNER_AFFIXES)
+    if not plain_owner or plain_owner == owner:
         return None
-    of = name.replace(owner, plain, 1)
-    return Imitation(of, "scope") if rest and of in known.names else None
+    original = name.replace(owner, plain_owner, 1)
+    return Imitation(original, "scope") if rest and original in known.names else None
 
 
-def _compound(name: str, known: Known) -> Imitation | None:
-    """Known names joined, one of them misspelled; joined in their right spelling they are mostly honest."""
+def _compound(name: str, known: KnownNames) -> Imitation | None:
+    """Find joined known names with one misspelled; correctly spelled joins are mostly honest."""
     parts = words(name)
     if len(parts) < 2 or owner_of(name):
         return None
-    for place, part in enumerate(parts):
-        others = parts[:place] + parts[place + 1 :]
-        if len(part) < FAR_FROM or part in known.bare or not all(other in known.bare for other in others):
+    for index, part in enumerate(parts):
+        other_parts = parts[:index] + parts[index + 1 :]
+        if len(part) < FAR_FROM or part in known.bare or not all(other in known.bare for other in other_parts):
             continue
-        if (found := nearest(part, known)) and found[1] == 1:
-            return Imitation(known.bare[found[0]], "compound", 1)
+        if (match := nearest(part, known)) and match[1] == 1:
+            return Imitation(known.bare[match[0]], "compound", 1)
     return None
 
 
-_RULES: tuple[Callable[[str, Known], Imitation | None], ...] = (
+_RULES: tuple[Callable[[str, KnownNames], Imitation | None], ...] = (
     _lookalike,
     _separators,
     _order,
@@ -254,12 +260,12 @@ _RULES: tuple[Callable[[str, Known], Imitation | None], ...] = (
 )
 
 
-FOLDER = Path(__file__).with_name("known")  # one file an ecosystem, names between white space, # begins a comment
+FOLDER = Path(__file__).with_name("known")  # a file an ecosystem: names separated by white space, comments after #
 
 
 @cache
-def curated(ecosystem: str) -> frozenset[str]:
-    """The names of our own list, as the registry files them; empty for an ecosystem without one."""
+def curated_names(ecosystem: str) -> frozenset[str]:
+    """Return the names of our own list in the registry's spelling; empty for an ecosystem without one."""
     file = FOLDER / f"{ecosystem.lower()}.txt"
     if ecosystem not in ECOSYSTEMS or not file.is_file():
         return frozenset()
@@ -268,10 +274,10 @@ def curated(ecosystem: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=32)
-def _known(ecosystem: str, more: frozenset[str]) -> Known:
-    return Known(curated(ecosystem) | {normalised(ecosystem, name) for name in more})
+def _known(ecosystem: str, more: frozenset[str]) -> KnownNames:
+    return KnownNames(curated_names(ecosystem) | {normalised(ecosystem, name) for name in more})
 
 
-def known_names(ecosystem: str, popular: Mapping[str, frozenset[str]]) -> Known:
-    """Return what is known of an ecosystem: our list and `popular`."""
+def known_names(ecosystem: str, popular: Mapping[str, frozenset[str]]) -> KnownNames:
+    """Return the known names of an ecosystem: our list and `popular`."""
     return _known(ecosystem, popular.get(ecosystem, frozenset()))

@@ -1,7 +1,6 @@
-"""Orders the versions of each ecosystem, and decides whether one falls under an advisory. Pure.
+"""Orders the versions of each ecosystem, and decides whether an advisory affects one. Pure.
 
-Where a text is no version of its ecosystem, nothing is said of its order. An advisory is evaluated over that order by
-OSV's own rules. Algorithm: https://ossf.github.io/osv-schema/#evaluation.
+A text that is not a version of its ecosystem has no order. Advisories are evaluated by OSV's own rules. Algorithm: https://ossf.github.io/osv-schema/#evaluation.
 """
 
 import re
@@ -18,20 +17,20 @@ class Version(Protocol):
     """Comparable with versions of the same ecosystem."""
 
     def __lt__(self, other: Any, /) -> bool:
-        """Return whether it comes before."""
+        """Return whether it is lower."""
 
     def __le__(self, other: Any, /) -> bool:
-        """Return whether it does not come after."""
+        """Return whether it is lower or equal."""
 
 
 @lru_cache(maxsize=20_000)
 def parse_version(ecosystem: str, text: str) -> Version | None:
-    """The version that a text stands for, None where the ecosystem knows no such version.
+    """Parse a version; None if it is not one of the ecosystem.
 
-    npm, crates.io and Go: semantic versions, of which the build part has no place in the order; a missing minor or
-    patch number is 0. PyPI: PEP 440. RubyGems and Maven: their own order.
+    npm, crates.io and Go: semantic versions, ordered without the build part; a missing minor or patch number is 0.
+    PyPI: PEP 440. RubyGems and Maven: their own order.
     """
-    from univers import versions  # .2 s, and needed only where versions are compared
+    from univers import versions  # .2 s, only for comparing versions
 
     kinds: dict[str, Any] = {
         "PyPI": versions.PypiVersion,
@@ -54,16 +53,16 @@ def parse_version(ecosystem: str, text: str) -> Version | None:
         return None
 
 
-def is_lower(ecosystem: str, one: str | None, other: str | None) -> bool:
-    """Return whether `one` certainly comes before `other`."""
-    if not one or not other:
+def is_lower(ecosystem: str, lower: str | None, higher: str | None) -> bool:
+    """Return whether `lower` is certainly below `higher`."""
+    if not lower or not higher:
         return False
-    first, second = parse_version(ecosystem, one), parse_version(ecosystem, other)
+    first, second = parse_version(ecosystem, lower), parse_version(ecosystem, higher)
     return first is not None and second is not None and first < second
 
 
 Kind = Literal["introduced", "fixed", "last_affected", "limit"]
-BEFORE_ALL = "0"  # as introduced: before every version, also those that the ecosystem would put before 0
+BEFORE_ALL = "0"  # as introduced: before every version, also those that the ecosystem orders below 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +77,10 @@ Range = Sequence[Event]
 
 
 def is_affected(ecosystem: str, version: str | None, ranges: Iterable[Range], versions: Iterable[str]) -> bool:
-    """Return whether a version stands in the list or in one of the ranges.
+    """Return whether a version is in the list or in one of the ranges.
 
-    A text that is no version of the ecosystem is in no range, and in the list where it stands there literally; a range
-    with a bound that is none says nothing. Without a version: whether every version there is and will be is affected.
+    A text that is not a version of the ecosystem is in no range, and in the list only literally; a range with an
+    invalid bound is ignored. Without a version: whether all past and future versions are affected.
     """
     if version is None:
         return any(_covers_all(bounds) for bounds in ranges)
@@ -89,7 +88,9 @@ def is_affected(ecosystem: str, version: str | None, ranges: Iterable[Range], ve
     if parsed is not None and any(_is_within(ecosystem, parsed, bounds) for bounds in ranges):
         return True
     listed = tuple(versions)
-    return version in listed or (parsed is not None and any(parsed == parse_version(ecosystem, one) for one in listed))
+    return version in listed or (
+        parsed is not None and any(parsed == parse_version(ecosystem, listed_version) for listed_version in listed)
+    )
 
 
 def _covers_all(bounds: Range) -> bool:
@@ -98,7 +99,7 @@ def _covers_all(bounds: Range) -> bool:
 
 
 def _is_within(ecosystem: str, version: Version, bounds: Range) -> bool:
-    """Walk the events in their order; the state after the last one that is not beyond the version counts."""
+    """Return whether a version is within a range: introduced at or below it, and not ended since."""
     dated: list[tuple[Event, Version | None]] = []
     for event in bounds:
         parsed = None if _is_open(event) else parse_version(ecosystem, event.version)
@@ -108,19 +109,21 @@ def _is_within(ecosystem: str, version: Version, bounds: Range) -> bool:
     limits = [parsed for event, parsed in dated if event.kind == "limit"]
     if limits and not any(limit is None or version < limit for limit in limits):
         return False
-    begins = [parsed for event, parsed in dated if event.kind == "introduced" and (parsed is None or parsed <= version)]
-    return any(not _is_ended(version, begin, dated) for begin in begins)
+    introductions = [
+        parsed for event, parsed in dated if event.kind == "introduced" and (parsed is None or parsed <= version)
+    ]
+    return any(not _is_ended(version, begin, dated) for begin in introductions)
 
 
 def _is_open(event: Event) -> bool:
-    """Return whether an event has no version of its own: from the beginning, or without a limit."""
+    """Return whether an event has no version: introduced before all, or without a limit."""
     return (event.kind == "introduced" and event.version == BEFORE_ALL) or (
         event.kind == "limit" and event.version == "*"
     )
 
 
 def _is_ended(version: Version, begin: Version | None, dated: Sequence[tuple[Event, Version | None]]) -> bool:
-    """Return whether what began there ended at or before the version."""
+    """Return whether the range that begins at `begin` ended at or before the version."""
     for event, end in dated:
         if end is None or (begin is not None and end < begin):
             continue

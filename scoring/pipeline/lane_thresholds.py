@@ -13,7 +13,7 @@ from typing import Any
 
 from ingest.store.transaction import Rows
 from scoring.certificates.certificate import Certificate, read_certificates
-from scoring.certificates.in_force import Known, LaneOutcome, Opening, RepositoryOutcomes, thresholds_from
+from scoring.certificates.in_force import LaneFacts, LaneOutcome, Opening, RepositoryOutcomes, thresholds_from
 from scoring.certificates.lane_curve import present_offer
 from scoring.certificates.lane_offer import Offer
 from scoring.config.policy import Policy
@@ -184,7 +184,7 @@ def find_thresholds(
 
 
 def _with_offers(
-    rows: Rows, known: Known, policy: Policy, settings: Mapping[int, RepositorySettings], now: datetime
+    rows: Rows, known: LaneFacts, policy: Policy, settings: Mapping[int, RepositorySettings], now: datetime
 ) -> dict[int, RepositoryOutcomes]:
     """Add the lane that may be opened on an estimate to each repository in shadow mode, unless T_HIGH was set."""
     outcomes = dict(known.repositories)
@@ -214,7 +214,7 @@ def read_outcomes(
     traffic: int,
     now: datetime,
     low_since: datetime | None = None,
-) -> Known:
+) -> LaneFacts:
     """Read the outcomes that bear on the lane of each repository; those that bear on T_LOW only since `low_since`."""
     lanes = _by_repository(rows, LANE_OUTCOMES, {"now": now})
     clean = _by_repository(rows, CLEAN_OUTCOMES, {"now": now, "since": low_since}) if low_since else {}
@@ -233,7 +233,7 @@ def read_outcomes(
         for number, theirs in settings.items()
     }
     everywhere = RepositoryOutcomes(None, traffic)  # the site has no lane of its own that could be too quiet
-    return Known(model, traffic, {**repositories, 0: everywhere}, audited)
+    return LaneFacts(model, traffic, {**repositories, 0: everywhere}, audited)
 
 
 def _by_repository(

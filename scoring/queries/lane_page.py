@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ingest.store.transaction import Rows
-from scoring.certificates.lane_curve import lent_curve, offer_of, read_curve, served_model, speaking
+from scoring.certificates.lane_curve import borrowed_curve, choose_curve, offer_of, read_curve, served_model
 from scoring.certificates.lane_offer import LaneCurve, Offer
-from scoring.certificates.sample_size import Need, earliest
+from scoring.certificates.sample_size import Need, earliest_need
 from scoring.certificates.threshold import DEFAULT
 from scoring.config.policy import Policy
 from scoring.config.repository import WatchedRepository, watched_repository
@@ -65,7 +65,7 @@ class LanePast:
     @property
     def spoken(self) -> LaneCurve | None:
         """The curve that an offer rests on."""
-        return speaking(self.own, self.starter)
+        return choose_curve(self.own, self.starter)
 
     @property
     def basis(self) -> Basis:
@@ -92,8 +92,8 @@ def lane_past(rows: Rows, key: str, policy: Policy, now: datetime) -> LanePast |
     as_of = now if _shut_itself(thresholds) else now.replace(hour=0, minute=0, second=0, microsecond=0)
     budget = found.settings.budget or policy.thresholds.budget
     own = read_curve(rows, policy.models, policy.prior, policy.strength, as_of)
-    starter = lent_curve(policy.models) if policy.starter is not None else None
-    curve = speaking(own, starter)
+    starter = borrowed_curve(policy.models) if policy.starter is not None else None
+    curve = choose_curve(own, starter)
     offer = offer_of(curve, budget) if curve else None
     return LanePast(
         repository=found,
@@ -120,7 +120,7 @@ def _need(own: LaneCurve | None, offer: Offer | None, budget: float, delta: floa
         return nothing
     lanes = [(one.threshold, one.let_through, one.bad) for one in own.points if one.threshold >= offer.threshold]
     weeks, longest = max(own.days / 7, 1.0), DEFAULT.window_days / 7
-    return earliest(lanes, weeks, longest, budget, delta, len(DEFAULT.starts)) if lanes else nothing
+    return earliest_need(lanes, weeks, longest, budget, delta, len(DEFAULT.starts)) if lanes else nothing
 
 
 def watched_lane(rows: Rows, past: LanePast, now: datetime) -> LaneHistory:

@@ -1,6 +1,6 @@
-"""An attack on a graph of vouches: fakes, the vouches that were bought for them, and what they vouch themselves. Pure.
+"""An attack on a graph of vouches: fakes, vouches bought for them, and their own vouches. Pure.
 
-Whoever plays one passes the random generator in: the same seed gives the same attack.
+The caller passes the random generator: the same seed gives the same attack.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ Pairs = NDArray[np.int64]  # [n, 2]: voucher, subject
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ground:
-    """The honest graph that is attacked: people 0..size-1 and the seeds among them."""
+    """The honest graph under attack: people 0..size-1 and the seeds among them."""
 
     edges: Edges
     seeds: Integers
@@ -26,7 +26,7 @@ class Ground:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Region:
-    """The fakes of one attack: ids `first`..`first + count - 1`, and the honest people who were bought, one a vouch."""
+    """The fakes of one attack, ids `first`..`first + count - 1`, and the honest people whose vouches were bought."""
 
     first: int
     count: int
@@ -34,18 +34,18 @@ class Region:
 
     @property
     def entries(self) -> int:
-        """Return how many fakes the bought vouches can land on, each on another one."""
+        """Return the number of fakes with a bought vouch, if each vouch is for another fake."""
         return min(self.count, len(self.vouchers))
 
     @property
     def fakes(self) -> Integers:
-        """The ids of the fakes."""
+        """Return the ids of the fakes."""
         return np.arange(self.first, self.first + self.count)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Attack:
-    """The graph under attack; `fakes` are the last ones of its `size` people, `bought` counts the vouches for them."""
+    """The graph with the attack; `fakes` are the last of its `size` people, `bought` counts vouches for them."""
 
     edges: Edges
     size: int
@@ -57,9 +57,9 @@ Shape = Callable[[Ground, Region, Generator], Pairs]
 
 
 def attack(ground: Ground, shape: Shape, vouchers: Integers, count: int, draw: Generator) -> Attack:
-    """The ground with `count` fakes in a `shape`, behind one bought vouch (weight 1) by each of `vouchers`.
+    """Add `count` fakes in a `shape` to the ground, with one bought vouch (weight 1) by each of `vouchers`.
 
-    ValueError without a fake or a voucher.
+    Raises ValueError without a fake or a voucher.
     """
     if count < 1 or not len(vouchers):
         raise ValueError("an attack needs a fake and a bought vouch")
@@ -69,7 +69,7 @@ def attack(ground: Ground, shape: Shape, vouchers: Integers, count: int, draw: G
 
 
 def with_pairs(edges: Edges, pairs: Pairs, weight: float = 1.0) -> Edges:
-    """The edges and, after them, a vouch of `weight` for every pair."""
+    """Return the edges and, after them, a vouch of `weight` for every pair."""
     return Edges(
         np.concatenate([edges.voucher, pairs[:, 0]]),
         np.concatenate([edges.subject, pairs[:, 1]]),
@@ -78,8 +78,9 @@ def with_pairs(edges: Edges, pairs: Pairs, weight: float = 1.0) -> Edges:
 
 
 def choose_vouchers(trust: NDArray[np.float64], seeds: Integers, bought: int, top: float, draw: Generator) -> Integers:
-    """`bought` different people with trust, no seeds, from the `top` share (0, 1] of the most trusted; fewer if there
-    are not so many. `trust` is any score, indexed by person, above 0 for whom the seeds reach.
+    """Draw up to `bought` trusted people, no seeds, from the `top` share (0, 1] of the most trusted.
+
+    `trust` is any score by person, above 0 for everybody in reach of the seeds.
     """
     able = np.flatnonzero(trust > 0)
     able = able[~np.isin(able, seeds)]

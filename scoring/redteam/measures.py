@@ -1,8 +1,7 @@
 """Measures the gain of an attack: fakes that count as trusted, and lanes that they reach with farmed merges. Pure.
 
-The real gate judges, with the thresholds that serve. Less trust never improves a lane (a property of the gate that its
-tests hold), so where the lane changes along the fakes in order of their trust is found by halving: a dozen judgements
-tell the lanes of 10,000 fakes.
+The real gate judges with the serving thresholds. Less trust never improves a lane (the gate's tests hold that), so a
+binary search over fakes in order of trust finds the changes of lane: a dozen judgements for 10,000 fakes.
 """
 
 from collections.abc import Sequence
@@ -19,40 +18,40 @@ from scoring.trust.first_passage import find_transfers
 from scoring.trust.graph import Floats, Integers
 from scoring.types import Evidence, Lane
 
-HALF = 0.5  # the s from which somebody counts as trusted
+HALF = 0.5  # people with at least this s count as trusted
 
 
 def half_mass(parameters: Parameters) -> float:
-    """The trust mass at which s = .5: c^2, what one undiluted vouch two hops from a seed brings."""
+    """Return the trust mass at s = .5: c^2, that of one undiluted vouch two hops from a seed."""
     return parameters.transfer**2
 
 
 def standing_on_two(attack: Attack, seeds: Integers, parameters: Parameters) -> NDArray[np.bool_]:
-    """bool[size]: whose trust no single account that is no seed can end; false beyond reach."""
+    """Return a mask of people whose trust no single account besides seeds can end; False beyond reach."""
     flow = find_transfers(attack.edges, seeds, attack.size, parameters)
     nearest = immediate_dominators(flow, parameters.hops)
     return (flow.distance >= 0) & ~hangs_on_one(nearest, flow.distance)
 
 
-def reached(ground: Ground) -> Integers:
-    """Everybody whom vouches reach from the seeds in any number of hops, without the seeds, in order."""
-    seen = np.zeros(ground.size, dtype=bool)
-    seen[ground.seeds] = True
+def people_reached(ground: Ground) -> Integers:
+    """Return all people in reach of the seeds by vouches, without the seeds, in order."""
+    is_reached = np.zeros(ground.size, dtype=bool)
+    is_reached[ground.seeds] = True
     count = 0
-    while count != seen.sum():
-        count = seen.sum()
-        seen[ground.edges.subject[seen[ground.edges.voucher]]] = True
-    seen[ground.seeds] = False
-    return np.flatnonzero(seen)
+    while count != is_reached.sum():
+        count = is_reached.sum()
+        is_reached[ground.edges.subject[is_reached[ground.edges.voucher]]] = True
+    is_reached[ground.seeds] = False
+    return np.flatnonzero(is_reached)
 
 
-RECORDS = (0, 5, 20)  # clean merges that were farmed for each fake
+RECORDS = (0, 5, 20)  # farmed clean merges of each fake
 ORDER = (Lane.NEEDS_HUMAN, Lane.NORMAL_QUEUE, Lane.FAST_LANE)  # the more trust, the later
 
 
 @dataclass(frozen=True, slots=True)
-class Lanes:
-    """The number of fakes in each lane where each has `record` clean merges and nothing else."""
+class LaneCounts:
+    """The number of fakes in each lane, each with `record` clean merges and no other record."""
 
     record: int
     fast: int
@@ -60,32 +59,32 @@ class Lanes:
     human: int
 
 
-def lanes_of(trust: Floats, on_two: NDArray[np.bool_], record: int, policy: Policy) -> Lanes:
-    """The lanes of fakes with these s in [0, 1]; `on_two`: whose trust no single account but a seed can end."""
+def count_lanes(trust: Floats, on_two: NDArray[np.bool_], record: int, policy: Policy) -> LaneCounts:
+    """Count the lanes of fakes with these s in [0, 1]; `on_two`: no single account but a seed can end their trust."""
     counts = dict.fromkeys(Lane, 0)
     for sturdy in (False, True):
         ranked = np.sort(trust[on_two == sturdy])
-        starts = _starts(ranked, sturdy, record, policy)
+        starts = _lane_starts(ranked, sturdy, record, policy)
         for lane, first, end in zip(ORDER, starts, (*starts[1:], len(ranked)), strict=True):
             counts[lane] += end - first
-    return Lanes(record, counts[Lane.FAST_LANE], counts[Lane.NORMAL_QUEUE], counts[Lane.NEEDS_HUMAN])
+    return LaneCounts(record, counts[Lane.FAST_LANE], counts[Lane.NORMAL_QUEUE], counts[Lane.NEEDS_HUMAN])
 
 
-def _starts(ranked: Floats, sturdy: bool, record: int, policy: Policy) -> Sequence[int]:
-    """Return where each lane begins among fakes in rising order of trust."""
+def _lane_starts(ranked: Floats, sturdy: bool, record: int, policy: Policy) -> Sequence[int]:
+    """Return the start of each lane among fakes in ascending order of trust."""
     starts = [0]
     for lane in ORDER[1:]:
         low, high = starts[-1], len(ranked)
         while low < high:
             middle = (low + high) // 2
-            reached = _lane_of(float(ranked[middle]), sturdy, record, policy)
-            low, high = (low, middle) if ORDER.index(reached) >= ORDER.index(lane) else (middle + 1, high)
+            middle_lane = _lane_of(float(ranked[middle]), sturdy, record, policy)
+            low, high = (low, middle) if ORDER.index(middle_lane) >= ORDER.index(lane) else (middle + 1, high)
         starts.append(low)
     return starts
 
 
 def _lane_of(trust: float, sturdy: bool, record: int, policy: Policy) -> Lane:
-    """The gate's own word on one fake."""
+    """Return the gate's lane for one fake."""
     evidence = Evidence(
         clean=record, merged_here=record, settled_here=record, structural_trust=trust, one_account=not sturdy
     )

@@ -1,6 +1,6 @@
-"""The attack simulations in words: one row an attack, for a terminal and for the page that shows the newest run. Pure.
+"""Puts the attack simulations into words: one row an attack, for a terminal and for the page of the newest run. Pure.
 
-The command keeps the rows in a file that names nobody; a page reads it as something that anybody may have written.
+The command writes the rows to a file that names nobody; a page reads it as untrusted.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from scoring.certificates.certificate import Moment, Unit
 from scoring.config.policy import Policy
 from scoring.formatting import percent_in_full, things, trust_bound, trust_figure
 from scoring.redteam.measures import HALF, RECORDS
-from scoring.training.summary import Size, keep_shown, read_shown
+from scoring.training.summary import Size, read_summary, write_summary
 
 NOT_PLAYED = (
     "A seed that is bought or hacked. A seed's word counts fully, so it can open any door. "
@@ -30,7 +30,7 @@ FARMED = f"with {RECORDS[-1]} clean merges each"
 SLACK = 1e-6  # of a ratio of two sums
 FORM = "sunstead-redteam/2"
 FILE = "redteam.json"
-LARGEST = 64 * 1024  # bytes of a file that is read; a run needs 3 KB
+FILE_LIMIT = 64 * 1024  # bytes of a file that is read; a run needs 3 KB
 Text = Annotated[str, msgspec.Meta(max_length=300)]
 
 
@@ -45,7 +45,7 @@ class ShownAttack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ShownReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One run at `at` (naive UTC). The gate took the fast lane as open from `t_high`, also where it was shut."""
+    """One run at `at` (naive UTC). The simulated gate had an open fast lane from `t_high`, also if it was shut."""
 
     form: Literal["sunstead-redteam/2"]
     at: Moment
@@ -58,79 +58,81 @@ class ShownReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     attacks: Annotated[tuple[ShownAttack, ...], msgspec.Meta(min_length=1, max_length=50)]
 
 
-def shown_report(report: Mapping[str, Any], policy: Policy, lane_open: bool, at: datetime) -> ShownReport:
-    """A report by `scoring.redteam.report` as it is kept; `policy` is the one that it was played by."""
+def shown_report(report: Mapping[str, Any], policy: Policy, lane_open: bool, moment: datetime) -> ShownReport:
+    """Convert a report by `scoring.redteam.report` for its file; `policy` is that of the run."""
     counts = [report["graph"][name] for name in ("people", "vouches", "seeds", "trusted")]
     t_high = policy.thresholds.t_high or 1.0
-    return ShownReport(FORM, at.replace(microsecond=0), *counts, lane_open, t_high, tuple(_attacks(report, policy)))
+    return ShownReport(FORM, moment.replace(microsecond=0), *counts, lane_open, t_high, tuple(_attacks(report, policy)))
 
 
-def answer(shown: ShownReport) -> str:
+def say_result(report: ShownReport) -> str:
     """Say in one or two sentences whether an attack reached the fast lane."""
-    through = [one.name.lower() for one in shown.attacks if one.in_lane]
-    count = len(shown.attacks)
+    through = [row.name.lower() for row in report.attacks if row.in_lane]
+    count = len(report.attacks)
     if through:
-        said = f"{len(through)} of {count} simulated attacks reached the fast lane: {'; '.join(through)}."
+        sentence = f"{len(through)} of {count} simulated attacks reached the fast lane: {'; '.join(through)}."
     else:
-        said = f"None of {count} simulated attacks reached the fast lane."
-    shut = f" It is shut; they met one that is open from {percent_in_full(shown.t_high)}."
-    return said if shown.lane_open else said + shut
+        sentence = f"None of {count} simulated attacks reached the fast lane."
+    shut = f" It is shut; they met one that is open from {percent_in_full(report.t_high)}."
+    return sentence if report.lane_open else sentence + shut
 
 
-def ground_words(shown: ShownReport) -> str:
-    """Say on which graph it was played."""
+def say_graph(report: ShownReport) -> str:
+    """Describe the graph of the run."""
     return (
-        f"{things(shown.people, 'person', 'people')}, {things(shown.vouches, 'vouch', 'vouches')}, "
-        f"{things(shown.seeds, 'seed')}; {shown.trusted:,} trusted ({trust_bound(HALF)} or more)."
+        f"{things(report.people, 'person', 'people')}, {things(report.vouches, 'vouch', 'vouches')}, "
+        f"{things(report.seeds, 'seed')}; {report.trusted:,} trusted ({trust_bound(HALF)} or more)."
     )
 
 
-def told(shown: ShownReport) -> list[str]:
-    """The lines that the command prints."""
-    rows = [HEADS, *((one.name, one.cost, one.reached, one.stops) for one in shown.attacks)]
-    return [answer(shown), ground_words(shown), "", *aligned(rows)]
+def report_lines(report: ShownReport) -> list[str]:
+    """Return the lines that the command prints."""
+    rows = [HEADS, *((row.name, row.cost, row.reached, row.stops) for row in report.attacks)]
+    return [say_result(report), say_graph(report), "", *aligned(rows)]
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """The rows as lines with columns of one width."""
+    """Format rows as lines with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def _attacks(report: Mapping[str, Any], policy: Policy) -> Iterator[ShownAttack]:
     rules = _lane_rules(policy)
-    for one in _told_regions(report["regions"]):
-        yield _region(one, rules)
+    for figures in _choose_regions(report["regions"]):
+        yield _region(figures, rules)
     yield _stolen(report["stolen"], rules)
     yield _rewiring(report["rewiring"])
-    yield _bombing(max(report["bombing"], key=lambda one: (one["moved"], one["mass_lost"])), policy)
+    yield _bombing(max(report["bombing"], key=lambda figures: (figures["moved"], figures["mass_lost"])), policy)
     yield _farming(report["farming"])
     yield _quoting(report["quoting"])
 
 
-def _told_regions(found: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """The fewest bought vouches and the most, from anybody; the most from the most trusted."""
-    bought = sorted({one["play"]["bought"] for one in found})
-    wanted = dict.fromkeys([(False, bought[0]), (False, bought[-1]), (True, bought[-1])])
-    for is_top, count in wanted:
-        yield from (one for one in found if (one["play"]["top"] < 1, one["play"]["bought"]) == (is_top, count))
+def _choose_regions(regions: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yield the regions with the fewest and the most bought vouches of anybody, and the most of the most trusted."""
+    bought = sorted({region["play"]["bought"] for region in regions})
+    choices = dict.fromkeys([(False, bought[0]), (False, bought[-1]), (True, bought[-1])])
+    for is_top, count in choices:
+        yield from (
+            region for region in regions if (region["play"]["top"] < 1, region["play"]["bought"]) == (is_top, count)
+        )
 
 
 def _lane_rules(policy: Policy) -> str:
-    """Return what the fast lane asks for besides a record, as the settings have it."""
-    wanted = [f"a trust of {trust_bound(policy.thresholds.trust)}"] if policy.thresholds.trust > 0 else []
-    wanted += ["two separate paths"] if policy.thresholds.two_ways else []
-    return f"The fast lane asks for {' over '.join(wanted) or 'a record'}."
+    """Say the fast lane's conditions besides a record, by the settings."""
+    conditions = [f"a trust of {trust_bound(policy.thresholds.trust)}"] if policy.thresholds.trust > 0 else []
+    conditions += ["two separate paths"] if policy.thresholds.two_ways else []
+    return f"The fast lane asks for {' over '.join(conditions) or 'a record'}."
 
 
-def _region(one: Mapping[str, Any], rules: str) -> ShownAttack:
-    play, fast = one["play"], one["lanes"][-1]["fast"]
-    whose = "of the most trusted 5 %" if play["top"] < 1 else "of anybody trusted"
+def _region(region: Mapping[str, Any], rules: str) -> ShownAttack:
+    play, fast = region["play"], region["lanes"][-1]["fast"]
+    vouchers = "of the most trusted 5 %" if play["top"] < 1 else "of anybody trusted"
     vouches = things(play["bought"], "bought vouch", "bought vouches")
     return ShownAttack(
-        f"Fakes behind {vouches} {whose}",
+        f"Fakes behind {vouches} {vouchers}",
         f"{things(play['fakes'], 'account')} {FARMED}, {vouches}",
-        _reached(one["trusted"], fast),
+        _reached(region["trusted"], fast),
         STILL if fast else rules,
         fast,
     )
@@ -148,22 +150,22 @@ def _stolen(stolen: Mapping[str, Any], rules: str) -> ShownAttack:
     return ShownAttack(name, cost, _reached(stolen["trusted"], fast), STILL if fast else rules, fast)
 
 
-def _rewiring(found: Mapping[str, Any]) -> ShownAttack:
-    lift = found["lift"]
+def _rewiring(rewiring: Mapping[str, Any]) -> ShownAttack:
+    lift = rewiring["lift"]
     return ShownAttack(
         "Somebody changes their own vouches",
-        f"1,000 fresh accounts; {things(found['people'], 'person', 'people')} tried {found['ways']} ways",
+        f"1,000 fresh accounts; {things(rewiring['people'], 'person', 'people')} tried {rewiring['ways']} ways",
         f"{lift:.2f} times the trust" if lift > 1 + SLACK else "No more trust than before",
         "Trust comes only from seeds; nobody's own vouches raise it.",
     )
 
 
-def _bombing(one: Mapping[str, Any], policy: Policy) -> ShownAttack:
-    plan = one["plan"]
+def _bombing(bombing: Mapping[str, Any], policy: Policy) -> ShownAttack:
+    plan = bombing["plan"]
     return ShownAttack(
-        f"Fakes warn about the {things(one['denounced'], 'most trusted person', 'most trusted people')}",
-        f"{things(plan['fakes'], 'account')}, {things(one['bought'], 'bought vouch', 'bought vouches')}",
-        f"{one['moved']:,} of {things(one['trusted'], 'trusted person', 'trusted people')} fall below "
+        f"Fakes warn about the {things(bombing['denounced'], 'most trusted person', 'most trusted people')}",
+        f"{things(plan['fakes'], 'account')}, {things(bombing['bought'], 'bought vouch', 'bought vouches')}",
+        f"{bombing['moved']:,} of {things(bombing['trusted'], 'trusted person', 'trusted people')} fall below "
         f"{trust_bound(HALF)}",
         "A warning weighs what its author is trusted."
         if policy.denounce_strength > 0
@@ -171,35 +173,36 @@ def _bombing(one: Mapping[str, Any], policy: Policy) -> ShownAttack:
     )
 
 
-def _farming(found: Mapping[str, Any] | None) -> ShownAttack:
+def _farming(farming: Mapping[str, Any] | None) -> ShownAttack:
     name = "Small merges in place of vouches"
-    if found is None:
+    if farming is None:
         return ShownAttack(name, "Any number of merges", "Nothing", "Merges do not count as vouches here.")
-    reached = f"A trust of {trust_figure(found['by_seed'])} each, below {trust_bound(HALF)}"
+    reached = f"A trust of {trust_figure(farming['by_seed'])} each, below {trust_bound(HALF)}"
     return ShownAttack(
         name,
-        f"{things(found['fakes'], 'account')}, {found['merges']} small merges each by one seed",
-        f"{things(found['above'], 'account')} trusted" if found["above"] else reached,
-        f"All merges by one person weigh at most {found['cap']:g} of a vouch.",
+        f"{things(farming['fakes'], 'account')}, {farming['merges']} small merges each by one seed",
+        f"{things(farming['above'], 'account')} trusted" if farming["above"] else reached,
+        f"All merges by one person weigh at most {farming['cap']:g} of a vouch.",
     )
 
 
-def _quoting(found: Mapping[str, Any]) -> ShownAttack:
-    before, after = trust_figure(found["without"]), trust_figure(found["by_trusted"])
+def _quoting(quoting: Mapping[str, Any]) -> ShownAttack:
+    before, after = trust_figure(quoting["without"]), trust_figure(quoting["by_trusted"])
     change = f"A trust of {after} each" if before == after else f"A trust of {after} each, {before} without"
     return ShownAttack(
         "Small merges as evidence on a vouch",
-        f"{things(found['fakes'], 'account')}, {found['merges']} small merges each, a vouch by the most trusted person",
-        f"{change}; {found['above']:,} trusted",
+        f"{things(quoting['fakes'], 'account')}, {quoting['merges']} small merges each, a vouch by the most trusted "
+        "person",
+        f"{change}; {quoting['above']:,} trusted",
         "Evidence makes a vouch at most a full one.",
     )
 
 
-def keep_report(folder: Path, shown: ShownReport) -> Path:
-    """Put the run in the place of the one before. Raises OSError."""
-    return keep_shown(folder / FILE, shown)
+def write_report(folder: Path, report: ShownReport) -> Path:
+    """Write the run over the earlier one. Raises OSError."""
+    return write_summary(folder / FILE, report)
 
 
 def read_report(folder: Path) -> ShownReport | None:
-    """The newest run that was kept; None where there is none, or none that can be read."""
-    return read_shown(folder / FILE, ShownReport, LARGEST)
+    """Read the newest run; None without a readable one."""
+    return read_summary(folder / FILE, ShownReport, FILE_LIMIT)

@@ -1,4 +1,4 @@
-"""Reads the answers of the Anthropic API strictly: anything but one whole assessment is a reason for none."""
+"""Reads the answers of the Anthropic API strictly: anything but one complete assessment raises NoAnswer."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -12,7 +12,7 @@ from scoring.review.pricing import Usage
 from scoring.review.schema import Assessment, plain_text
 
 TOOL = "report_assessment"
-Why = Literal[
+FailureReason = Literal[
     "refused",
     "cut",
     "malformed",
@@ -33,8 +33,8 @@ Why = Literal[
     "under_way",
     "abandoned",
 ]
-# What may be answered later all the same; what a model refuses or garbles it would refuse again.
-PASSING: tuple[Why, ...] = (
+# A later try may succeed after these. What a model refuses or garbles once, it refuses again.
+TEMPORARY_REASONS: tuple[FailureReason, ...] = (
     "timeout",
     "unreachable",
     "rate_limited",
@@ -44,8 +44,8 @@ PASSING: tuple[Why, ...] = (
     "no_such_model",
     "under_way",
 )
-# By status of the answer; any other 4xx is "rejected", any other 5xx "server_error".
-STATUS_REASONS: Mapping[int, Why] = {
+# By HTTP status; any other 4xx is "rejected", any other 5xx "server_error".
+STATUS_REASONS: Mapping[int, FailureReason] = {
     401: "no_access",
     402: "no_access",
     403: "no_access",
@@ -56,25 +56,25 @@ STATUS_REASONS: Mapping[int, Why] = {
     429: "rate_limited",
     529: "overloaded",
 }
-CUT = frozenset({"max_tokens", "model_context_window_exceeded", "pause_turn"})
-WHOLE = frozenset({"tool_use", "end_turn"})  # how an answer ends that the model finished; any other end is none
-BEYOND = frozenset({"greater_than_equal", "less_than_equal", "finite_number", "too_long", "string_too_long"})
+CUT_STOP_REASONS = frozenset({"max_tokens", "model_context_window_exceeded", "pause_turn"})
+COMPLETE_STOP_REASONS = frozenset({"tool_use", "end_turn"})  # the model finished its answer
+RANGE_ERRORS = frozenset({"greater_than_equal", "less_than_equal", "finite_number", "too_long", "string_too_long"})
 T = TypeVar("T")
-# Of one call, far beyond any context window. A number below 0 would give money back to the day's budget.
+# Tokens of one call; the limit is far beyond any context window. A number below 0 would refund the day's budget.
 Count = Annotated[int, msgspec.Meta(ge=0, le=100_000_000)]
 
 
 class NoAnswer(Exception):
-    """No content verdict comes from this call; `reason` is its code, `usage` what it cost all the same."""
+    """A call that gave no content verdict: `reason` is the code, `usage` what the call cost nevertheless."""
 
-    def __init__(self, reason: Why, told: str, usage: Usage | None = None) -> None:
-        super().__init__(told)
-        self.reason: Why = reason
+    def __init__(self, reason: FailureReason, message: str, usage: Usage | None = None) -> None:
+        super().__init__(message)
+        self.reason: FailureReason = reason
         self.usage = usage or Usage()
 
 
 class Tokens(msgspec.Struct):
-    """The tokens that a call was billed for, or will be."""
+    """The token counts of a call as the API names them."""
 
     input_tokens: Count
     output_tokens: Count = 0
@@ -83,9 +83,9 @@ class Tokens(msgspec.Struct):
 
     @property
     def usage(self) -> Usage:
-        """The same without the names of the wire."""
-        written, read = self.cache_creation_input_tokens or 0, self.cache_read_input_tokens or 0
-        return Usage(self.input_tokens, self.output_tokens, written, read)
+        """Return the counts as a Usage."""
+        cache_written, cache_read = self.cache_creation_input_tokens or 0, self.cache_read_input_tokens or 0
+        return Usage(self.input_tokens, self.output_tokens, cache_written, cache_read)
 
 
 class _Content(msgspec.Struct):
@@ -107,16 +107,16 @@ class Message(msgspec.Struct):
     stop_details: _Details | None = None
 
 
-class ModelTold(msgspec.Struct):
-    """A model as the API describes it; `lifecycle` is active, deprecated or retired."""
+class ModelInfo(msgspec.Struct):
+    """A model as the API describes it; `lifecycle` is "active", "deprecated" or "retired"."""
 
     lifecycle: str
     retires_at: datetime | None = None
     max_input_tokens: int | None = None
 
 
-def decoded(body: bytes, shape: type[T]) -> T:
-    """A body in the shape that the API documents; NoAnswer for any other."""
+def decode_response(body: bytes, shape: type[T]) -> T:
+    """Decode a response body into the documented shape. Raises NoAnswer for any other body."""
     try:
         return decode_json(body, shape)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -124,33 +124,33 @@ def decoded(body: bytes, shape: type[T]) -> T:
 
 
 def read_assessment(message: Message, nonces: tuple[str, ...]) -> Assessment:
-    """Return what the one call of the tool says.
+    """Return the assessment in the single call of the tool.
 
-    NoAnswer for everything that is not exactly that, whole and in range.
+    Raises NoAnswer unless the message holds exactly one such call, complete and in range.
     """
     usage = message.usage.usage
     if message.stop_reason == "refusal":
         category = message.stop_details.category if message.stop_details else None
         raise NoAnswer("refused", f"the model refused ({plain_text(category or '', 40) or 'no category'})", usage)
-    if message.stop_reason in CUT:
+    if message.stop_reason in CUT_STOP_REASONS:
         raise NoAnswer("cut", f"the answer was cut ({message.stop_reason})", usage)
-    if message.stop_reason not in WHOLE:
-        ended = plain_text(message.stop_reason or "", 40) or "without a reason"
-        raise NoAnswer("malformed", f"the answer ended otherwise than a whole one does ({ended})", usage)
-    calls = [one for one in message.content if one.type == "tool_use"]
+    if message.stop_reason not in COMPLETE_STOP_REASONS:
+        stop_reason = plain_text(message.stop_reason or "", 40) or "without a reason"
+        raise NoAnswer("malformed", f"the answer ended otherwise than a whole one does ({stop_reason})", usage)
+    calls = [content for content in message.content if content.type == "tool_use"]
     if len(calls) != 1 or calls[0].name != TOOL:
         raise NoAnswer("malformed", "the answer holds no single call of the tool", usage)
-    told = bytes(calls[0].input)
-    if any(nonce.encode() in told.lower() for nonce in nonces):
+    arguments = bytes(calls[0].input)
+    if any(nonce.encode() in arguments.lower() for nonce in nonces):
         raise NoAnswer("echoed_nonce", "the answer repeats the mark around the data", usage)
     try:
-        return Assessment.model_validate_json(told, strict=True)
+        return Assessment.model_validate_json(arguments, strict=True)
     except ValidationError as error:
-        kinds = {found["type"] for found in error.errors(include_input=False)}
-        reason: Why = "out_of_range" if kinds <= BEYOND else "malformed"
-        raise NoAnswer(reason, f"the assessment is not one ({', '.join(sorted(kinds))})", usage) from error
+        error_types = {error_details["type"] for error_details in error.errors(include_input=False)}
+        reason: FailureReason = "out_of_range" if error_types <= RANGE_ERRORS else "malformed"
+        raise NoAnswer(reason, f"the assessment is not one ({', '.join(sorted(error_types))})", usage) from error
 
 
-def reason_of(status: int) -> Why:
-    """The reason that an answer with this status is."""
+def reason_for_status(status: int) -> FailureReason:
+    """Return the reason code for an HTTP status that is an error."""
     return STATUS_REASONS.get(status, "server_error" if status >= 500 else "rejected")

@@ -1,6 +1,6 @@
-"""Reviews diffs that are sent to the API, and answers under a name that only their sender has.
+"""Reviews patches that are sent to the API and puts each answer under a key that only its sender has.
 
-The worker reviews a diff as it would a pull request's, without an author and without a store.
+The worker reviews such a patch like a pull request's, without an author and without a store.
 """
 
 import secrets
@@ -15,7 +15,7 @@ from huey import Huey
 from ingest.git.apply_check import compare_with_git
 from ingest.git.patches import unpack
 from ingest.store.database import Store
-from scoring.diff.parser import DEFAULT_LIMITS, compared, read_bytes
+from scoring.diff.parser import DEFAULT_LIMITS, apply_git_reading, read_bytes
 from scoring.review.cost_gate import Call
 from scoring.review.deterministic import review_without_model
 from scoring.review.payload import Case
@@ -29,7 +29,7 @@ from scoring.types import Finding
 
 
 @dataclass(frozen=True, slots=True)
-class Artefact:
+class SentPatch:
     """A patch to review: its bytes, gzipped or not, and the words beside it."""
 
     diff: bytes
@@ -38,18 +38,20 @@ class Artefact:
     discussion: tuple[str, ...] = ()
 
     def submission(self, knowledge: Knowledge) -> Submission:
-        """As the scanners are given it; who speaks in a discussion is not asked."""
-        said = tuple((f"reviewer-{place}", text) for place, text in enumerate(self.discussion, 1))
-        text, whole, _ = unpack(self.diff, DEFAULT_LIMITS.size)
+        """Return the patch as scanners take it; speakers of the discussion are numbered."""
+        discussion = tuple((f"reviewer-{number}", text) for number, text in enumerate(self.discussion, 1))
+        text, is_whole, _ = unpack(self.diff, DEFAULT_LIMITS.size)
         change = read_bytes(self.diff)
-        change = compared(change, compare_with_git(text), text.decode("utf-8", "replace")) if whole else change
-        return Submission(change, self.title, self.description, said, knowledge)
+        change = (
+            apply_git_reading(change, compare_with_git(text), text.decode("utf-8", "replace")) if is_whole else change
+        )
+        return Submission(change, self.title, self.description, discussion, knowledge)
 
 
-def review_artefact(
-    artefact: Artefact, knowledge: Knowledge, reviewer: Reviewer | None = None
+def review_patch(
+    artefact: SentPatch, knowledge: Knowledge, reviewer: Reviewer | None = None
 ) -> tuple[Review, tuple[Finding, ...]]:
-    """The review and the findings, strongest first; by the scanners alone where there is no `reviewer`."""
+    """Return the review and the findings, strongest first; without a `reviewer` the scanners decide alone."""
     submission = artefact.submission(knowledge)
     examined = examine(submission)
     if reviewer is None:
@@ -57,59 +59,58 @@ def review_artefact(
     return reviewer.review(Case.of(submission, examined.findings), Call.CLAUDE, examined.unfinished), examined.findings
 
 
-def told(review: Review, findings: Sequence[Finding]) -> dict[str, Any]:
-    """Return what programs are told: the schema's object, and findings, coverage and reviewer beside it."""
-    kept = ("scanner", "severity", "file", "line", "quote", "explanation")
+def review_json(review: Review, findings: Sequence[Finding]) -> dict[str, Any]:
+    """Return the review as JSON for programs: the assessment with findings, coverage and reviewer."""
+    shown_fields = ("scanner", "severity", "file", "line", "quote", "explanation")
     return {
         **review.assessment.model_dump(mode="json"),
-        "findings": [{name: finding_json(one)[name] for name in kept} for one in findings],
+        "findings": [{name: finding_json(finding)[name] for name in shown_fields} for finding in findings],
         "coverage": review.coverage,
         "reviewer": review.reviewer,
     }
 
 
 PREFIX = "review"
-FOUND = "found"  # of what was looked up for /setup
+LOOKED_UP = "found"  # prefix of look-ups for /setup
 KEPT_SECONDS = 3600
-MOST_WAITING = 50  # diffs of 1 MB at most, held in memory
-# What stands in place of an answer. A start of the worker empties the queue, these words with it.
+MOST_WAITING = 50  # patches of at most 1 MB, kept in memory
+# Placeholders for an answer. A restart of the worker empties the queue and these with it.
 WAITING: Mapping[str, Any] = {"state": "waiting"}
 BUSY: Mapping[str, Any] = {"state": "busy"}
 FAILED: Mapping[str, Any] = {"state": "failed"}
 
 
 def new_job(now: float) -> str:
-    """The name of a job: when it was sent (Unix seconds) and 128 random bits."""
+    """Return the name of a new job: the Unix seconds of its arrival and 128 random bits."""
     return f"{int(now)}-{secrets.token_hex(16)}"
 
 
 def reply_key(job: str, prefix: str = PREFIX) -> str:
-    """Under which the answer of a job is put."""
+    """Return the key of a job's answer."""
     return f"{prefix}:{job}"
 
 
 def review_sent(store: Store, artefact: Mapping[str, Any], sender: str) -> dict[str, Any]:
-    """The review of one sent artefact, as told to programs. Claude reads it where a key is set and the day has room.
+    """Review one sent patch and return the JSON. Claude reads it if a key is set and the day's budget allows.
 
-    `sender` names the person or the token, as limits count them, whose share of the day's dollars pays for it.
-
-    Nobody is known to have written it, so the cost gate asks as for somebody without trust.
+    `sender` is the person or the token, as limits count them, who pays from their share of the day's dollars. The
+    author is unknown, so the cost gate treats the patch as one by somebody without trust.
     """
-    sent = Artefact(
+    patch = SentPatch(
         artefact["diff"].encode(), artefact["title"], artefact["description"], tuple(artefact["discussion"])
     )
     ledger = ledger_from_settings(store, sender)
     reviewer = reviewer_from_settings(ledger, time.sleep) if settings.ANTHROPIC_API_KEY else None
-    review, findings = review_artefact(sent, Knowledge(sensitive_paths=tuple(settings.SENSITIVE_PATHS)), reviewer)
+    review, findings = review_patch(patch, Knowledge(sensitive_paths=tuple(settings.SENSITIVE_PATHS)), reviewer)
     usage = None if review.usage is None else asdict(review.usage)
     cost = {"dollars": review.dollars, "model": review.model, "tokens": usage}
-    return {**told(review, findings), "verdict": review.state, "missing": review.reason, "cost": cost}
+    return {**review_json(review, findings), "verdict": review.state, "missing": review.reason, "cost": cost}
 
 
 def drop_old_replies(huey: Huey, now: float) -> None:
-    """Forget answers of an hour ago: they quote what was sent, or say what somebody owns."""
+    """Delete answers older than KEPT_SECONDS: they quote the sent patch, or list what somebody owns."""
     for key in huey.all_results():
         prefix, _, job = str(key).partition(":")
         sent_at = job.partition("-")[0]
-        if prefix in (PREFIX, FOUND) and sent_at.isdigit() and now - int(sent_at) > KEPT_SECONDS:
+        if prefix in (PREFIX, LOOKED_UP) and sent_at.isdigit() and now - int(sent_at) > KEPT_SECONDS:
             huey.delete(key)

@@ -1,9 +1,8 @@
-"""Readings: models' answers on one content, before findings of a pull request join them, and where they are kept.
+"""Stores readings, the answers of models on one scrubbed content, and counts their cost against the day's budget.
 
-A reading belongs to the scrubbed content alone. Two people who send the same diff share it, and each keeps the findings
-that are about them; so places stay as the model was told them (F1:L12) and are looked up in each change anew.
-
-The store finds readings by their content; each is paid for within the day's budget, and counted for ever.
+A reading depends on the scrubbed content alone, so two people who send the same diff share it, while findings about
+a person stay with that person's pull request. Places are stored in the model's form (F1:L12) and resolved for each
+change anew.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,14 +17,15 @@ from pydantic import TypeAdapter, ValidationError
 from ingest.json_decoding import decode_json
 from ingest.store.database import Store
 from ingest.store.transaction import Rows, Transaction
-from scoring.review.answers import Why
+from scoring.review.answers import FailureReason
 from scoring.review.pricing import Usage
 from scoring.review.schema import Assessment
+from scoring.review.store import RUNNING
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The answer of one model: an assessment for each pass that was answered.
+    """The answer of one model, with an assessment for each answered pass.
 
     `coverage` in [0, 1] is the share of the readable changed lines that it was given, `left_out` the indexes of files
     that it was not given whole, `words_whole` whether all that was said beside the diff fitted. `reason` is the code of
@@ -37,7 +37,7 @@ class Reading:
     coverage: float = 1.0
     left_out: tuple[int, ...] = ()
     words_whole: bool = True
-    reason: Why | None = None
+    reason: FailureReason | None = None
     usage: Usage = field(default_factory=Usage)
     dollars: float = 0.0
     temperature_sent: float | None = None
@@ -45,7 +45,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """A reading about to be paid for. `dollars` is the most that it may cost; `pull_uri` None: a diff by hand."""
+    """A reading to be paid for. `dollars` is its highest possible cost; `pull_uri` None: a patch sent by hand."""
 
     cache_key: str
     content_hash: str
@@ -59,20 +59,20 @@ Reserved = Literal["reserved", "over_budget", "over_repository_budget", "over_ow
 
 
 class Ledger(Protocol):
-    """The place where readings and their costs are kept."""
+    """Stores readings and their costs."""
 
     def find(self, cache_key: str) -> Reading | None:
-        """The whole reading of this prompt version, model and content; None where there is none yet."""
+        """Return the complete reading of this prompt version, model and content; None without one."""
 
     def reserve(self, ticket: Ticket) -> Reserved:
-        """Set the dollars aside before the call, or say why not: a budget of the day, or the same reading under way."""
+        """Reserve the dollars before the call, or return why not: a spent budget, or the same reading under way."""
 
     def settle(self, ticket: Ticket, reading: Reading) -> None:
-        """Replace what was set aside by what it cost and what was said."""
+        """Replace the reserved dollars by the real cost and keep the reading."""
 
 
 class MemoryLedger:
-    """A ledger for one process without a store: a budget in dollars for all of it, and nothing kept after it."""
+    """A ledger in memory for one process; `budget` is in dollars for the whole run."""
 
     def __init__(self, budget: float) -> None:
         self._budget = budget
@@ -80,24 +80,23 @@ class MemoryLedger:
         self._readings: dict[str, Reading] = {}
 
     def find(self, cache_key: str) -> Reading | None:
-        """A whole reading of this process."""
+        """Return a complete reading of this process."""
         return self._readings.get(cache_key)
 
     def reserve(self, ticket: Ticket) -> Reserved:
-        """Only the budget can be in the way: one thread reads."""
+        """Reserve within the budget; one thread reads, so nothing else can refuse."""
         if self._spent + ticket.dollars > self._budget:
             return "over_budget"
         self._spent += ticket.dollars
         return "reserved"
 
     def settle(self, ticket: Ticket, reading: Reading) -> None:
-        """Give back what was not spent."""
+        """Correct the spent dollars and keep a complete reading."""
         self._spent += reading.dollars - ticket.dollars
         if reading.reason is None:
             self._readings[ticket.cache_key] = reading
 
 
-RUNNING = "running"
 # The longest reading that settings allow takes 1 h 50 min: two calls, five attempts of 600 s, and 60 s between them.
 ABANDONED_AFTER = timedelta(hours=3)
 SPENT = "select coalesce(sum(dollars), 0) from reviews where started_clock >= ?"
@@ -122,7 +121,7 @@ _ASSESSMENTS = TypeAdapter(tuple[Assessment, ...])
 class Costs(msgspec.Struct, frozen=True):
     """The costs of readings since a moment; median and 95th percentile in dollars a reading, None without any.
 
-    A call that never got as far as a model cost nothing and counts as no reading.
+    A call that never reached a model cost nothing and is not counted.
     """
 
     reviews: int
@@ -140,9 +139,9 @@ class _Verdict(msgspec.Struct):
 class StoreLedger:
     """The ledger of a site. `budget` is in dollars for a day of UTC, `now` the wall clock without a time zone.
 
-    Of that budget each repository may spend `repository_budget` on its pull requests and `sender`, whose diff is read
-    by hand, `own_budget`, so that nobody spends what everybody shares. What says that it runs since before `opened`,
-    when this process opened the store, was killed with another one.
+    Each repository may spend `repository_budget` of it on its pull requests, and `sender` of a patch by hand
+    `own_budget`, so that nobody uses up the shared budget alone. A reading that runs since before `opened`, when this
+    process opened the store, died with an earlier process.
     """
 
     def __init__(
@@ -160,7 +159,7 @@ class StoreLedger:
         self._repository_budget, self._sender, self._own_budget = repository_budget, sender, own_budget
 
     def find(self, cache_key: str) -> Reading | None:
-        """The newest whole reading; one that cannot be understood counts as none."""
+        """Return the newest complete reading; one that cannot be decoded counts as none."""
         with self._store.read() as rows:
             row = rows.row(
                 "from reviews where cache_key = ? and state = 'content verdict' order by started_clock desc limit 1",
@@ -186,34 +185,34 @@ class StoreLedger:
         )
 
     def reserve(self, ticket: Ticket) -> Reserved:
-        """One transaction: of two workers with the same content, or with the last dollars, one gets them."""
+        """Reserve in one transaction, so that of two workers only one reads a content or gets the last dollars."""
         now = self._now()
         with self._store.write() as txn:
             txn.execute(ABANDON, [now, now - ABANDONED_AFTER, self._opened])
-            earlier = txn.rows("select state from reviews where cache_key = ?", [ticket.cache_key])
-            if any(row["state"] == RUNNING for row in earlier):
+            earlier_reviews = txn.rows("select state from reviews where cache_key = ?", [ticket.cache_key])
+            if any(row["state"] == RUNNING for row in earlier_reviews):
                 return "under_way"
             payer = self._payer(txn, ticket)
             if spent_by(txn, payer, _midnight(now)) + ticket.dollars > self._share(ticket):
                 return "over_own_budget" if ticket.pull_uri is None else "over_repository_budget"
             if spent_since(txn, _midnight(now)) + ticket.dollars > self._budget:
                 return "over_budget"
-            _begin(txn, ticket, payer, f"{ticket.cache_key}-{len(earlier)}", now)
+            _insert_running_review(txn, ticket, payer, f"{ticket.cache_key}-{len(earlier_reviews)}", now)
         return "reserved"
 
     def _payer(self, rows: Rows, ticket: Ticket) -> str | None:
-        """Name whose share a reading is paid from: the sender's, or that of the pull request's repository."""
+        """Return the payer of a reading: the sender, or the repository of the pull request."""
         if ticket.pull_uri is None:
             return self._sender
-        number = rows.value("select repository_id from pull_requests where pull_uri = ?", [ticket.pull_uri])
-        return None if number is None else f"repository:{number}"
+        repository_id = rows.value("select repository_id from pull_requests where pull_uri = ?", [ticket.pull_uri])
+        return None if repository_id is None else f"repository:{repository_id}"
 
     def _share(self, ticket: Ticket) -> float:
         return self._own_budget if ticket.pull_uri is None else self._repository_budget
 
     def settle(self, ticket: Ticket, reading: Reading) -> None:
-        """The row that was reserved gets what was said and what it cost."""
-        ended = {
+        """Write the answer and its cost to the reserved row."""
+        values = {
             "state": "no content verdict" if reading.reason else "content verdict",
             "reason": reading.reason,
             "verdict": verdict_json(reading),
@@ -223,57 +222,57 @@ class StoreLedger:
             "ended_clock": self._now(),
             **_usage_columns(reading.usage),
         }
-        columns = ", ".join(f"{name} = ?" for name in ended)
+        columns = ", ".join(f"{name} = ?" for name in values)
         with self._store.write() as txn:
             txn.execute(
                 f"update reviews set {columns} where cache_key = ? and state = 'running'",
-                [*ended.values(), ticket.cache_key],
+                [*values.values(), ticket.cache_key],
             )
 
     def spent_today(self) -> float:
-        """Dollars of this day, with what running readings may cost."""
+        """Return the dollars of this day, including those reserved for running readings."""
         with self._store.read() as rows:
             return spent_since(rows, _midnight(self._now()))
 
     def spent_by_repository(self) -> Mapping[int, float]:
-        """Dollars of this day of each repository that spent any, with what running readings may cost."""
+        """Return the dollars of this day by repository, including those reserved for running readings."""
         with self._store.read() as rows:
-            found = rows.rows(SPENT_BY_REPOSITORY, [_midnight(self._now())])
-        return {row["repository_id"]: row["dollars"] for row in found}
+            spending = rows.rows(SPENT_BY_REPOSITORY, [_midnight(self._now())])
+        return {row["repository_id"]: row["dollars"] for row in spending}
 
 
 def spent_by(rows: Rows, payer: str | None, moment: datetime) -> float:
-    """Dollars of one payer's readings that began since; 0 for nobody."""
+    """Return the dollars of one payer's readings that began since `moment`; 0 without a payer."""
     return rows.value(SPENT_BY, [moment, payer]) if payer else 0.0
 
 
 def spent_since(rows: Rows, moment: datetime) -> float:
-    """Dollars of the readings that began since."""
+    """Return the dollars of all readings that began since `moment`."""
     return rows.value(SPENT, [moment])
 
 
 def costs_since(rows: Rows, moment: datetime) -> Costs:
-    """Count, sum, median and 95th percentile of the readings that ended; those without a verdict cost too."""
+    """Return the costs of the readings that began since `moment` and ended, with or without a verdict."""
     return Costs(**rows.rows(COSTS, [moment])[0])
 
 
 def newest_costs(rows: Rows) -> Costs:
-    """The same for the thirty days up to the newest reading."""
+    """Return the costs of the thirty days up to the newest reading."""
     newest = rows.value("select max(started_clock) from reviews")
     return costs_since(rows, newest - timedelta(days=30) if newest else datetime.min)
 
 
 def verdict_json(reading: Reading) -> str:
-    """Return what was said, as it is kept."""
-    told = {
+    """Return the assessments of a reading as JSON for the column `verdict`."""
+    verdict = {
         "assessments": [assessment.model_dump(mode="json") for assessment in reading.assessments],
         "left_out": reading.left_out,
         "words_whole": reading.words_whole,
     }
-    return msgspec.json.encode(told).decode()
+    return msgspec.json.encode(verdict).decode()
 
 
-def _begin(txn: Transaction, ticket: Ticket, payer: str | None, review_id: str, now: datetime) -> None:
+def _insert_running_review(txn: Transaction, ticket: Ticket, payer: str | None, review_id: str, now: datetime) -> None:
     row = {
         "review_id": review_id,
         "cache_key": ticket.cache_key,

@@ -1,4 +1,4 @@
-"""Checks that a model can review: the API's word on it, and that it takes the very request of a review."""
+"""Checks that a model can review: the API knows it, and it accepts a review's request."""
 
 from dataclasses import dataclass, replace
 from datetime import date
@@ -10,15 +10,15 @@ from scoring.review.pricing import capability
 from scoring.review.prompt import first_request
 from scoring.review.schema import plain_text
 
-NOTHING = Rendering('{"findings": []}')
+EMPTY_CHANGE = Rendering('{"findings": []}')
 
 
 @dataclass(frozen=True, slots=True)
 class ModelReport:
-    """A report on one model. `lifecycle` and what follows are None where the API does not know it.
+    """The report on one model. `lifecycle` and the fields after it are None if the API does not know the model.
 
-    `problem` says in words why it cannot review, None where it can: the request of a review was taken by count_tokens,
-    which checks fields, schema and model and costs nothing. It takes no temperature, so `temperature` is our table's.
+    `problem` says why the model cannot review, None if it can: count_tokens, which checks fields, schema and model and
+    costs nothing, accepted a review's request. It takes no temperature, so `temperature` comes from our own table.
     """
 
     model: str
@@ -31,34 +31,34 @@ class ModelReport:
 
     @property
     def serves(self) -> bool:
-        """Return whether a review can be asked of it."""
+        """Return whether the model can review."""
         return self.problem is None
 
 
 def check_model(claude: Claude, model: str, role: str) -> ModelReport:
-    """Ask the API about a model; never raises for what it answers."""
-    known = capability(model).temperature
-    temperature = "no temperature is sent" if known is None else f"temperature {known:g} is sent"
+    """Ask the API about a model; a refusal or an error becomes the report's problem."""
+    sent_temperature = capability(model).temperature
+    temperature = "no temperature is sent" if sent_temperature is None else f"temperature {sent_temperature:g} is sent"
     try:
-        told = claude.look_up(model)
+        model_info = claude.look_up(model)
     except NoAnswer as problem:
         return ModelReport(model, role, temperature, problem=str(problem))
-    retires = told.retires_at
+    retires = model_info.retires_at
     report = ModelReport(
         model=model,
         role=role,
         temperature=temperature,
-        lifecycle=plain_text(told.lifecycle, 20) or "unknown",
+        lifecycle=plain_text(model_info.lifecycle, 20) or "unknown",
         retires_on=retires.date() if retires else None,
-        input_tokens=told.max_input_tokens,
-        problem="it is retired" if told.lifecycle == "retired" else None,
+        input_tokens=model_info.max_input_tokens,
+        problem="it is retired" if model_info.lifecycle == "retired" else None,
     )
-    return report if report.problem else _tried(claude, report)
+    return report if report.problem else _try_request(claude, report)
 
 
-def _tried(claude: Claude, report: ModelReport) -> ModelReport:
+def _try_request(claude: Claude, report: ModelReport) -> ModelReport:
     try:
-        claude.count_tokens(first_request(report.model, NOTHING, b"check"))
+        claude.count_tokens(first_request(report.model, EMPTY_CHANGE, b"check"))
     except NoAnswer as problem:
         return replace(report, problem=f"refuses the request of a review: {problem}")
     return report

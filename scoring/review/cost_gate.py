@@ -1,4 +1,4 @@
-"""The cost gate: whether a model is asked about a change, and why. A pure function of what is known before the call."""
+"""The cost gate: decides who reads a change, from the facts before the call. Pure."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -23,11 +23,11 @@ Reason = Literal[
 
 
 class Call(StrEnum):
-    """The reader of a change besides the scanners.
+    """The reader of a change beside the scanners.
 
-    NOBODY: the findings count and are shown, and nobody gives a content verdict. DETERMINISTIC: the findings alone are
-    the verdict. SCREEN: the small model first, which may only ask for the full reading. CLAUDE: the full reading.
-    MISSING: it was asked for and cannot be paid, so there is no content verdict.
+    NOBODY: findings count and are shown, without a content verdict. DETERMINISTIC: the findings alone are the verdict.
+    SCREEN: the small model first, which may only facts for the full reading. CLAUDE: the full reading. MISSING: a
+    reading is wanted and no budget is left, so there is no content verdict.
     """
 
     NOBODY = "nobody"
@@ -38,13 +38,13 @@ class Call(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """The facts known of one change before any call.
+class GateFacts:
+    """The facts about one change before any call.
 
     `structural_trust` in [0, 1] is that of its author from the target repository's seeds, `sensitive` whether the diff
     touches a path that is always read. `spent` and `budget` are dollars of the present day for the whole site,
     `repository_spent` and `repository_budget` for the target repository. `base_stands` is false where the change is
-    told from a commit that is not known to be on the target branch.
+    compared with a commit that is not known to be on the target branch.
     """
 
     mode: Mode
@@ -59,47 +59,47 @@ class Ask:
     base_stands: bool = True
 
 
-def decide(ask: Ask, t_low: float | None, t_high: float | None) -> tuple[Call, Reason]:
-    """Return who reads, and the reason.
+def decide(facts: GateFacts, t_low: float | None, t_high: float | None) -> tuple[Call, Reason]:
+    """Return the reader and the reason.
 
-    Trust at or above `t_high` spares the reading, unless the diff is sensitive; without a `t_high` no trust does. Below
-    `t_low` the reading gives a concrete reason; it never lifts anybody. Raises ValueError for NaN, for trust outside
-    [0, 1] and for dollars below zero.
+    Trust at or above `t_high` makes a reading unnecessary, unless the diff is sensitive; without a `t_high` no trust
+    does. Below `t_low` a reading gives a concrete reason; it never raises a change. Raises ValueError for NaN, for
+    trust outside [0, 1] and for dollars below zero.
     """
-    _check(ask)
-    if not ask.base_stands:
+    _check(facts)
+    if not facts.base_stands:
         return Call.DETERMINISTIC, "base_elsewhere"
-    if ask.mode == "off":
+    if facts.mode == "off":
         return Call.NOBODY, "review_off"
-    if ask.mode == "deterministic":
+    if facts.mode == "deterministic":
         return Call.DETERMINISTIC, "claude_off"
-    if not ask.has_key:
+    if not facts.has_key:
         return Call.DETERMINISTIC, "no_key"
-    reason = _why_read(ask, t_low, t_high)
-    over = _what_is_spent(ask)
+    reason = _reason_to_read(facts, t_low, t_high)
+    spent_budget = _spent_budget(facts)
     if reason == "trusted":
-        return (Call.SCREEN if ask.screens and over is None else Call.DETERMINISTIC), reason
-    return (Call.CLAUDE, reason) if over is None else (Call.MISSING, over)
+        return (Call.SCREEN if facts.screens and spent_budget is None else Call.DETERMINISTIC), reason
+    return (Call.CLAUDE, reason) if spent_budget is None else (Call.MISSING, spent_budget)
 
 
-def _what_is_spent(ask: Ask) -> Reason | None:
-    """Name the budget that has no dollars left; None where both have some."""
-    if ask.repository_spent >= ask.repository_budget:
+def _spent_budget(facts: GateFacts) -> Reason | None:
+    """Return the reason of the budget that is used up; None if both have dollars left."""
+    if facts.repository_spent >= facts.repository_budget:
         return "over_repository_budget"
-    return "over_budget" if ask.spent >= ask.budget else None
+    return "over_budget" if facts.spent >= facts.budget else None
 
 
-def _why_read(ask: Ask, t_low: float | None, t_high: float | None) -> Reason:
-    if t_high is not None and ask.structural_trust >= t_high:
-        return "trusted_but_sensitive" if ask.sensitive else "trusted"
-    if t_low is not None and ask.structural_trust < t_low:
+def _reason_to_read(facts: GateFacts, t_low: float | None, t_high: float | None) -> Reason:
+    if t_high is not None and facts.structural_trust >= t_high:
+        return "trusted_but_sensitive" if facts.sensitive else "trusted"
+    if t_low is not None and facts.structural_trust < t_low:
         return "below_t_low"
     return "fast_lane_shut" if t_high is None else "between_thresholds"
 
 
-def _check(ask: Ask) -> None:
-    if not 0 <= ask.structural_trust <= 1:  # also true of NaN
-        raise ValueError(f"structural trust must be a number in [0, 1], not {ask.structural_trust}")
-    dollars = (ask.spent, ask.budget, ask.repository_spent, ask.repository_budget)
+def _check(facts: GateFacts) -> None:
+    if not 0 <= facts.structural_trust <= 1:  # also true of NaN
+        raise ValueError(f"structural trust must be a number in [0, 1], not {facts.structural_trust}")
+    dollars = (facts.spent, facts.budget, facts.repository_spent, facts.repository_budget)
     if not all(amount >= 0 for amount in dollars):
         raise ValueError(f"dollars must be numbers from 0 up, not {', '.join(map(str, dollars))}")

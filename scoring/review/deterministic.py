@@ -1,6 +1,6 @@
-"""The reviewer that is always there: an assessment from the change and what scanners found in it, and nothing else.
+"""The reviewer without a model: an assessment from the change and its scanners' findings alone.
 
-It judges no code. What it says is the ground under every other reading: `combine` only ever raises it.
+It does not judge code. Its assessment is the minimum for every other reading: `combine` only raises it.
 """
 
 from collections import Counter
@@ -32,16 +32,16 @@ STEP = {Severity.LOW: 0.02, Severity.MED: 0.05, Severity.HIGH: 0.03}
 CEILING = {Severity.LOW: 0.39, Severity.MED: 0.79, Severity.HIGH: 0.99}
 SIZE_STEP, SIZE_CEILING = 0.01, 0.09  # for each doubling of the changed lines, below the floor of a low finding
 LANGUAGES_NAMED = 3  # of those without rules
-SPOKEN = {Severity.LOW: "low", Severity.MED: "medium", Severity.HIGH: "high"}
+SEVERITY_WORDS = {Severity.LOW: "low", Severity.MED: "medium", Severity.HIGH: "high"}
 WHOLE = "the change as a whole"
 STRONGEST_FIRST = (Severity.HIGH, Severity.MED, Severity.LOW)
 Weighed = TypeVar("Weighed", Finding, Flag)
 
 
 def review_without_model(change: Change, findings: Sequence[Finding], unfinished: Sequence[str] = ()) -> Review:
-    """The whole review where no model is asked; `unfinished` are ids of scanners that could not look at all of it.
+    """Return the review without a model; `unfinished` are ids of scanners that could not look at the whole change.
 
-    Code in a language without rules is no verdict either: that nothing was found in it says nothing.
+    Code in a language without rules gets no verdict: that no rule fired says nothing about it.
     """
     assessment = assess(change, findings)
     if unfinished:
@@ -49,62 +49,65 @@ def review_without_model(change: Change, findings: Sequence[Finding], unfinished
         return Review(assessment, DETERMINISTIC, change.coverage, "no content verdict", "findings_incomplete")
     unread = languages_without_rules(change)
     if unread:
-        return Review(assessment, DETERMINISTIC, change.coverage, "no content verdict", NO_RULES + _names(unread))
+        return Review(
+            assessment, DETERMINISTIC, change.coverage, "no content verdict", NO_RULES + _named_languages(unread)
+        )
     return Review(assessment, DETERMINISTIC, change.coverage)
 
 
-def _names(languages: Sequence[str]) -> str:
-    more = f", {len(languages) - LANGUAGES_NAMED} more" if len(languages) > LANGUAGES_NAMED else ""
-    return ", ".join(languages[:LANGUAGES_NAMED]) + more
+def _named_languages(languages: Sequence[str]) -> str:
+    remainder = f", {len(languages) - LANGUAGES_NAMED} more" if len(languages) > LANGUAGES_NAMED else ""
+    return ", ".join(languages[:LANGUAGES_NAMED]) + remainder
 
 
 def assess(change: Change, findings: Sequence[Finding]) -> Assessment:
-    """Return what the findings alone say; those of reading the change count too, whether or not they are among them.
+    """Return the assessment from the findings and from the problems of parsing the change.
 
     The risk begins at the floor of the strongest finding and rises with further ones; without any it is at most
-    SIZE_CEILING. A person is asked from a med finding on, where anything was not read, and for a large change.
+    SIZE_CEILING. A review is recommended from a med finding on, for a change not wholly read, and for a large one.
     """
-    found = strongest_first(dict.fromkeys((*change.problems, *findings)))
-    lines = sum(map(changed_lines, change.files))
-    risk = _risk(found, lines)
+    ordered = strongest_first(dict.fromkeys((*change.problems, *findings)))
+    lines = sum(map(count_changed_lines, change.files))
+    risk = _risk(ordered, lines)
     unread = change.coverage < 1 or not change.files
     return Assessment(
         content_risk=risk,
-        flags=tuple(_flag(finding) for finding in found[:FLAGS_LIMIT]),
-        summary=plain_text(_summary(change, found), SUMMARY_LENGTH),
+        flags=tuple(_flag(finding) for finding in ordered[:FLAGS_LIMIT]),
+        summary=plain_text(_summary(change, ordered), SUMMARY_LENGTH),
         review_recommended=risk >= FLOOR[Severity.MED] or unread or lines > LARGE,
     )
 
 
-def combine(ground: Assessment, readings: Sequence[Assessment]) -> Assessment:
-    """One assessment of several; risk is the highest of all, and at least the floor of the strongest flag.
+def combine(minimum: Assessment, readings: Sequence[Assessment]) -> Assessment:
+    """Combine assessments; the risk is the highest of all, and at least the floor of the strongest flag.
 
-    The summary is that of whoever saw most risk, of the ground only where it saw more than every reading.
+    The summary comes from the assessment with the highest risk; on a tie a reading comes before `minimum`.
     """
-    flags = strongest_first(dict.fromkeys(flag for one in (ground, *readings) for flag in one.flags))
-    risk = max(one.content_risk for one in (ground, *readings))
+    flags = strongest_first(dict.fromkeys(flag for assessment in (minimum, *readings) for flag in assessment.flags))
+    risk = max(assessment.content_risk for assessment in (minimum, *readings))
     risk = max([risk, *(FLOOR[flag.severity] for flag in flags)])
-    loudest = max((*readings, ground), key=lambda one: one.content_risk)
+    riskiest = max((*readings, minimum), key=lambda assessment: assessment.content_risk)
     return Assessment(
         content_risk=risk,
         flags=tuple(flags[:FLAGS_LIMIT]),
-        summary=loudest.summary,
-        review_recommended=risk >= FLOOR[Severity.MED] or any(one.review_recommended for one in (ground, *readings)),
+        summary=riskiest.summary,
+        review_recommended=risk >= FLOOR[Severity.MED]
+        or any(assessment.review_recommended for assessment in (minimum, *readings)),
     )
 
 
-def strongest_first(found: Iterable[Weighed]) -> list[Weighed]:
-    """In order of severity, else as given."""
-    return sorted(found, key=lambda one: STRONGEST_FIRST.index(one.severity))
+def strongest_first(items: Iterable[Weighed]) -> list[Weighed]:
+    """Sort by severity, highest first; otherwise keep the order."""
+    return sorted(items, key=lambda item: STRONGEST_FIRST.index(item.severity))
 
 
-def changed_lines(file: FileChange) -> int:
-    """Lines that a file's part adds or removes."""
+def count_changed_lines(file: FileChange) -> int:
+    """Count the lines that a file's part of the change adds or removes."""
     return sum(line.mark != " " for hunk in file.hunks for line in hunk.lines)
 
 
 def place(path: str | None, line: int | None, removed: bool = False) -> str:
-    """Return where something is, for a person: path, line in the new file, or in the old one where it was removed.
+    """Return a place for people: path and line in the new file, or in the old one for a removed line.
 
     Hidden characters are spelled out: a path that only seems to be another one must not read like it.
     """
@@ -116,12 +119,12 @@ def place(path: str | None, line: int | None, removed: bool = False) -> str:
     ) + tail
 
 
-def _risk(found: Sequence[Finding], lines: int) -> float:
-    if not found:
+def _risk(findings: Sequence[Finding], lines: int) -> float:
+    if not findings:
         return min(SIZE_CEILING, round(SIZE_STEP * log2(1 + lines), 4))
-    strongest = found[0].severity
-    further = sum(1 for finding in found if finding.severity is strongest) - 1
-    return min(CEILING[strongest], round(FLOOR[strongest] + STEP[strongest] * further, 4))
+    strongest = findings[0].severity
+    further_count = sum(1 for finding in findings if finding.severity is strongest) - 1
+    return min(CEILING[strongest], round(FLOOR[strongest] + STEP[strongest] * further_count, 4))
 
 
 def _flag(finding: Finding) -> Flag:
@@ -133,12 +136,14 @@ def _flag(finding: Finding) -> Flag:
     )
 
 
-def _summary(change: Change, found: Sequence[Finding]) -> str:
-    """Two or three sentences: the size, the findings with the strongest one, what was not read."""
-    return " ".join(part for part in (_size(change), _findings(found), _unread(change)) if part)
+def _summary(change: Change, findings: Sequence[Finding]) -> str:
+    """Return two or three sentences: the size, the findings with the strongest one, the unread part."""
+    return " ".join(
+        sentence for sentence in (_say_size(change), _say_findings(findings), _say_unread(change)) if sentence
+    )
 
 
-def _size(change: Change) -> str:
+def _say_size(change: Change) -> str:
     if not change.files:
         return "No file of this change could be read."
     marks = Counter(line.mark for file in change.files for hunk in file.hunks for line in hunk.lines)
@@ -146,15 +151,19 @@ def _size(change: Change) -> str:
     return f"Changes {_count(len(change.files), 'file')}, {counts}."
 
 
-def _findings(found: Sequence[Finding]) -> str:
-    if not found:
+def _say_findings(findings: Sequence[Finding]) -> str:
+    if not findings:
         return "The scanners found nothing, which says nothing about whether the code is right."
-    counts = Counter(finding.severity for finding in found)
-    told = " and ".join(_count(counts[one], f"{SPOKEN[one]} finding") for one in STRONGEST_FIRST if counts[one])
-    return f"{told}{'' if len(found) == 1 else ', the first'}: {found[0].explanation.rstrip('. ')}."
+    counts = Counter(finding.severity for finding in findings)
+    severities = " and ".join(
+        _count(counts[severity], f"{SEVERITY_WORDS[severity]} finding")
+        for severity in STRONGEST_FIRST
+        if counts[severity]
+    )
+    return f"{severities}{'' if len(findings) == 1 else ', the first'}: {findings[0].explanation.rstrip('. ')}."
 
 
-def _unread(change: Change) -> str:
+def _say_unread(change: Change) -> str:
     return "" if change.coverage >= 1 else f"Only {int(100 * change.coverage)} % of the changed lines could be read."
 
 

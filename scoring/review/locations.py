@@ -1,7 +1,7 @@
-"""Places in a change as a model is told them (F1:L12) and as people read them (path:line), both ways.
+"""Translates places in a change between the model's form (F1:L12) and people's (path:line).
 
-F counts the files of the change and L the lines of all hunks of one file, both from 1: neither is the author's to
-choose, and every line has its own, removed ones too.
+F counts the files of the change and L the lines of all hunks of one file, both from 1: the author cannot choose either,
+and every line has its own number, removed ones too.
 """
 
 import re
@@ -18,13 +18,13 @@ NOT_FOUND = "not found in the change: "
 _PLACE = re.compile(r"F([0-9]{1,6})(?::L([0-9]{1,7})(?: ?- ?(?:F([0-9]{1,6}):)?L?([0-9]{1,7}))?)?")
 
 
-def numbered(file: FileChange) -> Iterator[tuple[int, Line]]:
-    """Every line of a file's hunks with its L."""
+def number_lines(file: FileChange) -> Iterator[tuple[int, Line]]:
+    """Yield each line of a file's hunks with its number L."""
     return enumerate((line for hunk in file.hunks for line in hunk.lines), 1)
 
 
 def finding_place(finding: Finding, change: Change) -> str:
-    """Return where a finding on this change is, in a model's words: F1:L12, F1, or "change"."""
+    """Return the place of a finding in the model's form: F1:L12, F1, or "change"."""
     for index, file in enumerate(change.files, 1):
         if finding.file == file.path:
             return _line_place(index, file, finding)
@@ -33,39 +33,39 @@ def finding_place(finding: Finding, change: Change) -> str:
 
 def _line_place(index: int, file: FileChange, finding: Finding) -> str:
     if finding.line is not None:
-        for number, line in numbered(file):
-            known = line.old if finding.removed else line.new
-            if known == finding.line and (line.mark == "-") == finding.removed:
+        for number, line in number_lines(file):
+            line_number = line.old if finding.removed else line.new
+            if line_number == finding.line and (line.mark == "-") == finding.removed:
                 return f"F{index}:L{number}"
     return f"F{index}"
 
 
-def resolved(flag: Flag, change: Change) -> Flag:
-    """The flag with its place as people read it; one that names no place of the change is kept and says so."""
-    told = _told(flag.location.strip(), change)
-    if told is None:
-        told = NOT_FOUND + (plain_text(flag.location, LOCATION_LENGTH - len(NOT_FOUND)) or "nothing readable")
-    return flag.model_copy(update={"location": told})
+def resolve_flag_place(flag: Flag, change: Change) -> Flag:
+    """Return the flag with a readable place; a place that is not in the change stays and says so."""
+    place_text = _readable_place(flag.location.strip(), change)
+    if place_text is None:
+        place_text = NOT_FOUND + (plain_text(flag.location, LOCATION_LENGTH - len(NOT_FOUND)) or "nothing readable")
+    return flag.model_copy(update={"location": place_text})
 
 
-def _told(location: str, change: Change) -> str | None:
+def _readable_place(location: str, change: Change) -> str | None:
     commit = _COMMIT.fullmatch(location)
     if location in WORDS or (commit and int(commit[1]) <= len(change.mails)):
         return location
-    found = _PLACE.fullmatch(location)
-    if found is None or not 1 <= int(found[1]) <= len(change.files):
+    match = _PLACE.fullmatch(location)
+    if match is None or not 1 <= int(match[1]) <= len(change.files):
         return None
-    file = change.files[int(found[1]) - 1]
-    if found[2] is None:
+    file = change.files[int(match[1]) - 1]
+    if match[2] is None:
         return place(file.path, None)
-    return _told_lines(found, file)
+    return _readable_lines(match, file)
 
 
-def _told_lines(found: re.Match[str], file: FileChange) -> str | None:
-    """The first line of a range; None unless both of its ends stand in this file, in their order."""
-    first, last = int(found[2]), int(found[4] or found[2])
-    lines = dict(numbered(file))
-    if int(found[3] or found[1]) != int(found[1]) or not (first <= last and first in lines and last in lines):
+def _readable_lines(match: re.Match[str], file: FileChange) -> str | None:
+    """Return the first line of a range; None unless both ends are in this file and in order."""
+    first, last = int(match[2]), int(match[4] or match[2])
+    lines = dict(number_lines(file))
+    if int(match[3] or match[1]) != int(match[1]) or not (first <= last and first in lines and last in lines):
         return None
     line = lines[first]
     removed = line.mark == "-"

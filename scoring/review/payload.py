@@ -1,6 +1,6 @@
-"""One pull request as data for a model: JSON, a value a line, in a bounded number of characters. Pure functions.
+"""Renders one pull request as JSON lines for a model, in a bounded number of characters. Pure.
 
-Nothing in it names a person: what is written was scrubbed before, mails lose author and date, findings their quotes.
+It names no person: all text was scrubbed before, mails lose author and date, findings their quotes.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any
 from scoring.anonymise.scrub import Scrubber
 from scoring.diff.change import FileChange
 from scoring.diff.paths import rank
-from scoring.review.deterministic import changed_lines, strongest_first
+from scoring.review.deterministic import count_changed_lines, strongest_first
 from scoring.review.locations import finding_place
 from scoring.review.prose_mask import masked_hunks, masked_path
 from scoring.review.schema import plain_text
@@ -22,14 +22,14 @@ from scoring.scanners.submission import Submission
 from scoring.types import Finding
 
 RENDERING = 2  # raise it with any change of what is written here, or of what is masked
-NAMING_SCANNERS = frozenset({"dependencies", "licences", "typosquats"})  # whose explanations name what they found
+NAMING_SCANNERS = frozenset({"dependencies", "licences", "typosquats"})  # their explanations name a package
 FINDINGS_SENT = 100  # the strongest
 NAMES_SENT = 200  # of files that are left out
 HEAD_LENGTH = 200  # characters of a file's first line, apart from its names
 LINE_LENGTH = 2_000  # characters; a longer line is cut and counts as unread
-WORDS_LENGTH = 60_000  # characters of everything that was said beside the diff
+WORDS_LENGTH = 60_000  # characters of title, description, commit messages and discussion together
 UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-# Marks and letters that show nothing, though their categories are those of visible ones.
+# Marks and letters without a visible form, though their Unicode categories are those of visible ones.
 BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0") | {chr(code) for code in range(0xFE00, 0xFE10)}
 BLANK |= {chr(code) for code in (*range(0x180B, 0x1810), *range(0xE0100, 0xE01F0))}
 _NOT_PLAIN = re.compile(r"[^\x00-\x7e]")
@@ -37,9 +37,9 @@ _NOT_PLAIN = re.compile(r"[^\x00-\x7e]")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One pull request for a reviewer: as it was sent and scrubbed, file for file and line for line the same.
+    """One pull request for a reviewer, as sent and as scrubbed; both have the same files and lines.
 
-    `findings` are those on the change as it was sent; `scrub` does to one text what was done to the scrubbed one.
+    `findings` are those on the change as sent; `scrub` scrubs one more text by the same rules.
     """
 
     sent: Submission
@@ -48,17 +48,17 @@ class Case:
     scrub: Callable[[str], str]
 
     @classmethod
-    def of(cls, sent: Submission, findings: Iterable[Finding], others: Iterable[str] = ()) -> "Case":
-        """The case of a submission; `others` are strings of further people, such as the repository's owner."""
-        scrubber = Scrubber.of(sent, others)
+    def of(cls, sent: Submission, findings: Iterable[Finding], other_names: Iterable[str] = ()) -> "Case":
+        """Build the case of a submission; `other_names` are names of further people, such as the owner."""
+        scrubber = Scrubber.of(sent, other_names)
         return cls(sent, scrubber.submission(sent), tuple(findings), scrubber.text)
 
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """Data as it is sent. `coverage` is the share in [0, 1] of it that is there whole, by changed lines.
+    """Rendered data. `coverage` is the share in [0, 1] of the changed lines that it holds whole.
 
-    `left_out` are the indexes of the files that are not there whole.
+    `left_out` are the indexes of the files that it does not hold whole.
     """
 
     text: str
@@ -68,7 +68,7 @@ class Rendering:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One written line; `is_line` where it is a line of the diff, `read` where that is a changed one and whole."""
+    """One rendered line; `is_line`: a line of the diff; `read`: a changed line, given whole."""
 
     text: str
     is_line: bool = False
@@ -77,44 +77,46 @@ class _Row:
 
 
 def render_change(case: Case, characters: int, masked: bool = False) -> Rendering:
-    """Diff and findings in about `characters` at most, the most dangerous files first.
+    """Render diff and findings in at most about `characters`, the most dangerous files first.
 
-    With `masked` the words of the change are not there: the same lines, of which none is longer.
+    With `masked` the words of the change are masked; the lines stay the same, and none becomes longer.
     """
     files = case.scrubbed.change.files
-    lines = [_json({"findings": list(_findings(case))})]
-    room, changed, read, left_out = characters - len(lines[0]), 0, 0, list[int]()
+    lines = [_json({"findings": list(_finding_rows(case))})]
+    room, lines_changed, lines_read, left_out = characters - len(lines[0]), 0, 0, list[int]()
     for index in sorted(range(len(files)), key=lambda index: (rank(files[index].path), index)):
-        rows, whole = _taken(index, files[index], room, masked)
+        rows, is_whole = _render_file(index, files[index], room, masked)
         room -= sum(len(row.text) + 1 for row in rows)
         lines += [row.text for row in rows]
-        changed += changed_lines(files[index])
-        read += sum(row.read for row in rows)
-        if not whole:
+        lines_changed += count_changed_lines(files[index])
+        lines_read += sum(row.read for row in rows)
+        if not is_whole:
             left_out.append(index)
     if left_out:
-        written = masked_path if masked else str
-        names = [{"file": f"F{index + 1}", "path": written(files[index].path)} for index in left_out[:NAMES_SENT]]
+        path_text = masked_path if masked else str
+        names = [{"file": f"F{index + 1}", "path": path_text(files[index].path)} for index in left_out[:NAMES_SENT]]
         lines.append(_json({"left_out": names, "in_all": len(left_out)}))
-    return Rendering("\n".join(lines), read / changed if changed else float(not left_out), tuple(left_out))
+    return Rendering(
+        "\n".join(lines), lines_read / lines_changed if lines_changed else float(not left_out), tuple(left_out)
+    )
 
 
 def render_words(submission: Submission) -> Rendering | None:
-    """Title, description, commit messages and discussion; None where nothing was said.
+    """Render title, description, commit messages and discussion; None if all are empty.
 
-    What is beyond WORDS_LENGTH is cut, and then the coverage is 0.
+    Text beyond WORDS_LENGTH is cut, and then the coverage is 0.
     """
-    said = list(_said(submission))
-    if not any(text.strip() for _, text in said):
+    words = list(_named_words(submission))
+    if not any(text.strip() for _, text in words):
         return None
     room, lines = WORDS_LENGTH, []
-    for name, text in said:
+    for name, text in words:
         lines.append(_json({"said": name, "text": text[: max(room, 0)]}))
         room -= len(text)
     return Rendering("\n".join(lines), float(room >= 0))
 
 
-def _said(submission: Submission) -> Iterator[tuple[str, str]]:
+def _named_words(submission: Submission) -> Iterator[tuple[str, str]]:
     yield "title", submission.title
     yield "description", submission.description
     for number, mail in enumerate(submission.change.mails, 1):
@@ -123,71 +125,70 @@ def _said(submission: Submission) -> Iterator[tuple[str, str]]:
         yield f"discussion, {role}", text
 
 
-def _findings(case: Case) -> Iterator[dict[str, str]]:
-    """Yield what may be told of the findings: no quoted line, since that stands in the diff, scrubbed; nor a
-    package's name.
+def _finding_rows(case: Case) -> Iterator[dict[str, str]]:
+    """Yield the findings without quoted lines, which the scrubbed diff holds, and without names of packages.
 
-    An author may have called a package after themselves, by a word too short to be taken out wherever it stands.
+    An author may have named a package after themselves, by a word too short to scrub everywhere.
     """
     for finding in strongest_first(without_identity(case.findings))[:FINDINGS_SENT]:
-        says = "" if finding.scanner in NAMING_SCANNERS else finding.explanation
+        explanation = "" if finding.scanner in NAMING_SCANNERS else finding.explanation
         yield {
             "rule": case.scrub(plain_text(f"{finding.scanner}/{finding.rule}", 120)),
             "type": finding.type,
             "severity": finding.severity.value,
             "at": finding_place(finding, case.sent.change),
-            "says": case.scrub(plain_text(says, 600)),
+            "says": case.scrub(plain_text(explanation, 600)),
         }
 
 
-def _taken(index: int, file: FileChange, room: int, masked: bool) -> tuple[list[_Row], bool]:
-    """Cut one file to `room` characters and say whether that is all of it; no more than that is masked."""
+def _render_file(index: int, file: FileChange, room: int, masked: bool) -> tuple[list[_Row], bool]:
+    """Render one file in at most `room` characters; also return whether it is whole. Only this part is masked."""
     rows: list[_Row] = []
-    shown = replace(file, path=masked_path(file.path), old_path=masked_path(file.old_path)) if masked else file
-    left = room - HEAD_LENGTH - len(shown.path) - len(shown.old_path)
-    whole = left >= 0 and not file.binary
-    for row in _rows(file, masked and left >= 0):
-        left -= len(row.text) + 1
-        if left < 0:
-            whole = False
+    shown_file = replace(file, path=masked_path(file.path), old_path=masked_path(file.old_path)) if masked else file
+    room_left = room - HEAD_LENGTH - len(shown_file.path) - len(shown_file.old_path)
+    is_whole = room_left >= 0 and not file.binary
+    for row in _hunk_rows(file, masked and room_left >= 0):
+        room_left -= len(row.text) + 1
+        if room_left < 0:
+            is_whole = False
             break
         rows.append(row)
-        whole = whole and row.whole
-    given, lines = sum(row.is_line for row in rows), sum(len(hunk.lines) for hunk in file.hunks)
-    if left < 0 and not given:
+        is_whole = is_whole and row.whole
+    lines_given, line_count = sum(row.is_line for row in rows), sum(len(hunk.lines) for hunk in file.hunks)
+    if room_left < 0 and not lines_given:
         return [], False
-    head = {"file": f"F{index + 1}", "path": shown.path, "change": file.kind, **_extras(shown)}
-    return [_Row(_json(head | {"lines": lines, "given": given})), *rows], whole
+    head = {"file": f"F{index + 1}", "path": shown_file.path, "change": file.kind, **_extras(shown_file)}
+    return [_Row(_json(head | {"lines": line_count, "given": lines_given})), *rows], is_whole
 
 
-def _rows(file: FileChange, masked: bool) -> Iterator[_Row]:
-    """The hunks of a file as JSON strings."""
+def _hunk_rows(file: FileChange, masked: bool) -> Iterator[_Row]:
+    """Yield the hunks of a file as JSON strings."""
     number = 0
-    plain = ((hunk, hunk.section, iter(hunk.lines)) for hunk in file.hunks)
-    for hunk, section, lines in masked_hunks(file) if masked else plain:
+    plain_hunks = ((hunk, hunk.section, iter(hunk.lines)) for hunk in file.hunks)
+    for hunk, section, lines in masked_hunks(file) if masked else plain_hunks:
         yield _Row(_json(f"@@ -{hunk.old_start} +{hunk.new_start} {section[:HEAD_LENGTH]}"), whole=hunk.whole)
         for line in lines:
             number += 1
-            whole = len(line.text) <= LINE_LENGTH
-            text = line.text if whole else line.text[:LINE_LENGTH] + " (cut)"
-            written = _json(f"L{number} {line.mark} {text}")
-            yield _Row(written, is_line=True, read=whole and line.mark != " ", whole=whole)
+            is_whole = len(line.text) <= LINE_LENGTH
+            text = line.text if is_whole else line.text[:LINE_LENGTH] + " (cut)"
+            encoded = _json(f"L{number} {line.mark} {text}")
+            yield _Row(encoded, is_line=True, read=is_whole and line.mark != " ", whole=is_whole)
 
 
 def _extras(file: FileChange) -> dict[str, Any]:
-    """Return what is unusual about a file."""
-    told: dict[str, Any] = {"old_path": file.old_path} if file.old_path != file.path else {}
+    """Return the unusual properties of a file: renames, modes, kinds."""
+    extras: dict[str, Any] = {"old_path": file.old_path} if file.old_path != file.path else {}
     if file.old_mode != file.new_mode:
-        told["modes"] = [file.old_mode, file.new_mode]
-    return told | {name: True for name in ("binary", "submodule", "symlink") if getattr(file, name)}
+        extras["modes"] = [file.old_mode, file.new_mode]
+    return extras | {name: True for name in ("binary", "submodule", "symlink") if getattr(file, name)}
 
 
 def _json(value: object) -> str:
-    """JSON on one line; what cannot be seen is escaped, so that the model meets it as such."""
-    return _NOT_PLAIN.sub(_escaped, json.dumps(value, ensure_ascii=False))
+    """Encode as JSON on one line; invisible characters are escaped, so that the model sees them."""
+    return _NOT_PLAIN.sub(_escape_unseen, json.dumps(value, ensure_ascii=False))
 
 
-def _escaped(found: re.Match[str]) -> str:
-    character = found[0]
+def _escape_unseen(match: re.Match[str]) -> str:
+    character = match[0]
     unseen = character in BLANK or unicodedata.category(character) in UNSEEN
     return json.dumps(character)[1:-1] if unseen else character

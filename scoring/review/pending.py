@@ -1,13 +1,13 @@
-"""The review hop: reads the newest round of each open pull request of a watched repository once.
+"""Reviews the newest round of each open pull request of a watched repository once.
 
-What is due is found by asking the tables; a review happens outside any lock and ends in one row. The row is there, as
-'running', before the reading begins: content on which the program dies is begun TRIES times and then has no verdict.
+A query finds the pull requests that are due. A review runs outside any lock and ends in one row, which exists as
+'running' before the reading begins: content that crashes the program is tried TRIES times and then has no verdict.
 
-Reviewers are given the change as it is kept here and the words beside it, and nobody's name.
+Reviewers get the stored change and the words beside it, without names of people.
 
-A new prompt or model is tried beside the old one: it reads the last 200 changes again before it may open a lane. Until
-then what it says of a change is shown and weighs, and counts as no content verdict. A reading that fails for a reason
-that passes is none: an outage ends no trial.
+A new prompt or model is on trial first: it reads the last 200 changes again before it may open a lane. Until then its
+readings are shown and raise the risk, but count as no content verdict. A reading that fails for a temporary reason
+does not count, so an outage does not end a trial.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,16 +25,16 @@ from ingest.store.migrate import drop_superseded
 from ingest.store.transaction import Rows, Transaction
 from scoring.config.repository import Mode
 from scoring.diff.change import Change
-from scoring.diff.parser import compared, read_change
+from scoring.diff.parser import apply_git_reading, read_change
 from scoring.diff.paths import is_sensitive, touched_files
 from scoring.diff.similarity import record_vector
-from scoring.review.answers import PASSING
-from scoring.review.cost_gate import Ask, Call, decide
+from scoring.review.answers import TEMPORARY_REASONS
+from scoring.review.cost_gate import Call, GateFacts, decide
 from scoring.review.known_bad import follow_known_bad
 from scoring.review.payload import Case
 from scoring.review.schema import Review
-from scoring.review.store import BEGUN as EMPTY
 from scoring.review.store import RUNNING, review_columns
+from scoring.review.store import UNFINISHED as EMPTY
 from scoring.scanners.run import REVIEW_VERSION, examine
 from scoring.scanners.submission import Account, Knowledge, Submission
 from scoring.scanners.whole_files import whole_files
@@ -46,7 +46,7 @@ DISCUSSION = """
 select author_id, body from comments where subject_uri = ? and author_id <> ? and deleted_at is null
 order by seen_at desc, uri limit ?
 """
-# Whose names a reviewer must not read: owners, push-holders and all who spoke.
+# People besides the author whose names are scrubbed: the owner, push-holders and commenters.
 OTHERS = """
 select did, handle from contributors where contributor_id in (
   select contributor_id from push_holders where repository_id = $repository
@@ -57,63 +57,64 @@ select did, handle from contributors where contributor_id in (
 Row = Mapping[str, Any]
 
 
-def kept_change(row: Row, folder: Path) -> tuple[Change, str]:
-    """The change as it is kept, and how git reads its text ('unknown' where git cannot be asked).
+def load_change(row: Row, folder: Path) -> tuple[Change, str]:
+    """Load the stored change and git's reading of its text ('unknown' if git could not be asked).
 
-    One whose patch was cut, is not kept any more or is read otherwise by git was not read whole.
+    A change counts as not wholly read if its patch was cut, is gone, or git reads it differently.
     """
     try:
         text = load_patch(folder, row["sha256"])
     except PatchProblem:
-        gone = Finding("reading", "not-kept", "oversized", Severity.MED, "The patch is no longer stored.")
-        return Change((), (), (gone,), 0.0), row["git_reading"] or "unknown"
+        missing_patch = Finding("reading", "not-kept", "oversized", Severity.MED, "The patch is no longer stored.")
+        return Change((), (), (missing_patch,), 0.0), row["git_reading"] or "unknown"
     change = read_change(text)
     if row["patch_state"] == "oversized":
-        return _cut(change, text, row), row["git_reading"] or "unknown"
+        return _mark_as_cut(change, text, row), row["git_reading"] or "unknown"
     state = row["git_reading"]
     reading = GitReading(state, row["git_line"]) if state else compare_with_git(text.encode())
-    return compared(change, reading, text), reading.state if reading else "unknown"
+    return apply_git_reading(change, reading, text), reading.state if reading else "unknown"
 
 
-def _cut(change: Change, text: str, row: Row) -> Change:
+def _mark_as_cut(change: Change, text: str, row: Row) -> Change:
     size = len(text.encode())
-    cut = Finding(
+    cut_finding = Finding(
         "reading", "cut", "oversized", Severity.MED, f"Only the first {size:,} bytes of the patch were fetched."
     )
     share = min(change.coverage, size / max(row["bytes"], size + 1))
-    return replace(change, problems=(*change.problems, cut), coverage=share)
+    return replace(change, problems=(*change.problems, cut_finding), coverage=share)
 
 
 def case_of_pull(rows: Rows, row: Row, change: Change, knowledge: Knowledge) -> tuple[Case, tuple[str, ...]]:
-    """Return what reviewers are handed of a pull request, and the ids of scanners that were cut off."""
+    """Return the case of a pull request and the ids of scanners that did not finish."""
     submission = _submission(rows, row, change, knowledge)
-    named = rows.rows(OTHERS, {"repository": row["repository_id"], "pull": row["pull_uri"]})
-    others = [name for person in named for name in person.values() if name]
+    people = rows.rows(OTHERS, {"repository": row["repository_id"], "pull": row["pull_uri"]})
+    other_names = [name for person in people for name in person.values() if name]
     examined = examine(submission)
-    return Case.of(submission, examined.findings, others), examined.unfinished
+    return Case.of(submission, examined.findings, other_names), examined.unfinished
 
 
 def _submission(rows: Rows, row: Row, change: Change, knowledge: Knowledge) -> Submission:
     person = rows.row("select did, handle from contributors where contributor_id = ?", [row["author_id"]])
     account = Account(person["did"], person["handle"]) if person else None
-    said = rows.rows(DISCUSSION, [row["pull_uri"], row["author_id"], COMMENTS])
+    comments = rows.rows(DISCUSSION, [row["pull_uri"], row["author_id"], COMMENTS])
     roles = {
-        author: f"reviewer-{place}" for place, author in enumerate(dict.fromkeys(one["author_id"] for one in said), 1)
+        author: f"reviewer-{number}"
+        for number, author in enumerate(dict.fromkeys(comment["author_id"] for comment in comments), 1)
     }
     return Submission(
         change=change,
         title=row["title"],
         description=row["body"],
-        discussion=tuple((roles[one["author_id"]], one["body"]) for one in reversed(said)),
+        discussion=tuple((roles[comment["author_id"]], comment["body"]) for comment in reversed(comments)),
         knowledge=replace(knowledge, account=knowledge.account or account),
         whole=whole_files(change, knowledge.base_files(change)),
     )
 
 
 READ_AGAIN = 200
-GIVEN_UP = 5  # tries of one change, if another was read since: a diff that nobody can read in time holds up no trial
-# The newest changes that an earlier prompt or model has read and today's has not; their patches are kept. What the
-# small model read is left out: it spares nobody a reading that trust would not spare without it, so it opens no lane.
+GIVEN_UP = 5  # tries of one change, if another was read since: an unreadable diff must not block a trial
+# The newest changes with a stored patch that an earlier prompt or model has read and today's has not. Readings by the
+# screening model do not count: it opens no lane, since it replaces only readings that trust alone would skip.
 LEFT = f"""
 with today as (
   select * from reviews where pull_uri is not null and prompt_version = $version and list_contains($models, model)
@@ -144,30 +145,33 @@ where not coalesce(n.is_read, false) and not coalesce(n.tries >= {GIVEN_UP} and 
 ), false)
 order by coalesce(n.tries, 0), old.read_at desc, p.pull_uri
 """
-LEFT_OPEN = [*PASSING, "over_budget", "over_repository_budget", "abandoned"]  # after these the change was not read
+LEFT_OPEN = [
+    *TEMPORARY_REASONS,
+    "over_budget",
+    "over_repository_budget",
+    "abandoned",
+]  # with these reasons the change was not read
 
 
 def left_to_read(rows: Rows, prompt_version: str, models: Sequence[str], screen: str = "") -> list[dict[str, Any]]:
-    """Return what today's prompt and models must still read again, the least tried first.
+    """Return the changes that today's prompt and models must still read for their trial, least tried first.
 
-    Empty: there is no trial (any more).
-
-    `models` read in full, `screen` only screens. `tried_clock` is when a change was last tried, None: never.
+    `models` read in full, `screen` only screens. `tried_clock` is the moment of a change's last try, None without one.
     """
-    known = {"version": prompt_version, "models": list(models), "screen": screen, "passing": LEFT_OPEN}
-    return rows.rows(LEFT, known)
+    parameters = {"version": prompt_version, "models": list(models), "screen": screen, "passing": LEFT_OPEN}
+    return rows.rows(LEFT, parameters)
 
 
 def note_try(txn: Transaction, pull_uri: str, prompt_version: str, review: Review) -> None:
-    """Keep that a change was tried where that cost nothing: its answer was known, or no call became a reading."""
+    """Record a try that cost nothing: the ledger held the answer, or no call reached a model."""
     now = txn.wall()
-    name = f"{pull_uri} {prompt_version} {review.model}"
+    try_key = f"{pull_uri} {prompt_version} {review.model}"
     txn.upsert(
         "reviews",
         [
             {
-                "review_id": f"{name} {now.isoformat()}",
-                "cache_key": name,
+                "review_id": f"{try_key} {now.isoformat()}",
+                "cache_key": try_key,
                 "content_hash": "",
                 "prompt_version": prompt_version,
                 "model": review.model,
@@ -188,17 +192,19 @@ def note_try(txn: Transaction, pull_uri: str, prompt_version: str, review: Revie
     )
 
 
-# A turn ends after so many, or so long: what was reviewed is scored and published before the rest, and each such pass
-# costs as much as ten reviews by scanners.
+# A turn ends after so many reviews or seconds, so that finished ones are scored and published before the rest. Such a
+# pass costs as much as ten reviews by scanners.
 BATCH, TURN_SECONDS = 200, 5.0
-GROUP = 20  # that scanners read between two transactions; what a model may read, for minutes, is written one by one
+GROUP = (
+    20  # reviews by scanners between two transactions; a model may read for minutes, so those are written one by one
+)
 TRIES = 2
 TRIED_AGAIN = timedelta(hours=1)
-AGAIN = 5  # times that a reading is tried anew, each an hour later than the one before
-# What stands now and was not read by these rules, or would be read by somebody else if it were asked today; newest
-# first, since that is what somebody is waiting for. What the site or the repository had no dollars for waits until
-# there are some.
-# Of two commits its author chose the base: where that is not on the target branch, a merge brings more than the patch.
+AGAIN = 5  # times that a failed reading is repeated; the wait grows by an hour each time
+# Open pull requests without a review by these rules, or for which the cost gate would now choose another reader; newest
+# first, since somebody waits for those. Readings without a budget wait until there is one.
+# The author of a comparison of two commits chose its base: where that is not on the target branch, a merge brings more
+# than the patch.
 DUE = """
 with compared as (
   select pull_uri, p.repository_id, coalesce(p.target_branch, m.head) as branch,
@@ -235,7 +241,7 @@ where p.state = 'open' and k.sha256 is not null
   )))
 order by p.seen_at desc, p.pull_uri limit $limit
 """
-EARLIER = "from content_reviews where pull_uri = ? and patch_ref = ? and said = ? and rules = ?"
+REVIEW_BEFORE = "from content_reviews where pull_uri = ? and patch_ref = ? and said = ? and rules = ?"
 MODE = "select review from watched_repositories where repository_id = ?"
 
 ReviewCase = Callable[[Case, Call, tuple[str, ...], str], Review]
@@ -243,11 +249,11 @@ ReviewCase = Callable[[Case, Call, tuple[str, ...], str], Review]
 
 @dataclass(frozen=True, slots=True)
 class Reviewing:
-    """The means and limits of reviews here.
+    """The means and limits of reviews.
 
-    `spent` and `spent_by_repository` are what this day's readings cost so far, `budget` and `repository_budget` what
-    those of the site and of one repository may cost, in dollars. `review` is `Reviewer.review`; `knowledge` answers
-    from these rows for the pull request of that address.
+    `spent` and `spent_by_repository` give this day's cost so far, `budget` and `repository_budget` the limits for the
+    site and for one repository, in dollars. `review` is `Reviewer.review`; `knowledge` reads the facts about the pull
+    request at an address from the rows.
     """
 
     thresholds: Thresholds
@@ -260,7 +266,7 @@ class Reviewing:
     spent: Callable[[], float] = lambda: 0.0
     repository_budget: float = inf
     spent_by_repository: Callable[[], Mapping[int, float]] = dict
-    learn: Callable[[Change], object] = lambda change: None  # asks outside about what a change names, where allowed
+    learn: Callable[[Change], object] = lambda change: None  # looks up what a change names, where allowed
     clock: Callable[[], float] = monotonic
     version: str = ""  # of the prompt
     models: tuple[str, ...] = ()  # that may read in full
@@ -269,7 +275,7 @@ class Reviewing:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of one pull request that was due: columns of its row, and the change where it was read."""
+    """The result for one due pull request: the columns of its row, and the change if it was read."""
 
     pull: Row
     columns: Mapping[str, Any]
@@ -277,29 +283,29 @@ class Outcome:
 
 
 def review_due(store: Store, reviewing: Reviewing) -> int:
-    """One turn: review what is due, else one more for a trial; returns how many were read, 0 where nothing is due."""
-    known = _known(reviewing) | {"now": store.wall(), "limit": BATCH}
+    """Review the due pull requests, or one more for a trial if none is due; return the number of reviews."""
+    parameters = _due_parameters(reviewing) | {"now": store.wall(), "limit": BATCH}
     with store.write() as txn:
         follow_known_bad(txn)
-        left = _left_to_try(txn, reviewing)
-        due = txn.rows(DUE, {**known, "trying": bool(left)})
-    if left and not due:
-        return _try(store, left, reviewing)
-    ends, read_now = reviewing.clock() + TURN_SECONDS, 0
-    for group in _groups(due, 1 if reviewing.has_key else GROUP):
-        _review(store, group, reviewing)
-        read_now += len(group)
-        if reviewing.clock() > ends:
+        left_to_try = _left_to_try(txn, reviewing)
+        due_pulls = txn.rows(DUE, {**parameters, "trying": bool(left_to_try)})
+    if left_to_try and not due_pulls:
+        return _try_again(store, left_to_try, reviewing)
+    deadline, reviewed = reviewing.clock() + TURN_SECONDS, 0
+    for group in _group_for_writing(due_pulls, 1 if reviewing.has_key else GROUP):
+        _review_group(store, group, reviewing)
+        reviewed += len(group)
+        if reviewing.clock() > deadline:
             break
-    return read_now
+    return reviewed
 
 
-def _known(reviewing: Reviewing) -> dict[str, Any]:
-    """Return what decides, beside the tables, whether a review is due."""
+def _due_parameters(reviewing: Reviewing) -> dict[str, Any]:
+    """Return the parameters of DUE."""
     spent = reviewing.spent_by_repository()
     return {
         "rules": REVIEW_VERSION,
-        "passing": list(PASSING),
+        "passing": list(TEMPORARY_REASONS),
         "most": AGAIN,
         "has_key": reviewing.has_key,
         "has_dollars": reviewing.has_key and reviewing.spent() < reviewing.budget,
@@ -308,58 +314,63 @@ def _known(reviewing: Reviewing) -> dict[str, Any]:
     }
 
 
-def _groups(due: Sequence[Row], size: int) -> Iterator[Sequence[Row]]:
-    """Yield what is begun and written together; last and one by one what was begun before and did not end."""
-    fresh = [row for row in due if not row["attempts"]]
-    yield from (fresh[begin : begin + size] for begin in range(0, len(fresh), size))
-    yield from ([row] for row in due if row["attempts"])
+def _group_for_writing(due_pulls: Sequence[Row], size: int) -> Iterator[Sequence[Row]]:
+    """Yield groups that are begun and written together; then, one by one, those that an earlier turn did not end."""
+    first_tries = [row for row in due_pulls if not row["attempts"]]
+    yield from (first_tries[begin : begin + size] for begin in range(0, len(first_tries), size))
+    yield from ([row] for row in due_pulls if row["attempts"])
 
 
-def _review(store: Store, group: Sequence[Row], reviewing: Reviewing) -> None:
-    """Review these and write what came of it; of one that ended the program each time, that nobody reads it."""
+def _review_group(store: Store, group: Sequence[Row], reviewing: Reviewing) -> None:
+    """Review a group and write the outcomes; a pull request that crashed the program each time gets no verdict."""
     if group[0]["attempts"] >= TRIES:
         failed = {"state": "no content verdict", "missing": "review_failed", "asked": "missing", "recommended": True}
         failed["git_reading"] = group[0]["git_reading"] or "unknown"
-        told = {**_meanwhile(group[0]), **failed, "asked_because": "review_failed", "reviewed_clock": store.wall()}
-        _write(store, [Outcome(group[0], told)])
+        columns = {
+            **_columns_while_reading(group[0]),
+            **failed,
+            "asked_because": "review_failed",
+            "reviewed_clock": store.wall(),
+        }
+        _write_outcomes(store, [Outcome(group[0], columns)])
         return
-    _write(store, [Outcome(row, {**_meanwhile(row), "attempts": row["attempts"] + 1}) for row in group])
-    _write(store, [_reviewed(store, row, reviewing) for row in group])
+    _write_outcomes(
+        store, [Outcome(row, {**_columns_while_reading(row), "attempts": row["attempts"] + 1}) for row in group]
+    )
+    _write_outcomes(store, [_review_pull(store, row, reviewing) for row in group])
 
 
-def _meanwhile(row: Row) -> Mapping[str, Any]:
-    """Return what stands while a change is read: what was said of it before, else nothing. No flag is lost on the
-    way.
-    """
+def _columns_while_reading(row: Row) -> Mapping[str, Any]:
+    """Return the columns during a reading: none, so that earlier flags stay, or those of an unfinished review."""
     return {} if row["has_review"] else EMPTY
 
 
-def _reviewed(store: Store, row: Row, reviewing: Reviewing) -> Outcome:
-    change, git_reading = kept_change(row, reviewing.folder)
+def _review_pull(store: Store, row: Row, reviewing: Reviewing) -> Outcome:
+    change, git_reading = load_change(row, reviewing.folder)
     if row["review"] != "off":
         reviewing.learn(change)
     with store.read() as rows:
         case, unfinished = case_of_pull(rows, row, change, reviewing.knowledge(rows, row["pull_uri"]))
         is_trial = bool(_left_to_try(rows, reviewing))
-        mode: Mode = rows.value(MODE, [row["repository_id"]]) or "off"  # it may have been switched off since
-    ask = _ask(row, mode, case.sent, reviewing)
-    call, because = decide(ask, reviewing.thresholds.t_low, reviewing.thresholds.t_high)
+        mode: Mode = rows.value(MODE, [row["repository_id"]]) or "off"  # it may be switched off by now
+    ask = _gate_facts(row, mode, case.sent, reviewing)
+    call, call_reason = decide(ask, reviewing.thresholds.t_low, reviewing.thresholds.t_high)
     review = reviewing.review(case, call, unfinished, row["pull_uri"])
     if call is Call.MISSING:
-        review = replace(review, reason=because)
+        review = replace(review, reason=call_reason)
     if is_trial and review.model and review.state == "content verdict":
         review = replace(review, state="no content verdict", reason="on_trial")
     if not row["base_stands"]:
         review = replace(review, state="no content verdict", reason="base_elsewhere")
-    asked = {
+    columns = {
         "git_reading": git_reading,
         "asked": str(call),
-        "asked_because": because,
+        "asked_because": call_reason,
         "reviewed_clock": store.wall(),
         "attempts": 0,
     }
-    asked["failures"] = row["failures"] + (review.reason in PASSING)
-    return Outcome(row, review_columns(review, case.findings) | asked, change)
+    columns["failures"] = row["failures"] + (review.reason in TEMPORARY_REASONS)
+    return Outcome(row, review_columns(review, case.findings) | columns, change)
 
 
 def _left_to_try(rows: Rows, reviewing: Reviewing) -> list[dict[str, Any]]:
@@ -368,30 +379,40 @@ def _left_to_try(rows: Rows, reviewing: Reviewing) -> list[dict[str, Any]]:
     return left_to_read(rows, reviewing.version, reviewing.models, reviewing.screen)
 
 
-def _try(store: Store, left: Sequence[Row], reviewing: Reviewing) -> int:
-    """Have today's models read one more that earlier ones read, an hour after its last try; 0 where there is none."""
+def _try_again(store: Store, left_to_try: Sequence[Row], reviewing: Reviewing) -> int:
+    """Have today's models read one change for their trial, an hour after its last try; 0 if none is ready."""
     latest = store.wall() - TRIED_AGAIN
-    row = next((one for one in left if one["tried_clock"] is None or one["tried_clock"] < latest), None)
+    row = next(
+        (
+            candidate
+            for candidate in left_to_try
+            if candidate["tried_clock"] is None or candidate["tried_clock"] < latest
+        ),
+        None,
+    )
     if row is None or reviewing.spent() >= reviewing.budget:
         return 0
     with store.read() as rows:
-        change, _ = kept_change(row, reviewing.folder)
+        change, _ = load_change(row, reviewing.folder)
         case, unfinished = case_of_pull(rows, row, change, reviewing.knowledge(rows, row["pull_uri"]))
     review = reviewing.review(case, Call.CLAUDE, unfinished, row["pull_uri"])
     with store.write() as txn:
-        if _is_untold(row, _left_to_try(txn, reviewing)):
+        if _is_still_left(row, _left_to_try(txn, reviewing)):
             note_try(txn, row["pull_uri"], reviewing.version, review)
     return int(review.state == "content verdict")
 
 
-def _is_untold(row: Row, left: Sequence[Row]) -> bool:
-    """Return whether no reading of it was kept by this try."""
-    return any((one["pull_uri"], one["tried_clock"]) == (row["pull_uri"], row["tried_clock"]) for one in left)
+def _is_still_left(row: Row, left_to_try: Sequence[Row]) -> bool:
+    """Return whether this try left no record of a reading."""
+    return any(
+        (candidate["pull_uri"], candidate["tried_clock"]) == (row["pull_uri"], row["tried_clock"])
+        for candidate in left_to_try
+    )
 
 
-def _ask(row: Row, mode: Mode, submission: Submission, reviewing: Reviewing) -> Ask:
+def _gate_facts(row: Row, mode: Mode, submission: Submission, reviewing: Reviewing) -> GateFacts:
     patterns = submission.knowledge.sensitive_paths
-    return Ask(
+    return GateFacts(
         mode=mode,
         structural_trust=row["structural_trust"],
         sensitive=any(is_sensitive(file, patterns) for file in submission.change.files),
@@ -405,34 +426,39 @@ def _ask(row: Row, mode: Mode, submission: Submission, reviewing: Reviewing) -> 
     )
 
 
-def _write(store: Store, outcomes: Sequence[Outcome]) -> None:
-    """Write rows of `content_reviews`, and the vectors of the changes that were read, in one transaction."""
+def _write_outcomes(store: Store, outcomes: Sequence[Outcome]) -> None:
+    """Write rows of `content_reviews`, vectors and touched files of the reviewed changes in one transaction."""
     with store.write() as txn:
-        txn.upsert("content_reviews", [_row(txn, one) for one in outcomes])
-        if any(one.columns.get("state", RUNNING) != RUNNING for one in outcomes):
+        txn.upsert("content_reviews", [_review_row(txn, outcome) for outcome in outcomes])
+        if any(outcome.columns.get("state", RUNNING) != RUNNING for outcome in outcomes):
             txn.inputs_changed()
-            drop_superseded(txn, [one.pull["pull_uri"] for one in outcomes])
-        for one in outcomes:
-            if one.change is not None:
-                record_vector(txn, one.pull["pull_uri"], one.pull["patch_ref"], one.change, known_bad=False)
+            drop_superseded(txn, [outcome.pull["pull_uri"] for outcome in outcomes])
+        for outcome in outcomes:
+            if outcome.change is not None:
+                record_vector(txn, outcome.pull["pull_uri"], outcome.pull["patch_ref"], outcome.change, known_bad=False)
         txn.upsert(
-            "touched_files", list({_key(one): _touched(one, one.change) for one in outcomes if one.change}.values())
+            "touched_files",
+            list(
+                {
+                    _patch_key(outcome): _touched_row(outcome, outcome.change) for outcome in outcomes if outcome.change
+                }.values()
+            ),
         )
 
 
-def _key(one: Outcome) -> tuple[str, str]:
-    return one.pull["pull_uri"], one.pull["patch_ref"]
+def _patch_key(outcome: Outcome) -> tuple[str, str]:
+    return outcome.pull["pull_uri"], outcome.pull["patch_ref"]
 
 
-def _touched(one: Outcome, change: Change) -> dict[str, Any]:
+def _touched_row(outcome: Outcome, change: Change) -> dict[str, Any]:
     touched = touched_files(change)
-    named = {"pull_uri": one.pull["pull_uri"], "patch_ref": one.pull["patch_ref"], "whole": touched.whole}
-    return named | {"kinds": list(touched.kinds), "paths": list(touched.paths)}
+    columns = {"pull_uri": outcome.pull["pull_uri"], "patch_ref": outcome.pull["patch_ref"], "whole": touched.whole}
+    return columns | {"kinds": list(touched.kinds), "paths": list(touched.paths)}
 
 
-def _row(txn: Transaction, one: Outcome) -> dict[str, Any]:
+def _review_row(txn: Transaction, outcome: Outcome) -> dict[str, Any]:
     names = ("pull_uri", "patch_ref", "said", "repository_id", "record_cid", "round")
-    key = [one.pull["pull_uri"], one.pull["patch_ref"], one.pull["said"], REVIEW_VERSION]
-    begun = {"attempts": 0, "failures": 0, "begun_clock": txn.wall(), "reviewed_clock": None}
-    kept = {**begun, **(txn.row(EARLIER, key) or {})}
-    return {**kept, **{name: one.pull[name] for name in names}, "rules": REVIEW_VERSION, **one.columns}
+    key = [outcome.pull["pull_uri"], outcome.pull["patch_ref"], outcome.pull["said"], REVIEW_VERSION]
+    first_values = {"attempts": 0, "failures": 0, "begun_clock": txn.wall(), "reviewed_clock": None}
+    earlier = {**first_values, **(txn.row(REVIEW_BEFORE, key) or {})}
+    return {**earlier, **{name: outcome.pull[name] for name in names}, "rules": REVIEW_VERSION, **outcome.columns}

@@ -1,4 +1,4 @@
-"""The packages that Sunstead itself is built from, by their pins, against imported advisories."""
+"""Compares Sunstead's own pinned packages with imported advisories."""
 
 from dataclasses import dataclass
 
@@ -9,40 +9,44 @@ from scoring.scanners.dependencies import find_advisories
 from scoring.scanners.submission import Advisory
 
 ECOSYSTEM = "PyPI"
-KNOWN = "select count(distinct advisory_id) from advisory_ranges where ecosystem = ?"
+COUNT_ADVISORIES = "select count(distinct advisory_id) from advisory_ranges where ecosystem = ?"
 
 
 class PinProblem(ValueError):
-    """A line that pins nothing; the message is one sentence."""
+    """A line that pins no version; the message is one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
-class Unsafe:
-    """A pinned package and the advisories that its version falls under, the gravest first."""
+class UnsafePackage:
+    """A pinned package and the advisories on its version, the gravest first."""
 
     package: Package
     advisories: tuple[Advisory, ...]
 
 
 def read_pins(text: str) -> tuple[Package, ...]:
-    """The packages of a requirements file as `uv pip compile` writes it; PinProblem for a line without one version."""
+    """Read the packages of a file by `uv pip compile`. Raises PinProblem for a line without one version."""
     lines = (line.split("#", 1)[0].strip() for line in text.splitlines())
     return tuple(_pin(line) for line in lines if line)
 
 
 def _pin(line: str) -> Package:
-    found = parse_requirement(line)
-    if found is None or found.allowed.version is None:
+    requirement = parse_requirement(line)
+    if requirement is None or requirement.allowed.version is None:
         raise PinProblem(f"{line[:200]!r} pins no package to one version.")
-    return Package(ECOSYSTEM, found.name, found.allowed.version)
+    return Package(ECOSYSTEM, requirement.name, requirement.allowed.version)
 
 
-def known_advisories(rows: Rows) -> int:
-    """Return how many advisories with ranges of versions on packages of Python were imported."""
-    return int(rows.value(KNOWN, [ECOSYSTEM]))
+def count_advisories(rows: Rows) -> int:
+    """Count the imported advisories on Python packages."""
+    return int(rows.value(COUNT_ADVISORIES, [ECOSYSTEM]))
 
 
-def unsafe_pins(rows: Rows, packages: tuple[Package, ...]) -> tuple[Unsafe, ...]:
-    """Those of the packages that an imported advisory speaks of, in their order."""
-    found = find_advisories(rows, packages)
-    return tuple(Unsafe(package, advisories) for package, advisories in zip(packages, found, strict=True) if advisories)
+def unsafe_pins(rows: Rows, packages: tuple[Package, ...]) -> tuple[UnsafePackage, ...]:
+    """Return the packages with an advisory on their version, in the given order."""
+    advisories_by_package = find_advisories(rows, packages)
+    return tuple(
+        UnsafePackage(package, advisories)
+        for package, advisories in zip(packages, advisories_by_package, strict=True)
+        if advisories
+    )

@@ -1,4 +1,4 @@
-"""A dated table of the models that review: the fields that their API takes, and their prices. Pure data.
+"""A dated table of the reviewing models: the fields that their API takes, and prices. Pure.
 
 Sources: the models' overview pages and the migration note of API version 2026-10-21, read on AS_OF. That version takes
 no sampling parameter from any model; version 2023-06-01 still takes a temperature from those of before Opus 4.7.
@@ -16,7 +16,7 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one or more calls as the API billed them: input apart from what was written to or read from a cache."""
+    """Billed tokens of one or more calls; tokens written to or read from a cache are not in `input_tokens`."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -36,8 +36,7 @@ class Usage:
 class Capability:
     """The fields that one model's API takes. `cache_floor` is the shortest prefix in tokens that it caches.
 
-    A shorter prefix is not cached. `temperature` None: the request names none, since the model would refuse it with a
-    400.
+    `temperature` None: the request names none, since the model would refuse it with a 400.
     """
 
     temperature: float | None
@@ -46,7 +45,7 @@ class Capability:
 
     @property
     def api_version(self) -> str:
-        """The API version to ask with."""
+        """Return the API version for requests to this model."""
         return API_VERSION if self.temperature is None else SAMPLING_VERSION
 
 
@@ -71,7 +70,7 @@ class Price:
     cache_read: float
 
     def dollars(self, usage: Usage) -> float:
-        """Return what calls with this usage cost."""
+        """Return the cost of this usage."""
         return (
             usage.input_tokens * self.input
             + usage.output_tokens * self.output
@@ -80,18 +79,18 @@ class Price:
         ) / MILLION
 
     def most(self, tokens: int, answer_tokens: int) -> float:
-        """The most that so many tokens of input and of answers can cost, however the input is billed."""
+        """Return the highest possible cost of so many input and answer tokens, however the input is billed."""
         dearest = max(self.input, self.cache_write, self.cache_read)
         return (tokens * dearest + answer_tokens * self.output) / MILLION
 
 
 def capability(model: str) -> Capability:
-    """Return what this model's API takes."""
+    """Return the fields that this model's API takes."""
     return CAPABILITIES.get(model, UNKNOWN)
 
 
 def parse_prices(lines: list[str]) -> Mapping[str, Price]:
-    """Prices from `model=input/output/cache write/cache read`, in dollars for a million tokens.
+    """Parse prices `model=input/output/cache write/cache read` in dollars for a million tokens.
 
     Raises ValueError, in a sentence, for a line of another shape and for numbers below zero or beyond 10,000.
     """
@@ -101,9 +100,9 @@ def parse_prices(lines: list[str]) -> Mapping[str, Price]:
 def _parse_price(line: str) -> tuple[str, Price]:
     model, _, numbers = line.partition("=")
     try:
-        found = [float(number) for number in numbers.split("/")]
+        prices = [float(number) for number in numbers.split("/")]
     except ValueError:
-        found = []
-    if not model or len(found) != 4 or not all(0 <= number <= 10_000 for number in found):
+        prices = []
+    if not model or len(prices) != 4 or not all(0 <= number <= 10_000 for number in prices):
         raise ValueError(f"{line!r} is not a price such as claude-sonnet-4-6=3/15/3.75/0.3")
-    return model, Price(*found)
+    return model, Price(*prices)

@@ -1,9 +1,9 @@
-"""Code without its words: what the first pass of a model reads, so that no sentence of the author can talk it round.
+"""Masks the words in code for the first pass of a model, so that no sentence of the author can persuade it.
 
 Letters and digits of comments, docstrings, strings of prose and prose files become MASK; lines, columns, punctuation
-and code stay. A hunk may begin inside a comment or a string, so its text is parsed in every way in which it can begin,
-and masked where all of them agree, so that no forged beginning hides code; runs of words that no line of code has are
-masked wherever they stand.
+and code stay. A hunk may begin inside a comment or a string, so its text is parsed once for each possible beginning
+and masked where all parses agree: a forged beginning cannot hide code. Runs of words that no line of code has are
+masked everywhere.
 """
 
 import re
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 MASK = "x"
 PARSED_CHARACTERS = 200_000  # of one side of a hunk: more than a model is given of all files together
-NESTED = 30  # strings within strings of which each is examined: the sum of their lengths grows with that
-STRING_WORDS = 3  # of a string that is prose
-WORD_LENGTH = 3  # letters of a word in such a name, on average
-NAME_WORDS = 6  # of an identifier or a part of a path that is a sentence
+NESTED = 30  # depth of strings within strings that are examined: the cost grows with it
+STRING_WORDS = 3  # in a string of prose
+WORD_LENGTH = 3  # mean letters of a word in a name that is a sentence
+NAME_WORDS = 6  # in an identifier or a part of a path that is a sentence
 # Words beside each other that no line of code has, by grammar; keywords do not count.
 RUN_WORDS = {"python": 2, "tsx": 2, "json": 2, "bash": 5, "ruby": 5, "elixir": 5, "html": 3, "yaml": 3}
 SECTION_WORDS = 3  # in the text behind @@, which git does not check
@@ -48,10 +48,10 @@ GRAMMARS: dict[str, tuple[str, ...]] = {
     "dart": ("*.dart",),
     "hcl": ("*.tf", "*.hcl"),
 }
-# Read line by line all the same: the parser of YAML ends the process at 300 nested lists in a line, that of Swift takes
-# 28 s for 1,500 nested comments.
+# Not parsed but read line by line: the YAML parser ends the process at 300 nested lists in a line, the Swift parser
+# takes 28 s for 1,500 nested comments.
 LINE_BY_LINE = frozenset({"yaml", "swift"})
-# What a hunk may begin inside of: text that opens it, put before the fragment where its end stands alone.
+# Openers of comments and strings that a hunk may begin inside; put before a fragment that holds only the end.
 OPENERS: dict[str, tuple[str, ...]] = {
     "python": ('"""', "'''"),
     "tsx": ("/*", "`"),
@@ -62,7 +62,7 @@ OPENERS: dict[str, tuple[str, ...]] = {
 CLOSERS = {"/*": "*/", "<!--": "-->"}
 _HIDDEN = re.compile(r"[^\W_]|[^\x00-\x7f]")
 _UNPRINTED = re.compile(r"[^\x00-\x7f]")
-# RE2 where a run of letters could be tried from each of its letters; only ASCII is given to these.
+# RE2 where a backtracking engine could start at each letter of a run; the input is ASCII only.
 _WORD = re2.compile(r"(?:[a-zA-Z]{0,2}[\"'`(]+)?[A-Za-z]+(?:['-][A-Za-z]+)*[\"'`).,;:!?]*")
 _JOINED = re2.compile(r"[A-Za-z]{2,}(?:[-_.+,][A-Za-z]{2,}){5,}")
 _ESCAPES = re.compile(
@@ -75,7 +75,7 @@ _RUN = re2.compile(r"[A-Za-z][A-Za-z']+(?:[ \t]+[A-Za-z][A-Za-z']*)+")
 _COMMENT_LINE = re.compile(r"\s*(?:#|//|--|;|%|'|\"|\*|/\*|<!--|rem\s|dnl\s)", re.IGNORECASE)
 _TRAILING = re.compile(r"\s(?:#|//|--|;|%)\s.*$")
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
-# Words that stand beside names in some language. None that sentences are full of: "this", "by", "then".
+# Words beside names in some language, without words common in sentences: "this", "by", "then".
 _WORDS_OF_LANGUAGES = """
     abstract and as assert async await begin bool break case catch char class const constructor continue declare def
     default defer del delete do double elif else elsif end ensure enum except explicit export extends extern final
@@ -87,43 +87,37 @@ _WORDS_OF_LANGUAGES = """
     with yield
 """
 _KEYWORDS = frozenset(_WORDS_OF_LANGUAGES.split())
-# Not what stands below <<EOF in a shell or behind a bar in YAML: both are mostly commands.
+# Not the text below <<EOF in a shell or after a bar in YAML: both are mostly commands.
 _HOLDS_TEXT = re.compile(r"string|template|quoted|quote_scalar|line_str_text|jsx_text|^text$|attribute_value")
 _CODE_WITHIN = re.compile(r"interpol|substitution|expansion|variable|expression|string_start")
 
 
-def masked_file(file: FileChange) -> FileChange:
-    """The file with the same hunks and lines, its words masked."""
-    hunks = tuple(replace(hunk, section=section, lines=tuple(lines)) for hunk, section, lines in masked_hunks(file))
-    return replace(file, path=masked_path(file.path), old_path=masked_path(file.old_path), hunks=hunks)
-
-
 def masked_hunks(file: FileChange) -> Iterator[tuple[Hunk, str, Iterator[Line]]]:
-    """Each hunk with its section and its lines masked, as late as they are taken: a reader may stop before the end."""
+    """Yield each hunk with its masked section and lines; lazy, since a reader may stop before the end."""
     hide_all, grammar = is_prose(file.path), grammar_of(file.path)
     for hunk in file.hunks:
-        section = hidden(hunk.section) if hide_all else _without_runs(_without_comments(hunk.section), SECTION_WORDS)
-        yield hunk, section, _lines(hunk, grammar, hide_all)
+        section = mask_text(hunk.section) if hide_all else _without_runs(_without_comments(hunk.section), SECTION_WORDS)
+        yield hunk, section, _masked_lines(hunk, grammar, hide_all)
 
 
 def is_prose(path: str) -> bool:
-    """True for text for people: documentation that no machine reads as a language."""
+    """Return whether the path is documentation for people rather than code."""
     return has_role(path, "docs") and rank(path) is Rank.PROSE and not is_language(path)
 
 
 def grammar_of(path: str) -> str | None:
-    """The name of the grammar by which a file is parsed; None: its words are found line by line."""
+    """Return the grammar to parse a file with; None: its words are found line by line."""
     clean = clean_path(path).lower()
     return next((grammar for grammar, names in GRAMMARS.items() if first_match(names, clean)), None)
 
 
 def masked_path(path: str) -> str:
-    """The path with each part masked that is a sentence, but for what stands behind its last dot."""
+    """Mask each part of the path that is a sentence, except its extension."""
     return "/".join(_masked_part(part) for part in path.split("/"))
 
 
-def hidden(text: str) -> str:
-    """The text with every letter, digit and character beyond ASCII masked."""
+def mask_text(text: str) -> str:
+    """Mask every letter, digit and non-ASCII character."""
     return _HIDDEN.sub(MASK, text)
 
 
@@ -132,23 +126,23 @@ def _masked_part(part: str) -> str:
     name = stem if dot else part
     if not _is_sentence(name):
         return _UNPRINTED.sub(MASK, part)
-    return hidden(name) + (dot + _UNPRINTED.sub(MASK, extension[:8]) if dot else "")
+    return mask_text(name) + (dot + _UNPRINTED.sub(MASK, extension[:8]) if dot else "")
 
 
-def _lines(hunk: Hunk, grammar: str | None, hide_all: bool) -> Iterator[Line]:
-    """The lines of a hunk, masked as part of the new text, removed ones as part of the old one."""
+def _masked_lines(hunk: Hunk, grammar: str | None, hide_all: bool) -> Iterator[Line]:
+    """Yield the masked lines of a hunk; a removed line is parsed in the old text, any other in the new one."""
     if hide_all:
-        yield from (replace(line, text=hidden(line.text)) for line in hunk.lines)
+        yield from (replace(line, text=mask_text(line.text)) for line in hunk.lines)
         return
-    new = _masked_texts([line.text for line in hunk.lines if line.mark != "-"], grammar)
-    old = _masked_texts([line.text for line in hunk.lines if line.mark != "+"], grammar)
+    new_texts = _masked_texts([line.text for line in hunk.lines if line.mark != "-"], grammar)
+    old_texts = _masked_texts([line.text for line in hunk.lines if line.mark != "+"], grammar)
     for line in hunk.lines:
-        texts = [next(side) for side, marks in ((new, " +"), (old, " -")) if line.mark in marks]
+        texts = [next(side) for side, marks in ((new_texts, " +"), (old_texts, " -")) if line.mark in marks]
         yield line if texts[0] == line.text else replace(line, text=texts[0])
 
 
 def _masked_texts(texts: Sequence[str], grammar: str | None) -> Iterator[str]:
-    text = "\n".join(one.replace("\n", " ").replace("\0", " ") for one in texts)
+    text = "\n".join(line_text.replace("\n", " ").replace("\0", " ") for line_text in texts)
     is_parsed = grammar is not None and grammar not in LINE_BY_LINE
     if grammar is not None and is_parsed and len(text) <= PARSED_CHARACTERS and not is_too_deep(text):
         text = _without_words(text, grammar)
@@ -158,23 +152,25 @@ def _masked_texts(texts: Sequence[str], grammar: str | None) -> Iterator[str]:
 
 
 def _without_comments(line: str) -> str:
-    """A line of a language without a grammar, without what comments and quoted sentences look like in most."""
+    """Mask what looks like a comment or a quoted sentence in a line that is not parsed."""
     if _COMMENT_LINE.match(line):
-        return hidden(line)
-    line = _QUOTED.sub(lambda found: hidden(found[0]) if is_prose_text(found[0]) else found[0], line)
-    return _TRAILING.sub(lambda found: hidden(found[0]), line)
+        return mask_text(line)
+    line = _QUOTED.sub(lambda match: mask_text(match[0]) if is_prose_text(match[0]) else match[0], line)
+    return _TRAILING.sub(lambda match: mask_text(match[0]), line)
 
 
 def _without_words(text: str, grammar: str) -> str:
-    """The text without what every way of parsing it takes for words."""
+    """Mask the characters that are words in every parse of the text."""
     safe = text.encode("utf-8", "replace").decode()  # a lone surrogate is one character either way
-    readings = [_words(prefix, safe, grammar) for prefix in _beginnings(safe, grammar)]
+    readings = [_flag_words(prefix, safe, grammar) for prefix in _beginnings(safe, grammar)]
     agreed = bytearray(min(flags) for flags in zip(*readings, strict=True)) if len(readings) > 1 else readings[0]
-    return "".join(MASK if flag and _HIDDEN.match(one) else one for one, flag in zip(text, agreed, strict=True))
+    return "".join(
+        MASK if flag and _HIDDEN.match(character) else character for character, flag in zip(text, agreed, strict=True)
+    )
 
 
 def _beginnings(text: str, grammar: str) -> list[str]:
-    """The openings that may stand before the text, among them none at all where the grammar can begin so."""
+    """Return the possible texts before a fragment; "" for none."""
     if grammar == "php":
         return ["" if "<?php" in text or "<?=" in text else "<?php\n"]
     return ["", *(f"{opener}\n" for opener in OPENERS.get(grammar, ()) if _may_begin_inside(text, opener))]
@@ -184,33 +180,33 @@ def _may_begin_inside(text: str, opener: str) -> bool:
     closer = CLOSERS.get(opener)
     if closer is None:
         return text.count(opener) % 2 == 1
-    begins = text.find(opener)
-    return 0 <= text.find(closer) < (begins if begins >= 0 else len(text))
+    first_opener = text.find(opener)
+    return 0 <= text.find(closer) < (first_opener if first_opener >= 0 else len(text))
 
 
-def _words(prefix: str, text: str, grammar: str) -> bytearray:
-    """A flag for each character of the text: whether it stands in a comment or in a string of prose."""
+def _flag_words(prefix: str, text: str, grammar: str) -> bytearray:
+    """Return a flag for each character of the text: whether it is in a comment or in a string of prose."""
     from ast_grep_py import SgRoot  # 30 ms, which only a reading by a model has to pay
 
     flags = bytearray(len(text))
-    for start, end in _spans(SgRoot(prefix + text, grammar).root()):
+    for start, end in _word_spans(SgRoot(prefix + text, grammar).root()):
         begin, stop = max(start - len(prefix), 0), max(end - len(prefix), 0)
         flags[begin:stop] = b"\1" * (min(stop, len(text)) - min(begin, len(text)))
     return flags
 
 
-def _spans(root: "SgNode") -> Iterator[tuple[int, int]]:
-    """Start and end of what is words in a tree; a stack in place of recursion, since a tree may be deep."""
+def _word_spans(root: "SgNode") -> Iterator[tuple[int, int]]:
+    """Yield start and end of comments and prose in a tree; with a stack, since a tree may be deep."""
     waiting = [(root, 0)]
     while waiting:
         node, nested = waiting.pop()
         kind = node.kind()
         if "comment" in kind:
-            yield _reach(node)
+            yield _node_range(node)
             continue
         children = node.children()
         if kind == "expression_statement" and len(children) == 1 and "string" in children[0].kind():
-            yield _reach(children[0])  # a docstring, however short
+            yield _node_range(children[0])  # a docstring, however short
             continue
         holds_text = _HOLDS_TEXT.search(kind) is not None
         nested += holds_text
@@ -221,23 +217,23 @@ def _spans(root: "SgNode") -> Iterator[tuple[int, int]]:
 
 
 def _text_within(node: "SgNode", children: Iterable["SgNode"]) -> Iterator[tuple[int, int]]:
-    """The parts of a string that are no code within it."""
-    start, end = _reach(node)
+    """Yield the parts of a string outside its interpolated code."""
+    start, end = _node_range(node)
     for child in children:
         if _CODE_WITHIN.search(child.kind()):
-            begin, stop = _reach(child)
+            begin, stop = _node_range(child)
             yield start, begin
             start = stop
     yield start, end
 
 
-def _reach(node: "SgNode") -> tuple[int, int]:
+def _node_range(node: "SgNode") -> tuple[int, int]:
     reach = node.range()
     return reach.start.index, reach.end.index
 
 
 def is_prose_text(text: str) -> bool:
-    """True for a sentence rather than a value: several words, another script, or letters as escapes."""
+    """Return whether the text is a sentence, not a value: several words, another script, or letters as escapes."""
     if not text.isascii() or _ESCAPES.search(text) or _JOINED.search(text) or _ANSWER.search(text):
         return True
     parts = text.split()
@@ -245,23 +241,23 @@ def is_prose_text(text: str) -> bool:
     return words >= STRING_WORDS and words > len(parts) / 2
 
 
-def _without_runs(line: str, longest: int) -> str:
-    """The line without sentences in its names, runs of `longest` words that no language has, and other scripts."""
+def _without_runs(line: str, run_length: int) -> str:
+    """Mask sentences in names, runs of at least `run_length` words, and other scripts."""
     line = _UNPRINTED.sub(MASK, line)
     if len(line) < 12:
         return line
-    line = _NAME.sub(lambda found: hidden(found[0]) if _is_sentence(found[0]) else found[0], line)
-    return _RUN.sub(lambda found: hidden(found[0]) if _longest_run(found[0]) >= longest else found[0], line)
+    line = _NAME.sub(lambda match: mask_text(match[0]) if _is_sentence(match[0]) else match[0], line)
+    return _RUN.sub(lambda match: mask_text(match[0]) if _longest_run(match[0]) >= run_length else match[0], line)
 
 
 def _is_sentence(name: str) -> bool:
-    """True for a name of several words; the runs of letters in a random token are shorter than words are."""
+    """Return whether a name consists of several words; runs of letters in a random token are shorter."""
     words = _NAME_WORD.findall(name)
     return len(words) >= NAME_WORDS and sum(map(len, words)) >= WORD_LENGTH * len(words)
 
 
 def _longest_run(words: str) -> int:
-    """The most words beside each other that are no keyword."""
+    """Return the length of the longest run of words without a keyword."""
     most = run = 0
     for word in words.split():
         run = 0 if word in _KEYWORDS else run + 1

@@ -1,9 +1,9 @@
-"""The content review: findings first, then, where the cost gate asks, Claude in two passes; risk only ever rises.
+"""The content review: findings first, then Claude in two passes if the cost gate asks for it; the risk only rises.
 
-Pass one reads the code with its words masked; pass two all of it, with title, description and discussion. Words make a
-reader miss what code does, be they an honest author's or an attacker's (arXiv 2603.18740: 16 to 93 % fewer faults are
+Pass one reads the code with its words masked; pass two reads all of it, with title, description and discussion. Words
+by an honest author or an attacker make a reader miss what code does (arXiv 2603.18740: 16 to 93 % fewer faults are
 found where the text calls a change free of bugs), so a risk that falls between the passes is a finding. A change
-without words needs one pass. A pass that fails leaves what was said before it, and no verdict.
+without words needs one pass. If a pass fails, earlier passes count and there is no verdict.
 """
 
 import hashlib
@@ -17,30 +17,38 @@ from scoring.review.answers import NoAnswer
 from scoring.review.anthropic_client import OUTPUT_TOKENS, Claude, Request
 from scoring.review.cache import Ledger, Reading, Ticket
 from scoring.review.cost_gate import Call
-from scoring.review.deterministic import FLOOR, WHOLE, changed_lines, combine, review_without_model
-from scoring.review.locations import resolved
+from scoring.review.deterministic import FLOOR, WHOLE, combine, count_changed_lines, review_without_model
+from scoring.review.locations import resolve_flag_place
 from scoring.review.payload import Case, Rendering, render_change, render_words
 from scoring.review.pricing import Price, Usage, capability
 from scoring.review.prompt import content_hash, first_request, prompt_version, second_request
-from scoring.review.schema import DETERMINISTIC, EXPLANATION_LENGTH, Assessment, Flag, Review, plain_text, tidied
+from scoring.review.schema import (
+    DETERMINISTIC,
+    EXPLANATION_LENGTH,
+    Assessment,
+    Flag,
+    Review,
+    plain_text,
+    tidy_assessment,
+)
 from scoring.types import Severity
 
-CHARACTERS_A_TOKEN = 3  # of code as it is rendered; what is counted decides
-FITTING = 4  # times the data is cut before it is called too large
-HARD_LINES = 50  # changed lines of CI, build or authentication from which the strong model reads
+CHARACTERS_A_TOKEN = 3  # of rendered code; an estimate, the counted tokens decide
+FITTING = 4  # cuts of the data before it counts as too large
+HARD_LINES = 50  # changed lines of CI, build or authentication from which on the strong model reads
 HARD_TYPES = frozenset({"security", "subtle_bug"})
 NAMES_TOLD = 5
-LEFT_OUT_KEPT = 800  # files; their numbers are kept in one column with what was said
-# Of risk from the first pass to the second. The contract sets .8 for a high, .4 for a med and .1 for a low flag: one of
-# the first two that the words explain away is more than this, a low one is less.
+LEFT_OUT_KEPT = 800  # files; their numbers share a column with the assessments
+# Fall of the risk from the first pass to the second that is a finding. The contract sets .8 for a high, .4 for a med
+# and .1 for a low flag: the loss of a high or med flag is a larger fall, that of a low one a smaller.
 DROP = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """The models for each task; `hard` and `screen` None: the main one reads hard cases, and nobody screens.
+    """The models for each task; without `hard` the main one reads hard cases, without `screen` none screens.
 
-    Every one of them has its price, else its cost could not be bounded. `input_tokens` bound one pass.
+    Each model needs a price, which bounds its cost. `input_tokens` limits one pass.
     """
 
     main: str
@@ -52,7 +60,7 @@ class Models:
 
 @dataclass(frozen=True, slots=True)
 class _Passes:
-    """The requests to a model, each with its counted tokens, and the change as the last one holds it."""
+    """The requests to a model with their counted tokens, and the change as the last request holds it."""
 
     change: Rendering
     requests: Sequence[Request]
@@ -60,62 +68,62 @@ class _Passes:
 
 
 class Reviewer:
-    """Reviews cases. `key` is the site's, under which data is marked."""
+    """Reviews cases. `key` is the site's key for the marks around data."""
 
     def __init__(self, claude: Claude, models: Models, key: bytes, ledger: Ledger) -> None:
         self._claude, self._models, self._key, self._ledger = claude, models, key, ledger
 
     def review(self, case: Case, call: Call, unfinished: Sequence[str] = (), pull_uri: str | None = None) -> Review:
-        """The final result on one case. `unfinished` are ids of scanners that could not look at all of it."""
-        ground = review_without_model(case.sent.change, case.findings, unfinished)
+        """Return the final review of one case. `unfinished` are ids of scanners that did not look at all of it."""
+        baseline = review_without_model(case.sent.change, case.findings, unfinished)
         if call is Call.DETERMINISTIC:
-            return ground
+            return baseline
         if call is Call.NOBODY:
-            return _without_verdict(ground, "review_off")
+            return _without_verdict(baseline, "review_off")
         if call is Call.MISSING:
-            return _without_verdict(ground, "over_budget")
+            return _without_verdict(baseline, "over_budget")
         if call is Call.SCREEN and self._models.screen:
-            screened = finish(case, ground, self._read(case, self._models.screen, pull_uri))
+            screened = finish(case, baseline, self._find_or_read(case, self._models.screen, pull_uri))
             if not asks_for_more(screened):
                 return screened
-            ground = replace(ground, assessment=screened.assessment, dollars=screened.dollars)
-        return finish(case, ground, self._read(case, self._model(case), pull_uri))
+            baseline = replace(baseline, assessment=screened.assessment, dollars=screened.dollars)
+        return finish(case, baseline, self._find_or_read(case, self._model(case), pull_uri))
 
     def _model(self, case: Case) -> str:
         return self._models.hard if self._models.hard and is_hard(case) else self._models.main
 
-    def _read(self, case: Case, model: str, pull_uri: str | None) -> Reading:
-        """One model's reading, from the ledger or anew."""
+    def _find_or_read(self, case: Case, model: str, pull_uri: str | None) -> Reading:
+        """Return one model's reading from the ledger, else a new one."""
         change, words = render_change(case, self._models.input_tokens * CHARACTERS_A_TOKEN), render_words(case.scrubbed)
         version, content = prompt_version(), content_hash(change, words)
         key = hashlib.sha256(f"{version}:{model}:{content}".encode()).hexdigest()
-        known = self._ledger.find(key)
-        if known is not None:
-            self._claude.tell_found(model)
-            return replace(known, dollars=0.0)
+        cached = self._ledger.find(key)
+        if cached is not None:
+            self._claude.report_cache_hit(model)
+            return replace(cached, dollars=0.0)
         try:
-            passes = self._passes(case, words, model)
+            passes = self._build_passes(case, words, model)
         except NoAnswer as problem:
             return Reading(model, reason=problem.reason)
-        ticket = Ticket(key, content, version, model, self._most(model, passes.tokens), pull_uri)
+        ticket = Ticket(key, content, version, model, self._cost_limit(model, passes.tokens), pull_uri)
         outcome = self._ledger.reserve(ticket)
         if outcome != "reserved":
             return Reading(model, reason=outcome)
         reading = Reading(model, reason="abandoned", dollars=ticket.dollars)
         try:
-            reading = self._asked(passes, words, model)
-        finally:  # an error of ours leaves no row that says for half an hour that somebody is reading
+            reading = self._ask_passes(passes, words, model)
+        finally:  # also after our own error, so that no row stays "running"
             self._ledger.settle(ticket, reading)
         return reading
 
-    def _passes(self, case: Case, words: Rendering | None, model: str) -> _Passes:
-        """The requests of a reading, each with its counted tokens; NoAnswer where the change does not fit.
+    def _build_passes(self, case: Case, words: Rendering | None, model: str) -> _Passes:
+        """Build the requests of a reading and count their tokens. Raises NoAnswer if the change does not fit.
 
-        What is said beside the change has room of its own.
+        The words beside the change have their own limit.
         """
-        change, masked, sizes = self._fitted(case, model)
+        change, masked, sizes = self._fit_change(case, model)
         if masked is None:
-            requests = [first_request(model, change, self._key, kept=words is not None)]
+            requests = [first_request(model, change, self._key, cached=words is not None)]
         else:
             requests = [first_request(model, masked, self._key, masked=True), first_request(model, change, self._key)]
         if words is not None:
@@ -123,10 +131,10 @@ class Reviewer:
             sizes = [sizes[0], self._claude.count_tokens(requests[1])]
         return _Passes(change, requests, sizes)
 
-    def _fitted(self, case: Case, model: str) -> tuple[Rendering, Rendering | None, list[int]]:
-        """The data in as many tokens as a pass may have, the same masked, and the tokens of both, masked first.
+    def _fit_change(self, case: Case, model: str) -> tuple[Rendering, Rendering | None, list[int]]:
+        """Cut the change to the tokens of a pass; return it, its masked form, and the tokens of both, masked first.
 
-        None in place of the masked data where there is nothing to mask.
+        The masked form is None if there is nothing to mask.
         """
         limit = min(self._models.input_tokens, capability(model).context_tokens - OUTPUT_TOKENS)
         room = self._models.input_tokens * CHARACTERS_A_TOKEN
@@ -141,24 +149,24 @@ class Reviewer:
             room = int(len(change.text) * 0.9 * limit / max(sizes))
         raise NoAnswer("too_large", f"the change cannot be cut to {limit} tokens")
 
-    def _most(self, model: str, tokens: Sequence[int]) -> float:
-        """The most dollars that passes with so many tokens count for: a lost attempt counts as all of its input."""
+    def _cost_limit(self, model: str, tokens: Sequence[int]) -> float:
+        """Return the highest cost of passes with so many tokens; a lost attempt counts with all of its input."""
         return self._models.prices[model].most(self._claude.attempts * sum(tokens), len(tokens) * OUTPUT_TOKENS)
 
-    def _asked(self, passes: _Passes, words: Rendering | None, model: str) -> Reading:
-        """Every pass in turn, none after one that failed."""
-        said: list[Assessment] = []
+    def _ask_passes(self, passes: _Passes, words: Rendering | None, model: str) -> Reading:
+        """Ask for each pass in turn; stop after a failure."""
+        assessments: list[Assessment] = []
         usage, reason = Usage(), None
         try:
-            for request, size in zip(passes.requests, passes.tokens, strict=True):
-                assessment, cost = self._claude.ask(request, size)
-                said.append(tidied(assessment))
+            for request, token_count in zip(passes.requests, passes.tokens, strict=True):
+                assessment, cost = self._claude.ask(request, token_count)
+                assessments.append(tidy_assessment(assessment))
                 usage += cost
         except NoAnswer as problem:
             usage, reason = usage + problem.usage, problem.reason
         return Reading(
             model=model,
-            assessments=tuple(said),
+            assessments=tuple(assessments),
             coverage=passes.change.coverage,
             left_out=passes.change.left_out[:LEFT_OUT_KEPT],
             words_whole=words is None or words.coverage == 1,
@@ -170,36 +178,40 @@ class Reviewer:
 
 
 def is_hard(case: Case) -> bool:
-    """Return whether the strong model reads: a med or high finding of security or a bug, or much of CI, build or
-    auth.
+    """Return whether the strong model reads: a med or high finding of security or a bug, or many lines of CI, build or
+    authentication.
     """
-    if any(found.type in HARD_TYPES and found.severity is not Severity.LOW for found in case.findings):
+    if any(finding.type in HARD_TYPES and finding.severity is not Severity.LOW for finding in case.findings):
         return True
     risky = (file for file in case.sent.change.files if rank(file.path) in (Rank.CI, Rank.BUILD, Rank.AUTH))
-    return sum(map(changed_lines, risky)) >= HARD_LINES
+    return sum(map(count_changed_lines, risky)) >= HARD_LINES
 
 
 def asks_for_more(screened: Review) -> bool:
-    """Return whether the small model's reading calls for the full one: any doubt does, and so does its silence."""
-    told = screened.assessment
-    return screened.state == "no content verdict" or told.review_recommended or told.content_risk >= FLOOR[Severity.MED]
+    """Return whether the screening needs the full reading: any doubt, or no verdict."""
+    assessment = screened.assessment
+    return (
+        screened.state == "no content verdict"
+        or assessment.review_recommended
+        or assessment.content_risk >= FLOOR[Severity.MED]
+    )
 
 
-def finish(case: Case, ground: Review, reading: Reading) -> Review:
-    """A reading joined with the findings on this case: the highest risk, every flag at its place, what was not read."""
-    said = [_placed(case, one) for one in reading.assessments]
-    if ground.reason and ground.reason.startswith(NO_RULES) and reading.reason is None and not reading.left_out:
-        ground = replace(ground, state="content verdict", reason=None)  # the model read what no rule does
-    own = [*_unread(case, reading), *_lowered(said)]
-    base = ground.assessment.model_copy(update={"flags": (*ground.assessment.flags, *own)})
+def finish(case: Case, baseline: Review, reading: Reading) -> Review:
+    """Combine a reading with the findings on this case: the highest risk, flags with readable places, unread parts."""
+    assessments = [_with_readable_places(case, assessment) for assessment in reading.assessments]
+    if baseline.reason and baseline.reason.startswith(NO_RULES) and reading.reason is None and not reading.left_out:
+        baseline = replace(baseline, state="content verdict", reason=None)  # the model read the code without rules
+    extra_flags = [*_unread_flags(case, reading), *_lowered_risk_flags(assessments)]
+    findings_alone = baseline.assessment.model_copy(update={"flags": (*baseline.assessment.flags, *extra_flags)})
     review = Review(
-        assessment=combine(base, said),
-        reviewer=reading.model if said else DETERMINISTIC,
-        coverage=ground.coverage * reading.coverage,
-        state=ground.state,
-        reason=ground.reason,
+        assessment=combine(findings_alone, assessments),
+        reviewer=reading.model if assessments else DETERMINISTIC,
+        coverage=baseline.coverage * reading.coverage,
+        state=baseline.state,
+        reason=baseline.reason,
         left_out=tuple(case.sent.change.files[index].path for index in reading.left_out),
-        dollars=ground.dollars + reading.dollars,
+        dollars=baseline.dollars + reading.dollars,
         model=reading.model,
         prompt_version=prompt_version(),
         temperature_sent=reading.temperature_sent,
@@ -213,18 +225,18 @@ def _without_verdict(review: Review, reason: str) -> Review:
     return replace(review, assessment=assessment, state="no content verdict", reason=reason)
 
 
-def _placed(case: Case, assessment: Assessment) -> Assessment:
-    flags = tuple(resolved(flag, case.sent.change) for flag in assessment.flags)
+def _with_readable_places(case: Case, assessment: Assessment) -> Assessment:
+    flags = tuple(resolve_flag_place(flag, case.sent.change) for flag in assessment.flags)
     return assessment.model_copy(update={"flags": flags})
 
 
-def _lowered(said: Sequence[Assessment]) -> list[Flag]:
-    """A high flag where the second pass, which sees more, found much less: the words must have done that."""
-    if len(said) < 2:
+def _lowered_risk_flags(assessments: Sequence[Assessment]) -> list[Flag]:
+    """Return a high flag if the second pass, which sees more, found much less: the words caused that."""
+    if len(assessments) < 2:
         return []
-    first, second = said
-    before, after = _own_risk(first), _own_risk(second)
-    if before - after < DROP and not (_has_high(first) and not _has_high(second)):
+    first, second = assessments
+    before, after = _pass_risk(first), _pass_risk(second)
+    if before - after < DROP and not (_has_high_flag(first) and not _has_high_flag(second)):
         return []
     words = (
         f"The words of this change lowered the reviewer's risk: {risk_percent(before)} without them, "
@@ -233,30 +245,30 @@ def _lowered(said: Sequence[Assessment]) -> list[Flag]:
     return [Flag(type="security", severity=Severity.HIGH, location=WHOLE, explanation=words)]
 
 
-def _own_risk(one: Assessment) -> float:
-    """The risk of one pass, at least the floor of its strongest flag."""
-    return max([one.content_risk, *(FLOOR[flag.severity] for flag in one.flags)])
+def _pass_risk(assessment: Assessment) -> float:
+    """Return the risk of one pass, at least the floor of its strongest flag."""
+    return max([assessment.content_risk, *(FLOOR[flag.severity] for flag in assessment.flags)])
 
 
-def _has_high(one: Assessment) -> bool:
-    return any(flag.severity is Severity.HIGH for flag in one.flags)
+def _has_high_flag(assessment: Assessment) -> bool:
+    return any(flag.severity is Severity.HIGH for flag in assessment.flags)
 
 
-def _unread(case: Case, reading: Reading) -> list[Flag]:
-    """A med flag, and so a person's eyes, for whatever the model was not given."""
+def _unread_flags(case: Case, reading: Reading) -> list[Flag]:
+    """Return a med flag, so that a person looks, for each part that the model was not given."""
     names = [plain_text(case.sent.change.files[index].path, 80) for index in reading.left_out]
-    told = []
+    sentences = []
     if names:
-        more = f" and {len(names) - NAMES_TOLD} more" if len(names) > NAMES_TOLD else ""
-        told.append(f"The model was not given all of {', '.join(names[:NAMES_TOLD])}{more}.")
+        remainder = f" and {len(names) - NAMES_TOLD} more" if len(names) > NAMES_TOLD else ""
+        sentences.append(f"The model was not given all of {', '.join(names[:NAMES_TOLD])}{remainder}.")
     if not reading.words_whole:
-        told.append("The model was not given all of what was said about the change.")
+        sentences.append("The model was not given all of what was said about the change.")
     return [
         Flag(
             type="oversized",
             severity=Severity.MED,
             location=WHOLE,
-            explanation=plain_text(one, EXPLANATION_LENGTH),
+            explanation=plain_text(sentence, EXPLANATION_LENGTH),
         )
-        for one in told
+        for sentence in sentences
     ]

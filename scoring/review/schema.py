@@ -1,6 +1,6 @@
-"""The shape of a review of one change, the same for every reviewer; Claude's schema is made from it.
+"""The shape of a review of one change for every reviewer; Claude's tool schema is derived from it.
 
-A strict tool grammar knows no minimum, maximum or length, so the bounds are told in words there and checked here.
+A strict tool schema supports no minimum, maximum or length: descriptions state the bounds, and this module checks them.
 """
 
 import re
@@ -18,11 +18,11 @@ LOCATION_LENGTH = 300  # characters
 EXPLANATION_LENGTH = 1200
 SUMMARY_LENGTH = 900
 FLAGS_LIMIT = 60
-FLAGS_BYTES = 10_000  # of one reading's flags as JSON: two readings and what they left out are kept in one column
+FLAGS_BYTES = 10_000  # of one reading's flags as JSON: a column holds two readings and their omitted files
 DETERMINISTIC = "deterministic"  # the reviewer that is no model
 
 State = Literal["content verdict", "no content verdict"]
-# Whatever a browser, a mail program or a person could follow.
+# A link that a browser, a mail program or a person could follow.
 _LINK = re.compile(r"(?:[a-z][a-z0-9+.-]{1,20}://|www\.|\b(?:mailto|javascript|data|tel):(?=\S))\S*", re.IGNORECASE)
 # Formatting (bidirectional marks, tags, zero widths), surrogates, private and unassigned characters.
 _UNSEEN = {"Cf", "Cs", "Co", "Cn"}
@@ -85,11 +85,11 @@ class Assessment(BaseModel):
 class Review:
     """The final result on one change.
 
-    `reviewer` is DETERMINISTIC or the id of the model that read. `coverage` is the share in [0, 1] of the changed lines
-    that were read by everybody who should have; `left_out` names files that the model was not given. `state` is "no
-    content verdict" where a reading was asked for and is missing, and then `reason` is its code: no fast lane follows.
-    `dollars` is what the calls cost. What follows is None where no model was asked: `temperature_sent` is the
-    temperature that went out, None also where the model takes none.
+    `reviewer` is DETERMINISTIC or the id of the reading model. `coverage` is the share in [0, 1] of the changed lines
+    that every reader read; `left_out` names files that the model was not given. `state` is "no content verdict" if a
+    wanted reading is missing, with its code in `reason`; such a change cannot enter the fast lane. `dollars` is the
+    cost of the calls. The later fields are None if no model was asked; `temperature_sent` is None also if the model
+    takes no temperature.
     """
 
     assessment: Assessment
@@ -106,34 +106,39 @@ class Review:
 
 
 def tool_schema() -> dict[str, Any]:
-    """The JSON schema of an Assessment as strict tools take it; imports the SDK, which costs a second."""
+    """Return the JSON schema of an Assessment for a strict tool; imports the SDK, which takes a second."""
     from anthropic import transform_schema
 
     return transform_schema(Assessment)
 
 
 def plain_text(text: str, limit: int) -> str:
-    """Text from outside as one line of at most `limit` characters: no links, no control or invisible characters.
+    """Return outside text as one line of at most `limit` characters without links or unprintable characters.
 
-    It is still somebody else's text: whoever shows it escapes it.
+    It stays untrusted: pages must escape it.
     """
-    kinds = ((character, unicodedata.category(character)) for character in text)
-    seen = "".join(" " if kind in _BREAKS else character for character, kind in kinds if kind not in _UNSEEN)
-    line = " ".join(_LINK.sub("(link removed)", seen).split())
+    categories = ((character, unicodedata.category(character)) for character in text)
+    visible_text = "".join(
+        " " if category in _BREAKS else character for character, category in categories if category not in _UNSEEN
+    )
+    line = " ".join(_LINK.sub("(link removed)", visible_text).split())
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
-def tidied(assessment: Assessment) -> Assessment:
-    """The assessment with every text as plain text, and of its flags the strongest that FLAGS_BYTES hold.
+def tidy_assessment(assessment: Assessment) -> Assessment:
+    """Return the assessment with plain texts and the strongest flags that fit into FLAGS_BYTES.
 
-    A text that nothing remains of says so.
+    A placeholder replaces a text that would be empty.
     """
     strongest = sorted(assessment.flags, key=lambda flag: tuple(Severity).index(flag.severity), reverse=True)
-    flags = [flag.model_copy(update={"explanation": _tidy(flag.explanation, EXPLANATION_LENGTH)}) for flag in strongest]
-    kept = len(fitting((flag.model_dump(mode="json") for flag in flags), FLAGS_BYTES))
-    words = {"flags": tuple(flags[:kept]), "summary": _tidy(assessment.summary, SUMMARY_LENGTH)}
-    return assessment.model_copy(update=words)
+    flags = [
+        flag.model_copy(update={"explanation": _plain_or_placeholder(flag.explanation, EXPLANATION_LENGTH)})
+        for flag in strongest
+    ]
+    kept_count = len(fitting((flag.model_dump(mode="json") for flag in flags), FLAGS_BYTES))
+    updates = {"flags": tuple(flags[:kept_count]), "summary": _plain_or_placeholder(assessment.summary, SUMMARY_LENGTH)}
+    return assessment.model_copy(update=updates)
 
 
-def _tidy(text: str, limit: int) -> str:
+def _plain_or_placeholder(text: str, limit: int) -> str:
     return plain_text(text, limit) or "(nothing readable was said)"

@@ -1,10 +1,17 @@
-"""The reviewer that an operator's settings describe."""
+"""Builds the reviewer from the operator's settings."""
 
+import json
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from django.conf import settings
 
+from ingest.errors import FetchProblem
+from ingest.git.commits import read_files
+from ingest.git.mirror import mirror_path
+from ingest.git.process import Git
 from ingest.lookups.advisories import Wanted, learn_of_packages
 from ingest.store.database import Store
 from ingest.store.transaction import Rows
@@ -12,11 +19,10 @@ from ingest.worker.runtime import Runtime
 from scoring.config.policy import policy_from_settings
 from scoring.config.repository import sensitive_paths_of
 from scoring.diff.change import Change
-from scoring.diff.similarity import likeness_in
+from scoring.diff.similarity import nearest_known_bad
 from scoring.packages.compare import comparisons, named_packages
 from scoring.packages.own_licence import own_licence
 from scoring.review.anthropic_client import Access, Claude
-from scoring.review.base_files import base_files_in
 from scoring.review.cache import Ledger, StoreLedger
 from scoring.review.pending import Reviewing
 from scoring.review.pricing import parse_prices
@@ -26,9 +32,15 @@ from scoring.scanners.commit_author import own_account
 from scoring.scanners.dependencies import advisories_in
 from scoring.scanners.submission import Knowledge
 
+log = logging.getLogger(__name__)
+TARGET = """
+select m.repository_id, coalesce(p.target_branch, m.head) as branch, m.refs
+from mirrors m join pull_requests p using (repository_id) where p.pull_uri = ?
+"""
+
 
 def access_from_settings() -> Access:
-    """Return how the API is reached; its key is empty where none is set."""
+    """Return the access to the API; the key is empty if none is set."""
     return Access(
         api_key=settings.ANTHROPIC_API_KEY,
         base_url=settings.ANTHROPIC_BASE_URL,
@@ -38,7 +50,7 @@ def access_from_settings() -> Access:
 
 
 def models_from_settings() -> Models:
-    """Return which model reads what, at what price."""
+    """Return the models with their tasks and prices."""
     return Models(
         main=settings.CLAUDE_MODEL,
         hard=settings.CLAUDE_HARD_MODEL or None,
@@ -49,13 +61,13 @@ def models_from_settings() -> Models:
 
 
 def reviewer_from_settings(ledger: Ledger, sleep: Callable[[float], None]) -> Reviewer:
-    """The reviewer; `sleep` waits between attempts."""
+    """Return the reviewer; `sleep` waits between attempts."""
     claude = Claude(access_from_settings(), sleep)
     return Reviewer(claude, models_from_settings(), str(settings.AUDIT_KEY).encode(), ledger)
 
 
 def ledger_from_settings(store: Store, sender: str | None = None) -> StoreLedger:
-    """Readings and what this day's may cost; `sender` pays for what is read by hand."""
+    """Return the ledger with the day's limits; `sender` pays for a patch sent by hand."""
     return StoreLedger(
         store,
         settings.REVIEW_DOLLARS_A_DAY,
@@ -68,14 +80,17 @@ def ledger_from_settings(store: Store, sender: str | None = None) -> StoreLedger
 
 
 def reviewing_from_settings(runtime: Runtime) -> Reviewing:
-    """Return how the worker reviews: with readings and their costs kept in the store."""
+    """Return the means and limits of the worker's reviews; readings and costs are kept in the store."""
     ledger = ledger_from_settings(runtime.store)
 
     def learn(change: Change) -> None:
-        named = named_packages(comparisons(change))
-        learn_of_packages(runtime, [Wanted(one.ecosystem, one.name, one.version) for _, _, one in named if one.version])
+        packages = named_packages(comparisons(change))
+        learn_of_packages(
+            runtime,
+            [Wanted(package.ecosystem, package.name, package.version) for _, _, package in packages if package.version],
+        )
 
-    full = tuple({settings.CLAUDE_MODEL, settings.CLAUDE_HARD_MODEL} - {""})
+    full_models = tuple({settings.CLAUDE_MODEL, settings.CLAUDE_HARD_MODEL} - {""})
     return Reviewing(
         thresholds=policy_from_settings().thresholds,
         folder=settings.DIFF_CORPUS_DIR,
@@ -89,19 +104,37 @@ def reviewing_from_settings(runtime: Runtime) -> Reviewing:
         spent_by_repository=ledger.spent_by_repository,
         learn=learn,
         version=prompt_version(),
-        models=full,
-        screen="" if settings.CLAUDE_SCREEN_MODEL in full else settings.CLAUDE_SCREEN_MODEL,
+        models=full_models,
+        screen="" if settings.CLAUDE_SCREEN_MODEL in full_models else settings.CLAUDE_SCREEN_MODEL,
     )
 
 
 def knowledge_from_settings(rows: Rows, pull_uri: str) -> Knowledge:
-    """Return what is known besides one pull request, as far as the operator's files and the store tell."""
+    """Return the facts about a pull request from the operator's files and the store."""
     return Knowledge(
         licence=own_licence(rows, settings.MIRROR_DIR, pull_uri),
         account=own_account(rows, settings.DIFF_CORPUS_DIR, pull_uri),
         sensitive_paths=(*sensitive_paths_of(rows, pull_uri), *settings.SENSITIVE_PATHS),
         advisories=advisories_in(rows),
         secret_rules=None if settings.SECRET_RULES is None else settings.SECRET_RULES.read_text("utf-8", "replace"),
-        likeness=likeness_in(rows, pull_uri),
+        likeness=nearest_known_bad(rows, pull_uri),
         base_files=base_files_in(rows, settings.MIRROR_DIR, pull_uri),
     )
+
+
+def base_files_in(rows: Rows, folder: Path, pull_uri: str) -> Callable[[Change], Mapping[str, str]]:
+    """Return a function from a change to the old texts of its files by path; {} without a mirror of the branch."""
+    row = rows.row(TARGET, [pull_uri])
+    commit = json.loads(row["refs"]).get(row["branch"]) if row else None
+
+    def read_base_files(change: Change) -> Mapping[str, str]:
+        if row is None or commit is None:
+            return {}
+        paths = [file.old_path for file in change.files if file.kind != "added" and file.hunks]
+        try:
+            return read_files(Git(mirror_path(folder, row["repository_id"])), str(commit), paths)
+        except FetchProblem as problem:
+            log.warning("the files of %s cannot be read from its mirror: %s", pull_uri, problem)
+            return {}
+
+    return read_base_files

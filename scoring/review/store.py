@@ -1,4 +1,4 @@
-"""Reviews as rows of `content_reviews`, and back to what a person is shown."""
+"""Converts reviews to rows of `content_reviews`, and rows to what the gate and pages need."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -11,10 +11,10 @@ from scoring.review.schema import DETERMINISTIC, EXPLANATION_LENGTH, Review
 from scoring.types import QUOTE_LENGTH, Finding, FlagType, Severity, ShownFinding, short_path
 
 RUNNING = "running"
-FINDINGS_KEPT = 100  # the strongest, as far as they fit into a column; the risk was reckoned from all
-NOT_KEPT = "findings-not-kept"  # rule of the finding that counts the others
-# A review that has begun and says nothing yet.
-BEGUN: Mapping[str, Any] = {
+FINDINGS_KEPT = 100  # the strongest that fit into a column; the risk counts all
+NOT_KEPT = "findings-not-kept"  # rule of the finding that counts the omitted ones
+# Columns of a review that has begun and not ended.
+UNFINISHED: Mapping[str, Any] = {
     "state": RUNNING,
     "missing": None,
     "asked": "",
@@ -37,7 +37,7 @@ BEGUN: Mapping[str, Any] = {
 
 
 class ShownFlag(msgspec.Struct, frozen=True):
-    """A flag of a review as stored; its texts may come from a model or from the change: whoever shows it escapes it."""
+    """A flag of a review as stored; its texts may come from a model or from the change: pages must escape them."""
 
     type: FlagType
     severity: Literal["low", "med", "high"]
@@ -46,23 +46,23 @@ class ShownFlag(msgspec.Struct, frozen=True):
 
 
 def review_columns(review: Review, findings: Sequence[Finding]) -> dict[str, Any]:
-    """The columns of a review that has ended; the findings strongest first."""
-    told = review.assessment
-    high = [flag for flag in told.flags if flag.severity is Severity.HIGH]
-    worst = (high or list(told.flags) or [None])[0]
+    """Return the columns of an ended review; `findings` come strongest first."""
+    assessment = review.assessment
+    high_flags = [flag for flag in assessment.flags if flag.severity is Severity.HIGH]
+    worst_flag = (high_flags or list(assessment.flags) or [None])[0]
     return {
         "state": review.state,
         "missing": review.reason,
         "reviewer": review.reviewer,
-        "content_risk": told.content_risk,
-        "recommended": told.review_recommended,
+        "content_risk": assessment.content_risk,
+        "recommended": assessment.review_recommended,
         "coverage": review.coverage,
-        "high_flags": len(high),
-        "worst": worst.type if worst else None,
-        "place": worst.location if worst else None,
-        "summary": told.summary,
-        "flags": _json(fitting(flag.model_dump(mode="json") for flag in told.flags)),
-        "findings": _json(_kept(findings)),
+        "high_flags": len(high_flags),
+        "worst": worst_flag.type if worst_flag else None,
+        "place": worst_flag.location if worst_flag else None,
+        "summary": assessment.summary,
+        "flags": _json(fitting(flag.model_dump(mode="json") for flag in assessment.flags)),
+        "findings": _json(_findings_to_store(findings)),
         "left_out": _json(fitting(map(short_path, review.left_out))),
         "prompt_version": review.prompt_version,
         "temperature_sent": review.temperature_sent,
@@ -71,41 +71,49 @@ def review_columns(review: Review, findings: Sequence[Finding]) -> dict[str, Any
 
 
 def shown_flags(row: Mapping[str, Any]) -> tuple[ShownFlag, ...]:
-    """The flags of a row, strongest first."""
+    """Return the flags of a row, strongest first."""
     return decode_json(row["flags"], tuple[ShownFlag, ...])
 
 
 def shown_findings(row: Mapping[str, Any]) -> tuple[ShownFinding, ...]:
-    """The findings of a row, strongest first."""
+    """Return the findings of a row, strongest first."""
     return decode_json(row["findings"], tuple[ShownFinding, ...])
 
 
 def finding_json(finding: Finding) -> dict[str, Any]:
-    """A finding as told to programs: {scanner, severity, file, line, quote, explanation} and what else is known."""
-    return msgspec.structs.asdict(_shown(finding))
+    """Return all fields of a finding as JSON for programs."""
+    return msgspec.structs.asdict(_shown_finding(finding))
 
 
-def _kept(findings: Sequence[Finding]) -> list[ShownFinding]:
-    """The strongest findings that a column takes, and last how many there were besides."""
-    kept = fitting(_stored(_shown(one)) for one in findings[:FINDINGS_KEPT])
-    if left := len(findings) - len(kept):
-        words = f"{left:,} further findings, none of them stronger, are not listed."
-        kept.append(ShownFinding("review", NOT_KEPT, "other", "low", words, None, None, False, ""))
-    return kept
+def _findings_to_store(findings: Sequence[Finding]) -> list[ShownFinding]:
+    """Return the strongest findings that fit into a column, and last one that counts the omitted ones."""
+    stored = fitting(_shorten(_shown_finding(finding)) for finding in findings[:FINDINGS_KEPT])
+    if omitted := len(findings) - len(stored):
+        words = f"{omitted:,} further findings, none of them stronger, are not listed."
+        stored.append(ShownFinding("review", NOT_KEPT, "other", "low", words, None, None, False, ""))
+    return stored
 
 
-def _shown(one: Finding) -> ShownFinding:
+def _shown_finding(finding: Finding) -> ShownFinding:
     return ShownFinding(
-        one.scanner, one.rule, one.type, one.severity.value, one.explanation, one.file, one.line, one.removed, one.quote
+        finding.scanner,
+        finding.rule,
+        finding.type,
+        finding.severity.value,
+        finding.explanation,
+        finding.file,
+        finding.line,
+        finding.removed,
+        finding.quote,
     )
 
 
-def _stored(one: ShownFinding) -> ShownFinding:
+def _shorten(finding: ShownFinding) -> ShownFinding:
     return msgspec.structs.replace(
-        one,
-        explanation=one.explanation[:EXPLANATION_LENGTH],
-        file=None if one.file is None else short_path(one.file),
-        quote=one.quote[:QUOTE_LENGTH],
+        finding,
+        explanation=finding.explanation[:EXPLANATION_LENGTH],
+        file=None if finding.file is None else short_path(finding.file),
+        quote=finding.quote[:QUOTE_LENGTH],
     )
 
 

@@ -1,9 +1,9 @@
-"""Backtests every model and label, quarter by quarter on what came later, all figures as plain values.
+"""Backtests every model and label, quarter by quarter on later cases; all figures are plain values.
 
-What is judged is settled: opened 194 days before the end of what was watched. The newest quarter of the cases is the
-test; which model serves there was decided on the judged quarters before it.
+Only settled cases are judged: opened 194 days before the end of the observed time. The newest quarter of the cases is
+the test; the model that serves there was chosen on the judged quarters before it.
 
-The number of trees is chosen once a year: stopping early in each quarter would double the time of a backtest.
+The number of trees is chosen once a year: early stopping in each quarter would double the time of a backtest.
 """
 
 import os
@@ -25,7 +25,7 @@ from scoring.models.boosted import Boosted
 from scoring.models.ensembles import Lowered
 from scoring.models.registry import NAMES, make_estimator
 from scoring.queries.queue_order import Waiting
-from scoring.training.lane_budgets import BUDGETS, play, told_budget, told_low
+from scoring.training.lane_budgets import BUDGETS, budget_figures, low_budget_figures, replay_lane
 from scoring.training.metrics import (
     auc,
     decompose,
@@ -45,7 +45,7 @@ from scoring.training.rolling_origin import Clock, Past, Scored, blend, calibrat
 
 
 class Yearly:
-    """Makes boosted models for rolling origins: the first of a year stops early, the others have as many trees."""
+    """Makes boosted models for rolling origins: the first of a year stops early, the others get as many trees."""
 
     def __init__(self, directions: Directions, seed: int, alone: tuple[str, ...] = ()) -> None:
         self.directions = directions
@@ -54,7 +54,7 @@ class Yearly:
         self._first: dict[np.datetime64, Estimator] = {}
 
     def make(self, as_of: np.datetime64) -> Estimator:
-        """A model for an origin; origins come in the order of time, each fitted before the next is made."""
+        """Make a model for an origin; origins come in the order of time, each fitted before the next is made."""
         year = as_of.astype("datetime64[Y]")
         rounds = trees_of(self._first[year]) if year in self._first else None
         model = make_estimator("lightgbm", self.directions, self.seed, self.alone, rounds)
@@ -64,20 +64,20 @@ class Yearly:
 
 
 def trees_of(model: Estimator) -> int | None:
-    """Return how many trees a fitted model has; None for one that has none, or that could not be fitted."""
-    whole = model.whole if isinstance(model, Lowered) else model
-    return getattr(whole, "rounds_", None) if isinstance(whole, Boosted) else None
+    """Return the number of trees of a fitted model; None without trees, or if it could not be fitted."""
+    main_model = model.whole if isinstance(model, Lowered) else model
+    return getattr(main_model, "rounds_", None) if isinstance(main_model, Boosted) else None
 
 
 SCOPES = ("change", "person")
-FITTED = ("logistic", "lightgbm")  # in each scope; the blend is the mean of what they said
+FITTED = ("logistic", "lightgbm")  # in each scope; the blend is the mean of their log odds
 TEST_SHARE = 0.25
 Mask = NDArray[np.bool_]
 Tell = Callable[[str], None]
 
 
 class BacktestProblem(Exception):
-    """There is nothing to judge, in one sentence."""
+    """There are no cases to judge; the text is one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +92,12 @@ class Plan:
 
 @dataclass(slots=True)
 class Study:
-    """One label: what each model said of each case, what came, and who is judged."""
+    """One label: each model's scores, the observed outcomes, and masks of the judged, tested and newcomers' cases."""
 
     label: LabelName
     past: Past
     clock: Clock
-    came: NDArray[np.int8]
+    observed: NDArray[np.int8]
     judged: Mask
     tested: Mask
     newcomers: Mask
@@ -105,52 +105,56 @@ class Study:
     decided: dict[str, Decision] = field(default_factory=dict)
 
     def served(self, scope: str) -> Scored:
-        """Return what the promoted model of a scope said."""
+        """Return the scores of the promoted model of a scope."""
         return self.scored[scope, self.decided[scope].serves]
 
 
 def steps(plan: Plan, material: Material) -> int:
-    """Return how often `tell` is called by `run`."""
+    """Return the number of calls of `tell` by `run`."""
     clock, tasks = _clock(plan, material), len(SCOPES) * len(FITTED) + 1
-    return len(plan.labels) * (tasks * (len(clock.quarters) - 1) + len(_lanes()))
+    return len(plan.labels) * (tasks * (len(clock.quarters) - 1) + len(_lane_keys()))
 
 
 def run(material: Material, plan: Plan, tell: Tell = lambda words: None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(the figures as `manage.py backtest --json` prints them, what the charts of the report need besides).
+    """Return the figures as `manage.py backtest --json` prints them, and the further data for the report's charts.
 
-    Deterministic for a seed. Raises BacktestProblem where no case is settled.
+    Deterministic for a seed. Raises BacktestProblem if no case is settled.
     """
     from threadpoolctl import threadpool_limits
 
     clock = _clock(plan, material)
-    studies = [_study(material, label, clock) for label in plan.labels]
+    studies = [_study(material, label_figures, clock) for label_figures in plan.labels]
     if not studies or not any(study.judged.any() for study in studies):
         raise BacktestProblem("No pull request of this history is settled: nothing can be judged yet.")
     # One thread a model: two on two busy cores took five times as long.
     with threadpool_limits(1), ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        told = [pool.submit(_score, study, material, scope, name, plan, tell) for study, scope, name in _tasks(studies)]
-        for one in told:
-            one.result()
+        futures = [
+            pool.submit(_score, study, material, scope, name, plan, tell) for study, scope, name in _tasks(studies)
+        ]
+        for future in futures:
+            future.result()
         for study in studies:
             for scope in SCOPES:
                 study.scored[scope, "blend"] = blend(study.past, study.clock, *_fitted(study, scope))
                 study.decided[scope] = _decide(study, scope, plan)
-        lanes = list(pool.map(lambda study: _budgets(study, plan, tell), studies))
-        lows = list(pool.map(_low_budgets, studies))
-    found = {study.label: _told(study, material, plan, lane) for study, lane in zip(studies, lanes, strict=True)}
+        lanes = list(pool.map(lambda study: _budget_figures(study, plan, tell), studies))
+        lows = list(pool.map(_low_budget_figures, studies))
+    figures = {
+        study.label: _label_figures(study, material, plan, lane) for study, lane in zip(studies, lanes, strict=True)
+    }
     for study, low in zip(studies, lows, strict=True):
-        label, served = found[study.label], {scope: study.served(scope) for scope in SCOPES}
+        label_figures, served = figures[study.label], {scope: study.served(scope) for scope in SCOPES}
         everybody, outside = np.ones(len(material), dtype=bool), ~material.cases.push_holder
-        label["gate"]["without_push_holders"]["t_low"] = low
-        label["order"] = order_figures(arrivals_of(study, served, material, everybody), plan.seed)
-        part = label["without_push_holders"]
-        part["order"] = order_figures(arrivals_of(study, served, material, outside), plan.seed)
+        label_figures["gate"]["without_push_holders"]["t_low"] = low
+        label_figures["order"] = order_figures(arrivals_of(study, served, material, everybody), plan.seed)
+        outsiders = label_figures["without_push_holders"]
+        outsiders["order"] = order_figures(arrivals_of(study, served, material, outside), plan.seed)
     return {
-        "labels": found,
+        "labels": figures,
         "seed": plan.seed,
         "data": data_version(material.cases),
         "cases": len(material),
-    }, {study.label: _besides(study, material, plan) for study in studies}
+    }, {study.label: _chart_data(study, material, plan) for study in studies}
 
 
 def _clock(plan: Plan, material: Material) -> Clock:
@@ -166,18 +170,18 @@ def _clock(plan: Plan, material: Material) -> Clock:
 def _study(material: Material, label: LabelName, clock: Clock) -> Study:
     cases = material.cases
     past = Past(cases, label, material.lane)
-    came = past.came()
+    observed = past.observed()
     judged = past.judged(clock.judged_from)
-    known = cases.opened_at[outcomes(cases, "label_merge").clean >= 0]  # one beginning for every label
-    start = known[int(len(known) * (1 - TEST_SHARE))] if len(known) else clock.judged_from
-    first = np.zeros(len(cases), dtype=bool)
-    first[np.unique(cases.authors, return_index=True)[1]] = True
+    merge_known = cases.opened_at[outcomes(cases, "label_merge").clean >= 0]  # one beginning for every label
+    start = merge_known[int(len(merge_known) * (1 - TEST_SHARE))] if len(merge_known) else clock.judged_from
+    newcomers = np.zeros(len(cases), dtype=bool)
+    newcomers[np.unique(cases.authors, return_index=True)[1]] = True
     tested = judged & (cases.opened_at >= start)
-    return Study(label, past, clock, came, judged, tested, first)
+    return Study(label, past, clock, observed, judged, tested, newcomers)
 
 
 def _tasks(studies: Sequence[Study]) -> list[tuple[Study, str, str]]:
-    """The shrunk rate knows nothing of the change: it is scored once and stands in both scopes."""
+    """Return the models to score; the shrunk rate ignores the change, so one score serves both scopes."""
     slow_first = [(scope, name) for name in reversed(FITTED) for scope in SCOPES]
     return [(study, scope, name) for scope, name in [*slow_first, ("person", "beta")] for study in studies]
 
@@ -200,7 +204,7 @@ def _fitted(study: Study, scope: str) -> list[Scored]:
 
 
 def maker(name: str, material: Material, scope: str, seed: int) -> Callable[[np.datetime64], Estimator]:
-    """Makes the models of a scope: of a person what they move alone only lowers; a change is capped by the gate."""
+    """Return a maker of a scope's models: columns that a person moves alone only lower; the gate caps a change."""
     directions, alone = (material.person, material.alone) if scope == "person" else (material.change, ())
     if name == "lightgbm":
         return Yearly(directions, seed, alone).make
@@ -208,82 +212,90 @@ def maker(name: str, material: Material, scope: str, seed: int) -> Callable[[np.
 
 
 def _decide(study: Study, scope: str, plan: Plan) -> Decision:
-    """On the judged cases that were settled when the test began."""
+    """Choose the model on the judged cases that were settled when the test began."""
     cases = study.past.cases
     start = cases.opened_at[study.tested][0] if study.tested.any() else study.clock.judged_from
     slice_ = study.judged & ~study.tested & (cases.opened_at + np.timedelta64(194, "D") <= start)
-    candidates = [Candidate(name, study.scored[scope, name].told[slice_]) for name in NAMES]
-    return decide(candidates, _came(study, slice_), cases.authors[slice_], plan.draws, plan.seed)
+    candidates = [Candidate(name, study.scored[scope, name].predicted[slice_]) for name in NAMES]
+    return decide(candidates, _observed(study, slice_), cases.authors[slice_], plan.draws, plan.seed)
 
 
-def _lanes() -> list[tuple[str, bool, float]]:
-    """(scope, whether push-holders are in it, budget); "gate" takes the lower of a person's and a change's P."""
+def _lane_keys() -> list[tuple[str, bool, float]]:
+    """Return (scope, with push-holders, budget) of each lane; "gate" takes the lower P of person and change."""
     return [
         (scope, everybody, budget) for scope in ("change", "gate") for everybody in (True, False) for budget in BUDGETS
     ]
 
 
-def _budgets(study: Study, plan: Plan, tell: Tell) -> dict[tuple[str, bool, float], dict[str, Any]]:
-    found = {}
-    for scope, everybody, budget in _lanes():
+def _budget_figures(study: Study, plan: Plan, tell: Tell) -> dict[tuple[str, bool, float], dict[str, Any]]:
+    figures = {}
+    for scope, everybody, budget in _lane_keys():
         group = np.ones(len(study.judged), dtype=bool) if everybody else ~study.past.cases.push_holder
-        scored = [study.served("change")] if scope == "change" else [study.served(one) for one in SCOPES]
-        lane = play(study.past, scored, group, study.clock, budget)
+        scored = [study.served("change")] if scope == "change" else [study.served(scope_name) for scope_name in SCOPES]
+        lane = replay_lane(study.past, scored, group, study.clock, budget)
         judged = study.judged & group
-        found[scope, everybody, budget] = told_budget(
-            study.past, lane, study.came, judged, study.newcomers, study.clock, budget, plan.draws, plan.seed
+        figures[scope, everybody, budget] = budget_figures(
+            study.past, lane, study.observed, judged, study.newcomers, study.clock, budget, plan.draws, plan.seed
         )
         tell(f"{study.label}: a lane of {budget:.0%}")
-    return found
+    return figures
 
 
-def _low_budgets(study: Study) -> dict[str, dict[str, Any]]:
-    """Return what T_LOW would have done in the gate, of people with a record who may not push."""
+def _low_budget_figures(study: Study) -> dict[str, dict[str, Any]]:
+    """Return the effect that T_LOW would have had in the gate, for people with a record who may not push."""
     group = with_record(settled_record(study.past.cases, study.label)) & ~study.past.cases.push_holder
-    told = (study.past, [study.served(one) for one in SCOPES], study.came, group, study.judged, study.clock)
-    return {str(budget): told_low(*told, budget) for budget in BUDGETS}
+    arguments = (
+        study.past,
+        [study.served(scope) for scope in SCOPES],
+        study.observed,
+        group,
+        study.judged,
+        study.clock,
+    )
+    return {str(budget): low_budget_figures(*arguments, budget) for budget in BUDGETS}
 
 
 def arrivals_of(study: Study, served: Mapping[str, Scored], material: Material, group: Mask) -> Arrivals:
-    """Return the judged cases of a group as the queue would have met them, with the chance that the gate takes.
+    """Return the judged cases of a group as the queue would have received them, with the gate's chance.
 
-    `served` is what the model of each scope said.
-    A first-timer had nothing settled in that repository yet.
+    `served` are the scores of each scope's model. A first-timer had no settled case in that repository.
     """
     cases, record = study.past.cases, settled_record(study.past.cases, study.label)
-    chance = np.minimum(served["person"].told, served["change"].told)
-    which = np.flatnonzero(study.judged & group & ~np.isnan(chance))
-    opened, nothing = cases.opened_at[which], np.zeros(len(which), dtype=bool)
-    here = record["lately_clean_here"] + record["lately_not_clean_here"]
-    risk = np.array([material.risk.get(cases.keys[one], np.nan) for one in which], dtype=np.float64)
+    chance = np.minimum(served["person"].predicted, served["change"].predicted)
+    positions = np.flatnonzero(study.judged & group & ~np.isnan(chance))
+    opened, no_flags = cases.opened_at[positions], np.zeros(len(positions), dtype=bool)
+    settled_here = record["lately_clean_here"] + record["lately_not_clean_here"]
+    risk = np.array([material.risk.get(cases.keys[position], np.nan) for position in positions], dtype=np.float64)
     return Arrivals(
-        Waiting(chance[which], risk, np.zeros(len(which)), opened, here[which] == 0, nothing, nothing),
-        served["change"].told[which],
-        study.came[which] == 0,
-        np.fmin(cases.merged_at, cases.refused_at)[which],
+        Waiting(
+            chance[positions], risk, np.zeros(len(positions)), opened, settled_here[positions] == 0, no_flags, no_flags
+        ),
+        served["change"].predicted[positions],
+        study.observed[positions] == 0,
+        np.fmin(cases.merged_at, cases.refused_at)[positions],
     )
 
 
-def _told(study: Study, material: Material, plan: Plan, lanes: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
+def _label_figures(study: Study, material: Material, plan: Plan, lanes: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
     return {
-        **_scope(study, "change", material, plan, lanes),
-        "person": _scope(study, "person", material, plan, {}),
-        "gate": _gate(study, material, plan, lanes),
+        **_scope_figures(study, "change", material, plan, lanes),
+        "person": _scope_figures(study, "person", material, plan, {}),
+        "gate": _gate_figures(study, material, plan, lanes),
     }
 
 
-def _scope(
+def _scope_figures(
     study: Study, scope: str, material: Material, plan: Plan, lanes: Mapping[Any, dict[str, Any]]
 ) -> dict[str, Any]:
     cases, served, tested = study.past.cases, study.served(scope), study.tested
     outside = tested & ~cases.push_holder
     newcomers = tested & study.newcomers
     return {
-        "test": _named(study, scope, tested, plan),
+        "test": _served_figures(study, scope, tested, plan),
         "models": {name: _figures(study, study.scored[scope, name], tested, plan) for name in NAMES},
-        "newcomers": _named(study, scope, newcomers, plan),
+        "newcomers": _served_figures(study, scope, newcomers, plan),
         "without_push_holders": {
-            **_named(study, scope, outside, plan),
+            **_served_figures(study, scope, outside, plan),
             "models": {name: _figures(study, study.scored[scope, name], outside, plan) for name in NAMES},
             "newcomers": _figures(study, served, newcomers & outside, plan),
             "gain": _gain(study, scope, outside, plan),
@@ -295,7 +307,7 @@ def _scope(
         "splits": _splits(study, served, material, plan),
         "venn_abers": widths_of(study.past, served, study.clock, tested, study.newcomers),
         "intervals": intervals_of(
-            served.told[tested], _came(study, tested), cases.authors[tested], plan.draws, plan.seed
+            served.predicted[tested], _observed(study, tested), cases.authors[tested], plan.draws, plan.seed
         ),
         "repositories": {
             name: _figures(study, served, tested & (cases.repositories == number), plan)
@@ -305,9 +317,9 @@ def _scope(
     }
 
 
-def _gate(study: Study, material: Material, plan: Plan, lanes: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
-    told = np.minimum(study.served("person").told, study.served("change").told)
-    capped = Scored(told, told)
+def _gate_figures(study: Study, material: Material, plan: Plan, lanes: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
+    predicted = np.minimum(study.served("person").predicted, study.served("change").predicted)
+    capped = Scored(predicted, predicted)
     outside, newcomers = study.tested & ~study.past.cases.push_holder, study.tested & study.newcomers
     return {
         "test": _figures(study, capped, study.tested, plan),
@@ -323,74 +335,76 @@ def _gate(study: Study, material: Material, plan: Plan, lanes: Mapping[Any, dict
 
 
 def _budget_part(lanes: Mapping[Any, dict[str, Any]], scope: str, everybody: bool) -> dict[str, Any]:
-    found = {str(budget): lanes[scope, everybody, budget] for budget in BUDGETS} if lanes else {}
-    return {"budgets": found} if found else {}
+    figures = {str(budget): lanes[scope, everybody, budget] for budget in BUDGETS} if lanes else {}
+    return {"budgets": figures} if figures else {}
 
 
-def _named(study: Study, scope: str, which: Mask, plan: Plan) -> dict[str, Any]:
+def _served_figures(study: Study, scope: str, mask: Mask, plan: Plan) -> dict[str, Any]:
     start = study.past.cases.opened_at[study.tested]
     return {
         "from": str(start[0].astype("datetime64[D]")) if len(start) else None,
         "model": study.decided[scope].serves,
-        **_figures(study, study.served(scope), which, plan),
+        **_figures(study, study.served(scope), mask, plan),
     }
 
 
-def _figures(study: Study, scored: Scored, which: Mask, plan: Plan) -> dict[str, Any]:
-    """Those of the newcomers among them are `newcomers_n` and `newcomers_auc`."""
-    first = which & study.newcomers
-    value = auc(scored.odds[first], _came(study, first)) if first.any() else np.nan
+def _figures(study: Study, scored: Scored, mask: Mask, plan: Plan) -> dict[str, Any]:
+    """Return the figures of the masked cases; `newcomers_n` and `newcomers_auc` are those of newcomers among them."""
+    newcomers = mask & study.newcomers
+    value = auc(scored.odds[newcomers], _observed(study, newcomers)) if newcomers.any() else np.nan
     return {
-        **figures_of(scored.told[which], _came(study, which), plan.draws, plan.seed, scored.odds[which]),
-        "newcomers_n": int(first.sum()),
+        **figures_of(scored.predicted[mask], _observed(study, mask), plan.draws, plan.seed, scored.odds[mask]),
+        "newcomers_n": int(newcomers.sum()),
         "newcomers_auc": number(value),
     }
 
 
-def _gain(study: Study, scope: str, which: Mask, plan: Plan) -> dict[str, Any]:
-    """Over the Beta-shrunk rate."""
+def _gain(study: Study, scope: str, mask: Mask, plan: Plan) -> dict[str, Any]:
+    """Return the gain of the served model over the shrunk rate."""
     served, plain = study.served(scope), study.scored[scope, "beta"]
-    authors = study.past.cases.authors[which]
-    pair = [(one.told[which], one.odds[which]) for one in (served, plain)]
-    return gain_of(*pair, _came(study, which), authors, plan.draws, plan.seed)
+    authors = study.past.cases.authors[mask]
+    pair = [(scored.predicted[mask], scored.odds[mask]) for scored in (served, plain)]
+    return gain_of(*pair, _observed(study, mask), authors, plan.draws, plan.seed)
 
 
 def _splits(study: Study, served: Scored, material: Material, plan: Plan) -> dict[str, Any]:
-    """Return where what serves lies above or below the Beta-shrunk rate in the test."""
-    cases, plain, came = study.past.cases, study.scored["person", "beta"], study.came.astype(np.float64)
+    """Return the gain of the served model over the shrunk rate in each split of the test."""
+    cases, plain, observed = study.past.cases, study.scored["person", "beta"], study.observed.astype(np.float64)
     parts = splits_of(cases, study.clock.quarters, material.repositories, study.newcomers, study.tested)
-    return gains_by_split(served.told, plain.told, came, cases.authors, parts, plan.draws, plan.seed)
+    return gains_by_split(served.predicted, plain.predicted, observed, cases.authors, parts, plan.draws, plan.seed)
 
 
-def _came(study: Study, which: Mask) -> Floats:
-    return study.came[which].astype(np.float64)
+def _observed(study: Study, mask: Mask) -> Floats:
+    return study.observed[mask].astype(np.float64)
 
 
-def _besides(study: Study, material: Material, plan: Plan) -> dict[str, Any]:
-    """Of the test of each scope: the reliability curve and CORP; what was decided and said aloud; what trees weigh.
-    Under "judged" the figures of every judged quarter, as a page shows them."""
+def _chart_data(study: Study, material: Material, plan: Plan) -> dict[str, Any]:
+    """Return the data for charts: reliability, CORP, decision and remarks of each scope, and the trees' weights.
+
+    "judged" holds the figures of all judged quarters for the site's page.
+    """
     trees = study.scored["change", "lightgbm"].newest
-    found: dict[str, Any] = {"weighed": weighed(trees, _features(study.label, material), study.tested, plan.seed)}
-    found["judged"] = _judged(study, plan)
+    extras: dict[str, Any] = {"weighed": weighed(trees, _features(study.label, material), study.tested, plan.seed)}
+    extras["judged"] = _judged_figures(study, plan)
     for scope in SCOPES:
-        told, came = study.served(scope).told[study.tested], _came(study, study.tested)
-        found[scope] = {
-            "reliability": reliability(told, came, plan.draws, plan.seed),
-            "corp": decompose(told, came) if len(came) else None,
+        predicted, observed = study.served(scope).predicted[study.tested], _observed(study, study.tested)
+        extras[scope] = {
+            "reliability": reliability(predicted, observed, plan.draws, plan.seed),
+            "corp": decompose(predicted, observed) if len(observed) else None,
             "decision": study.decided[scope].as_dict(),
             "said": sorted({words for name in NAMES for words in study.scored[scope, name].said}),
-            "auc": {name: _quarterly(study, study.scored[scope, name].told) for name in NAMES},
+            "auc": {name: _quarterly_auc(study, study.scored[scope, name].predicted) for name in NAMES},
         }
-    return found
+    return extras
 
 
-def _judged(study: Study, plan: Plan) -> dict[str, Any]:
-    """Return how the chance that rows show, the lower of the two, did on all that was judged: by whom each was sent.
+def _judged_figures(study: Study, plan: Plan) -> dict[str, Any]:
+    """Return the figures of the shown chance, the lower of the two, on all judged cases by group of senders.
 
-    Each was scored by a model of before its quarter; `reliability` is of people who may not push.
+    Each case was scored by a model from before its quarter; `reliability` is that of people who may not push.
     """
-    cases, told = study.past.cases, np.minimum(study.served("person").told, study.served("change").told)
-    everybody = study.judged & ~np.isnan(told)
+    cases, predicted = study.past.cases, np.minimum(study.served("person").predicted, study.served("change").predicted)
+    everybody = study.judged & ~np.isnan(predicted)
     outside = everybody & ~cases.push_holder
     opened = cases.opened_at[everybody].astype("datetime64[D]")
     return {
@@ -398,23 +412,23 @@ def _judged(study: Study, plan: Plan) -> dict[str, Any]:
         "until": opened[-1].item() if len(opened) else None,
         "groups": {
             name: {
-                "n": int(which.sum()),
-                "bad": int((study.came[which] == 0).sum()),
-                "auc": number(auc(told[which], _came(study, which))) if which.any() else None,
+                "n": int(mask.sum()),
+                "bad": int((study.observed[mask] == 0).sum()),
+                "auc": number(auc(predicted[mask], _observed(study, mask))) if mask.any() else None,
             }
-            for name, which in (("outside", outside), ("newcomers", outside & study.newcomers), ("all", everybody))
+            for name, mask in (("outside", outside), ("newcomers", outside & study.newcomers), ("all", everybody))
         },
-        "reliability": reliability(told[outside], _came(study, outside), plan.draws, plan.seed),
+        "reliability": reliability(predicted[outside], _observed(study, outside), plan.draws, plan.seed),
     }
 
 
-def _quarterly(study: Study, told: Floats) -> list[tuple[str, float]]:
-    """The AUC of each judged quarter, where there is one."""
+def _quarterly_auc(study: Study, predicted: Floats) -> list[tuple[str, float]]:
+    """Return the AUC of each judged quarter that has one."""
     cases, starts = study.past.cases, study.clock.quarters
-    found = []
+    values = []
     for start, end in pairwise(starts):
-        part = study.judged & (cases.opened_at >= start) & (cases.opened_at < end)
-        value = auc(told[part], _came(study, part)) if part.any() else np.nan
+        in_quarter = study.judged & (cases.opened_at >= start) & (cases.opened_at < end)
+        value = auc(predicted[in_quarter], _observed(study, in_quarter)) if in_quarter.any() else np.nan
         if not np.isnan(value):
-            found.append((str(start.astype("datetime64[M]")), float(value)))
-    return found
+            values.append((str(start.astype("datetime64[M]")), float(value)))
+    return values

@@ -1,11 +1,10 @@
 """Measures probabilities: order, calibration, weak spots and intervals, with authors as clusters. NumPy and SciPy.
 
-Everywhere `told` are probabilities of being clean in [0, 1] and `came` what came of the same n cases, 1 clean, 0 not.
+`predicted` are probabilities of being clean in [0, 1], `observed` the outcomes of the same n cases, 1 clean, 0 not.
 
-Figures of one model on some cases, and of a lane over quarters, are plain values for JSON. Cases are also split by
-quarter, repository, newcomers and outsiders, to find where a model lies below the shrunk rate in log-loss. Another
-measure is how wide the intervals around P(clean) were that would have been shown (Venn-Abers, quarter by quarter). All
-is pure.
+Figures of a model and of a lane are plain values for JSON. Splits by quarter, repository, newcomers and outsiders show
+where a model is worse than the shrunk rate in log-loss. Another measure is the width of the intervals that would have
+been shown around P(clean) (Venn-Abers, quarter by quarter). Pure.
 """
 
 import math
@@ -29,9 +28,9 @@ CHUNK = 4_000_000  # cells of a matrix of draws: 32 MB
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Cases of like probability: their number, what was told and what came on average, and where that should lie.
+    """Cases of similar probability: their number, the mean probability `told` and the observed share `came`.
 
-    `low` and `high` hold what comes in 95 % of draws from the probabilities themselves (Broecker and Smith 2007).
+    `low` and `high` contain the share in 95 % of draws from the probabilities themselves (Broecker and Smith 2007).
     """
 
     n: int
@@ -50,95 +49,110 @@ class Decomposition:
     uncertainty: float
 
 
-def auc(told: Floats, came: Floats, weights: Floats | None = None) -> float:
-    """Chance that a clean case has more than one that is not (ties count half); NaN where one of the two is missing."""
-    weights = np.ones((1, len(told))) if weights is None else weights[None]
-    return float(aucs(told, came, weights)[0])
+def auc(predicted: Floats, observed: Floats, weights: Floats | None = None) -> float:
+    """Return the chance that a clean case scores above another one (ties count half); NaN without both kinds."""
+    weights = np.ones((1, len(predicted))) if weights is None else weights[None]
+    return float(aucs(predicted, observed, weights)[0])
 
 
-def aucs(told: Floats, came: Floats, weights: Floats) -> Floats:
-    """The same under each row of `weights` (draws, n)."""
-    order = np.argsort(told, kind="stable")
-    good = weights[:, order] * came[order]
+def aucs(predicted: Floats, observed: Floats, weights: Floats) -> Floats:
+    """Return the AUC under each row of `weights` (draws, n)."""
+    order = np.argsort(predicted, kind="stable")
+    good = weights[:, order] * observed[order]
     bad = weights[:, order] - good
-    ends = np.flatnonzero(np.diff(told[order], append=np.inf))
-    good_by, bad_by = (np.diff(np.cumsum(side, axis=1)[:, ends], axis=1, prepend=0.0) for side in (good, bad))
+    last_ties = np.flatnonzero(np.diff(predicted[order], append=np.inf))
+    good_by, bad_by = (np.diff(np.cumsum(side, axis=1)[:, last_ties], axis=1, prepend=0.0) for side in (good, bad))
     below = np.cumsum(bad_by, axis=1) - bad_by / 2
     pairs = good_by.sum(axis=1) * bad_by.sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(pairs > 0, (good_by * below).sum(axis=1) / pairs, np.nan)
 
 
-def squared_errors(told: Floats, came: Floats) -> Floats:
-    """Of each case; their mean is the Brier score."""
-    return (told - came) ** 2
+def squared_errors(predicted: Floats, observed: Floats) -> Floats:
+    """Return the squared error of each case; their mean is the Brier score."""
+    return (predicted - observed) ** 2
 
 
-def log_losses(told: Floats, came: Floats) -> Floats:
-    """Of each case, finite also at 0 and 1 (1e-12 is the least probability that counts)."""
-    told = np.clip(told, 1e-12, 1 - 1e-12)
-    return -np.where(came == 1, np.log(told), np.log1p(-told))
+def log_losses(predicted: Floats, observed: Floats) -> Floats:
+    """Return the log-loss of each case, finite also at 0 and 1 (probabilities are clipped at 1e-12)."""
+    predicted = np.clip(predicted, 1e-12, 1 - 1e-12)
+    return -np.where(observed == 1, np.log(predicted), np.log1p(-predicted))
 
 
-def calibration_error(told: Floats, came: Floats) -> float:
-    """ECE: mean distance of told and come over BINS bins of equal size, NaN for no cases."""
-    return float(_errors(np.sort(told), came[np.argsort(told, kind="stable")][None])[0]) if len(told) else float("nan")
+def calibration_error(predicted: Floats, observed: Floats) -> float:
+    """Return the ECE, the mean distance of predicted and observed shares over BINS bins of equal size."""
+    return (
+        float(_calibration_errors(np.sort(predicted), observed[np.argsort(predicted, kind="stable")][None])[0])
+        if len(predicted)
+        else float("nan")
+    )
 
 
-def error_band(told: Floats, draws: int, seed: int) -> tuple[float, float]:
-    """Return where the ECE of perfectly calibrated probabilities lies in 95 % of draws: at n = 100 about .04 to .14."""
-    if not len(told):
+def error_band(predicted: Floats, draws: int, seed: int) -> tuple[float, float]:
+    """Return the 95 % band of the ECE of perfectly calibrated probabilities: at n = 100 about .04 to .14."""
+    if not len(predicted):
         return float("nan"), float("nan")
-    told, generator = np.sort(told), np.random.default_rng(seed)
-    each = max(1, CHUNK // len(told))
-    sizes = [min(each, draws - start) for start in range(0, draws, each)]
-    found = [_errors(told, (generator.random((size, len(told))) < told).astype(np.float64)) for size in sizes]
-    low, high = np.quantile(np.concatenate(found), (0.025, 0.975))
+    predicted, generator = np.sort(predicted), np.random.default_rng(seed)
+    draws_at_once = max(1, CHUNK // len(predicted))
+    sizes = [min(draws_at_once, draws - start) for start in range(0, draws, draws_at_once)]
+    errors = [
+        _calibration_errors(predicted, (generator.random((size, len(predicted))) < predicted).astype(np.float64))
+        for size in sizes
+    ]
+    low, high = np.quantile(np.concatenate(errors), (0.025, 0.975))
     return float(low), float(high)
 
 
-def reliability(told: Floats, came: Floats, draws: int, seed: int) -> tuple[Bin, ...]:
-    """The reliability curve: bins of equal size, ascending, each with its consistency band."""
-    order, generator = np.argsort(told, kind="stable"), np.random.default_rng(seed)
+def reliability(predicted: Floats, observed: Floats, draws: int, seed: int) -> tuple[Bin, ...]:
+    """Return the reliability curve: bins of equal size, ascending, each with its consistency band."""
+    order, generator = np.argsort(predicted, kind="stable"), np.random.default_rng(seed)
     bins = []
-    for part in np.array_split(order, min(BINS, len(order))) if len(order) else []:
-        drawn = (generator.random((draws, len(part))) < told[part]).mean(axis=1)
-        low, high = np.quantile(drawn, (0.025, 0.975))
-        bins.append(Bin(len(part), float(told[part].mean()), float(came[part].mean()), float(low), float(high)))
+    for positions in np.array_split(order, min(BINS, len(order))) if len(order) else []:
+        drawn_rates = (generator.random((draws, len(positions))) < predicted[positions]).mean(axis=1)
+        low, high = np.quantile(drawn_rates, (0.025, 0.975))
+        bins.append(
+            Bin(
+                len(positions),
+                float(predicted[positions].mean()),
+                float(observed[positions].mean()),
+                float(low),
+                float(high),
+            )
+        )
     return tuple(bins)
 
 
-def decompose(told: Floats, came: Floats) -> Decomposition:
-    """CORP, with the best monotone recalibration (pool adjacent violators); ValueError for no cases."""
-    if not len(told):
+def decompose(predicted: Floats, observed: Floats) -> Decomposition:
+    """Return the CORP decomposition by the best monotone recalibration (PAV). Raises ValueError without cases."""
+    if not len(predicted):
         raise ValueError("there are no cases to decompose")
-    _, back = np.unique(told, return_inverse=True)
-    counts = np.bincount(back).astype(np.float64)
-    best = pooled(np.bincount(back, came) / counts, counts)[back]
-    uncertainty = float(came.mean() * (1 - came.mean()))
-    given, recalibrated = (float(squared_errors(one, came).mean()) for one in (told, best))
-    return Decomposition(given - recalibrated, uncertainty - recalibrated, uncertainty)
+    _, groups = np.unique(predicted, return_inverse=True)
+    counts = np.bincount(groups).astype(np.float64)
+    recalibrated = pooled(np.bincount(groups, observed) / counts, counts)[groups]
+    uncertainty = float(observed.mean() * (1 - observed.mean()))
+    score, best_score = (float(squared_errors(column, observed).mean()) for column in (predicted, recalibrated))
+    return Decomposition(score - best_score, uncertainty - best_score, uncertainty)
 
 
 def author_draws(authors: NDArray[np.int64], draws: int, seed: int) -> Floats:
-    """Return how often each case is in each bootstrap sample of whole authors: (draws, n)."""
-    people, back = np.unique(authors, return_inverse=True)
+    """Return the count of each case in each bootstrap sample of whole authors: (draws, n)."""
+    people, author_numbers = np.unique(authors, return_inverse=True)
     generator = np.random.default_rng(seed)
     odds = np.full(len(people), 1 / max(len(people), 1))
-    return generator.multinomial(len(people), odds, size=draws)[:, back].astype(np.float64)
+    return generator.multinomial(len(people), odds, size=draws)[:, author_numbers].astype(np.float64)
 
 
 def interval(
     measure: Callable[[Floats], Floats], authors: NDArray[np.int64], draws: int, seed: int, coverage: float = 0.95
 ) -> tuple[float, float]:
-    """Author-clustered bootstrap interval of `measure`, which takes weights (m, n) and gives m values.
+    """Return the author-clustered bootstrap interval of `measure`, a function from weights (m, n) to m values.
 
-    NaN for no cases; a draw without a value (one class only) counts for nothing.
+    NaN without cases; a draw without a value (one class only) does not count.
     """
     if not len(authors):
         return float("nan"), float("nan")
-    each = max(1, CHUNK // len(authors))
-    sizes = [(start, min(each, draws - start)) for start in range(0, draws, each)]
+    draws_at_once = max(1, CHUNK // len(authors))
+    sizes = [(start, min(draws_at_once, draws - start)) for start in range(0, draws, draws_at_once)]
     values = np.concatenate([measure(author_draws(authors, size, seed + start)) for start, size in sizes])
     values = values[~np.isnan(values)]
     if not len(values):
@@ -148,7 +162,7 @@ def interval(
 
 
 def mean_of(values: Floats) -> Callable[[Floats], Floats]:
-    """The weighted mean of values of cases, as `interval` takes it; NaN for a draw of no weight."""
+    """Return the weighted mean of values as a measure for `interval`; NaN for a draw without weight."""
 
     def measure(weights: Floats) -> Floats:
         total = weights.sum(axis=1)
@@ -158,43 +172,49 @@ def mean_of(values: Floats) -> Callable[[Floats], Floats]:
     return measure
 
 
-def auc_of(told: Floats, came: Floats) -> Callable[[Floats], Floats]:
-    """The AUC as `interval` takes it."""
-    return lambda weights: aucs(told, came, weights)
+def auc_of(predicted: Floats, observed: Floats) -> Callable[[Floats], Floats]:
+    """Return the AUC as a measure for `interval`."""
+    return lambda weights: aucs(predicted, observed, weights)
 
 
-def _errors(told: Floats, came: Floats) -> Floats:
-    """ECE of each row of `came` (draws, n), for `told` in ascending order."""
-    starts = np.array([part[0] for part in np.array_split(np.arange(len(told)), min(BINS, len(told)))])
-    return np.abs(np.add.reduceat(came - told, starts, axis=1)).sum(axis=1) / len(told)
+def _calibration_errors(predicted: Floats, observed: Floats) -> Floats:
+    """Return the ECE of each row of `observed` (draws, n), for `predicted` in ascending order."""
+    starts = np.array(
+        [positions[0] for positions in np.array_split(np.arange(len(predicted)), min(BINS, len(predicted)))]
+    )
+    return np.abs(np.add.reduceat(observed - predicted, starts, axis=1)).sum(axis=1) / len(predicted)
 
 
-CHANCE = 0.05  # a quarter whose false approvals this unlikely under the budget is over it beyond chance
+CHANCE = 0.05  # a quarter with false approvals less likely than this under the budget is over it
 
 
-def figures_of(told: Floats, came: Floats, draws: int, seed: int, scores: Floats | None = None) -> dict[str, Any]:
-    """n, auc, brier, log_loss, ece and ece_band of n judged cases; None for what is not defined there.
+def figures_of(
+    predicted: Floats, observed: Floats, draws: int, seed: int, scores: Floats | None = None
+) -> dict[str, Any]:
+    """Return n, auc, brier, log_loss, ece and ece_band of n judged cases; None for undefined ones.
 
-    The AUC is that of `scores`, as given at opening; without them that of `told`. The others are of `told`.
+    The AUC is that of `scores` at opening, without them that of `predicted`, like the other figures.
     """
-    if not len(told):
+    if not len(predicted):
         return {"n": 0, "auc": None, "brier": None, "log_loss": None, "ece": None, "ece_band": [None, None]}
     return {
-        "n": len(told),
-        "auc": number(auc(told if scores is None else scores, came)),
-        "brier": number(squared_errors(told, came).mean()),
-        "log_loss": number(log_losses(told, came).mean()),
-        "ece": number(calibration_error(told, came)),
-        "ece_band": [number(edge) for edge in error_band(told, draws, seed)],
+        "n": len(predicted),
+        "auc": number(auc(predicted if scores is None else scores, observed)),
+        "brier": number(squared_errors(predicted, observed).mean()),
+        "log_loss": number(log_losses(predicted, observed).mean()),
+        "ece": number(calibration_error(predicted, observed)),
+        "ece_band": [number(edge) for edge in error_band(predicted, draws, seed)],
     }
 
 
-def intervals_of(told: Floats, came: Floats, authors: NDArray[np.int64], draws: int, seed: int) -> dict[str, Any]:
-    """Author-clustered 95 % intervals of auc, brier and log_loss."""
+def intervals_of(
+    predicted: Floats, observed: Floats, authors: NDArray[np.int64], draws: int, seed: int
+) -> dict[str, Any]:
+    """Return author-clustered 95 % intervals of auc, brier and log_loss."""
     measures = {
-        "auc": auc_of(told, came),
-        "brier": mean_of(squared_errors(told, came)),
-        "log_loss": mean_of(log_losses(told, came)),
+        "auc": auc_of(predicted, observed),
+        "brier": mean_of(squared_errors(predicted, observed)),
+        "log_loss": mean_of(log_losses(predicted, observed)),
     }
     return {
         name: [number(edge) for edge in interval(measure, authors, draws, seed)] for name, measure in measures.items()
@@ -204,41 +224,39 @@ def intervals_of(told: Floats, came: Floats, authors: NDArray[np.int64], draws: 
 def gain_of(
     ours: tuple[Floats, Floats],
     plain: tuple[Floats, Floats],
-    came: Floats,
+    observed: Floats,
     authors: NDArray[np.int64],
     draws: int,
     seed: int,
 ) -> dict[str, Any]:
-    """By how much a model is better than the plain one on the same cases, paired, with author-clustered 95 % intervals.
+    """Return the paired gain of a model over the plain one, with author-clustered 95 % intervals.
 
-    Both as (probabilities, scores as given); the AUC is that of the scores.
+    Both are (probabilities, scores at opening); the AUC is that of the scores.
     """
-    better, base = auc_of(ours[1], came), auc_of(plain[1], came)
-    losses = log_losses(plain[0], came) - log_losses(ours[0], came)
-    ordered = interval(lambda weights: better(weights) - base(weights), authors, draws, seed)
-    lost = interval(mean_of(losses), authors, draws, seed)
+    our_auc, plain_auc = auc_of(ours[1], observed), auc_of(plain[1], observed)
+    losses = log_losses(plain[0], observed) - log_losses(ours[0], observed)
+    auc_interval = interval(lambda weights: our_auc(weights) - plain_auc(weights), authors, draws, seed)
+    loss_interval = interval(mean_of(losses), authors, draws, seed)
     return {
-        "auc": number(auc(ours[1], came) - auc(plain[1], came)),
-        "auc_ci": [number(edge) for edge in ordered],
+        "auc": number(auc(ours[1], observed) - auc(plain[1], observed)),
+        "auc_ci": [number(edge) for edge in auc_interval],
         "log_loss": number(losses.mean() if len(losses) else math.nan),
-        "log_loss_ci": [number(edge) for edge in lost],
+        "log_loss_ci": [number(edge) for edge in loss_interval],
     }
 
 
 def beyond_chance(bad: int, lane: int, budget: float) -> bool:
-    """Return whether so many false approvals come in fewer than CHANCE of lanes that keep the budget (exact
-    binomial).
-    """
-    # The lower bound of the rate is the upper bound of its complement, seen from the other side.
+    """Return whether fewer than CHANCE of the lanes that keep the budget have so many bad ones (exact binomial)."""
+    # 1 - the upper bound of the complement is the lower bound of the rate.
     return lane > 0 and 1 - float(upper_bound(np.array([lane - bad]), np.array([lane]), CHANCE)[0]) > budget
 
 
 def number(value: float) -> float | None:
-    """Six decimals, None for what is no number: JSON has none for it."""
+    """Round to six decimals; None for NaN and infinities, which JSON lacks."""
     return round(float(value), 6) if math.isfinite(value) else None
 
 
-FEWEST_CASES, FEWEST_AUTHORS = 30, 10  # below this an interval over authors says nothing: that of one has no width
+FEWEST_CASES, FEWEST_AUTHORS = 30, 10  # below this an interval over authors is useless: with one author it has no width
 Mask = NDArray[np.bool_]
 
 
@@ -247,39 +265,42 @@ def splits_of(
     quarters: NDArray[np.datetime64],
     repositories: Mapping[int, str],
     newcomers: Mask,
-    which: Mask,
+    mask: Mask,
 ) -> dict[str, Mask]:
-    """The cases of `which` by quarter and by repository, those by newcomers and those by who may not push there."""
+    """Return masks of the cases by quarter, by repository, by newcomers and by people who cannot push."""
     opened = cases.opened_at
-    found = {
-        f"from {start.astype('datetime64[D]')}": which & (opened >= start) & (opened < end)
+    splits = {
+        f"from {start.astype('datetime64[D]')}": mask & (opened >= start) & (opened < end)
         for start, end in pairwise(quarters)
     }
-    found |= {name: which & (cases.repositories == one) for one, name in sorted(repositories.items())}
-    found |= {"newcomers": which & newcomers, "who cannot push": which & ~cases.push_holder}
-    return {name: part for name, part in found.items() if part.any()}
+    splits |= {name: mask & (cases.repositories == repository) for repository, name in sorted(repositories.items())}
+    splits |= {"newcomers": mask & newcomers, "who cannot push": mask & ~cases.push_holder}
+    return {name: split for name, split in splits.items() if split.any()}
 
 
 def gains_by_split(
-    told: Floats,
+    predicted: Floats,
     plain: Floats,
-    came: Floats,
+    observed: Floats,
     authors: NDArray[np.int64],
     splits: Mapping[str, Mask],
     draws: int,
     seed: int,
 ) -> dict[str, dict[str, Any]]:
-    """For each split n, authors, the gain in log-loss of `told` over `plain` with its author-clustered 95 % interval,
-    and whether it is worse for sure: by an upper bound below 0 over enough cases of enough authors."""
+    """Return for each split n, authors, and the gain in log-loss of `predicted` over `plain` with its 95 % interval.
+
+    `worse`: the upper bound is below 0 over enough cases of enough authors.
+    """
     return {
-        name: _gain(told[part], plain[part], came[part], authors[part], draws, seed) for name, part in splits.items()
+        name: _gain(predicted[split], plain[split], observed[split], authors[split], draws, seed)
+        for name, split in splits.items()
     }
 
 
 def _gain(
-    told: Floats, plain: Floats, came: Floats, authors: NDArray[np.int64], draws: int, seed: int
+    predicted: Floats, plain: Floats, observed: Floats, authors: NDArray[np.int64], draws: int, seed: int
 ) -> dict[str, Any]:
-    gains, people = log_losses(plain, came) - log_losses(told, came), len(np.unique(authors))
+    gains, people = log_losses(plain, observed) - log_losses(predicted, observed), len(np.unique(authors))
     low, high = interval(mean_of(gains), authors, draws, seed)
     enough = len(gains) >= FEWEST_CASES and people >= FEWEST_AUTHORS
     return {
@@ -295,28 +316,34 @@ WIDE = 0.1
 
 
 def widths_of(past: Past, scored: Scored, clock: Clock, tested: Mask, newcomers: Mask) -> dict[str, Any]:
-    """n, mean width, and the share wider than WIDE, of the cases in `tested` (n); under 'newcomers' of both."""
+    """Return n, mean width and the share wider than WIDE of the tested cases, and of the newcomers among them."""
     widths = interval_widths(past, scored, clock, tested)
-    return {**_told(widths[tested]), "newcomers": _told(widths[tested & newcomers])}
+    return {**_width_figures(widths[tested]), "newcomers": _width_figures(widths[tested & newcomers])}
 
 
-def interval_widths(past: Past, scored: Scored, clock: Clock, which: Mask) -> Floats:
-    """Of n cases the width in [0, 1] of the interval shown with P(clean) at opening; NaN outside `which` and judged.
+def interval_widths(past: Past, scored: Scored, clock: Clock, mask: Mask) -> Floats:
+    """Return the width in [0, 1] of the interval shown with P(clean) at opening; NaN outside `mask` and judged cases.
 
-    It rests on what was known when the quarter began, and holds P itself; with nothing known it is everything.
+    It uses facts known when the quarter began, and contains P itself; without facts it is [0, 1].
     """
-    widths = np.full(len(which), np.nan)
+    widths = np.full(len(mask), np.nan)
     opened = past.cases.opened_at
     for start, end in pairwise(clock.quarters[clock.quarters >= clock.judged_from]):
-        part = np.flatnonzero(which & (opened >= start) & (opened < end) & ~np.isnan(scored.odds))
-        if len(part):
-            low, high = interval_of(behind_at(past, scored.odds, start).grounds(), scored.odds[part], scored.told[part])
-            widths[part] = high - low
+        positions = np.flatnonzero(mask & (opened >= start) & (opened < end) & ~np.isnan(scored.odds))
+        if len(positions):
+            low, high = interval_of(
+                behind_at(past, scored.odds, start).grounds(), scored.odds[positions], scored.predicted[positions]
+            )
+            widths[positions] = high - low
     return widths
 
 
-def _told(widths: Floats) -> dict[str, Any]:
-    known = widths[~np.isnan(widths)]
-    if not len(known):
+def _width_figures(widths: Floats) -> dict[str, Any]:
+    known_widths = widths[~np.isnan(widths)]
+    if not len(known_widths):
         return {"n": 0, "mean": None, "wide_share": None}
-    return {"n": len(known), "mean": number(known.mean()), "wide_share": number((known > WIDE).mean())}
+    return {
+        "n": len(known_widths),
+        "mean": number(known_widths.mean()),
+        "wide_share": number((known_widths > WIDE).mean()),
+    }

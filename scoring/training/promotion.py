@@ -1,8 +1,8 @@
-"""Chooses the model that serves: the simplest one that is not beaten. One rule for every kind of model. Pure.
+"""Chooses the model that serves: the simplest one that no other beats, by one rule for all kinds of models. Pure.
 
-A more complex model takes the place of a simpler one only where all of this holds on the temporal validation slice: its
-log-loss is lower (the lower 95 % bound of a paired bootstrap over authors lies above 0), its order of people is stable
-over seeds, and nobody lifts their own probability by what they can do alone.
+A more complex model replaces a simpler one only if all of this holds on the temporal validation slice: its log-loss is
+lower (the lower 95 % bound of a paired bootstrap over authors is above 0), its ranking is stable over seeds, and nobody
+can raise their own probability alone.
 """
 
 from collections.abc import Sequence
@@ -23,18 +23,21 @@ MOST_SPREAD = 0.01  # standard deviation of the AUC over seeds
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A model on the validation slice: `told` are its calibrated probabilities there, `seeds` its AUC with each seed
-    (none for a model without chance), `self_lift` the most that anybody raised P by what they can do alone."""
+    """A model on the validation slice.
+
+    `predicted` are its calibrated probabilities there, `seeds` its AUC by seed (empty for a deterministic model),
+    `self_lift` the most by which anybody raised their own P alone.
+    """
 
     name: str
-    told: Floats
+    predicted: Floats
     seeds: tuple[float, ...] = ()
     self_lift: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A candidate compared with the model that served; `why` is one sentence. Gains are of log-loss."""
+    """A candidate compared with the serving model; `why` is one sentence, gains are in log-loss."""
 
     name: str
     log_loss: float | None
@@ -50,7 +53,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The model that serves, and every trial in the order in which they were held."""
+    """The model that serves, and all trials in their order."""
 
     serves: str
     n: int
@@ -58,51 +61,51 @@ class Decision:
     trials: tuple[Trial, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """The decision as JSON holds it."""
+        """Return the decision as plain values for JSON."""
         return asdict(self)
 
 
 def decide(
-    candidates: Sequence[Candidate], came: Floats, authors: NDArray[np.int64], draws: int = 2000, seed: int = 0
+    candidates: Sequence[Candidate], observed: Floats, authors: NDArray[np.int64], draws: int = 2000, seed: int = 0
 ) -> Decision:
     """Try the candidates from the simplest on; the first serves until another beats it.
 
-    `came` is 1 clean and 0 not, for the n cases of the slice. Raises ValueError for no candidates.
+    `observed` is 1 clean and 0 not, for the n cases of the slice. Raises ValueError without candidates.
     """
     if not candidates:
         raise ValueError("there is no model to choose from")
     people = len(np.unique(authors))
-    serving, trials = candidates[0], [_first(candidates[0], came)]
+    serving, trials = candidates[0], [_trial_of_first(candidates[0], observed)]
     for candidate in candidates[1:]:
-        trial = _try(candidate, serving, came, authors, people, draws, seed)
+        trial = _try_candidate(candidate, serving, observed, authors, people, draws, seed)
         trials.append(trial)
         serving = candidate if trial.promoted else serving
-    return Decision(serving.name, len(came), people, tuple(trials))
+    return Decision(serving.name, len(observed), people, tuple(trials))
 
 
-def _first(candidate: Candidate, came: Floats) -> Trial:
-    loss, order = _level(candidate.told, came)
+def _trial_of_first(candidate: Candidate, observed: Floats) -> Trial:
+    loss, order = _loss_and_auc(candidate.predicted, observed)
     return Trial(
         candidate.name, loss, order, None, None, None, None, candidate.self_lift, True, "It is the simplest model."
     )
 
 
-def _try(
+def _try_candidate(
     candidate: Candidate,
     serving: Candidate,
-    came: Floats,
+    observed: Floats,
     authors: NDArray[np.int64],
     people: int,
     draws: int,
     seed: int,
 ) -> Trial:
-    loss, order = _level(candidate.told, came)
+    loss, order = _loss_and_auc(candidate.predicted, observed)
     spread = float(np.std(candidate.seeds, ddof=1)) if len(candidate.seeds) > 1 else None
     gain = low = high = None
-    if len(came):
-        gains = log_losses(serving.told, came) - log_losses(candidate.told, came)
+    if len(observed):
+        gains = log_losses(serving.predicted, observed) - log_losses(candidate.predicted, observed)
         gain, (low, high) = float(gains.mean()), interval(mean_of(gains), authors, draws, seed)
-    why = _objection(candidate, serving, len(came), people, low, spread)
+    objection = _objection(candidate, serving, len(observed), people, low, spread)
     return Trial(
         candidate.name,
         loss,
@@ -112,15 +115,15 @@ def _try(
         high,
         spread,
         candidate.self_lift,
-        not why,
-        why or f"It beats {serving.name}.",
+        not objection,
+        objection or f"It beats {serving.name}.",
     )
 
 
 def _objection(
     candidate: Candidate, serving: Candidate, n: int, people: int, low: float | None, spread: float | None
 ) -> str:
-    """Return why the candidate does not take the place of what serves; "" where it does."""
+    """Return why the candidate does not replace the serving model; "" if it does."""
     if n < FEWEST_CASES or people < FEWEST_AUTHORS:
         return (
             f"{n:,} settled cases by {people:,} authors are too few to compare on: "
@@ -135,8 +138,8 @@ def _objection(
     return ""
 
 
-def _level(told: Floats, came: Floats) -> tuple[float | None, float | None]:
-    if not len(came):
+def _loss_and_auc(predicted: Floats, observed: Floats) -> tuple[float | None, float | None]:
+    if not len(observed):
         return None, None
-    order = auc(told, came)
-    return float(log_losses(told, came).mean()), None if np.isnan(order) else order
+    ranking = auc(predicted, observed)
+    return float(log_losses(predicted, observed).mean()), None if np.isnan(ranking) else ranking

@@ -1,8 +1,8 @@
 """Train the model that reads prose for words to an automated reviewer: `python -m scoring.training.prose`.
 
 It learns from the grammar beside this module, from Django's translations of its own pages, and from the comments and
-lines of Django's sources: all of it lies in the repository or in the pinned environment, so anybody makes the same
-model. Nothing that an author wrote is learned from.
+lines of Django's sources. All of it is in the repository or in the pinned environment, so anybody can build the same
+model. It never learns from texts of pull requests.
 """
 
 import base64
@@ -20,7 +20,7 @@ import numpy as np
 from scoring.scanners import _prose
 from scoring.scanners._normalise import fold
 from scoring.scanners._prose import BUCKETS, Model, grams, pieces
-from scoring.training.prose_grammar import FORMS, attempts, disturbed, grammar, honest
+from scoring.training.prose_grammar import FORMS, attempts, disturb, grammar, honest
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -37,7 +37,7 @@ _COMMENT = re.compile(r"(?:^[ \t]*#.*\n)+|\"\"\"[^\"]{20,600}", re.MULTILINE)
 
 
 def translations(language: str) -> list[str]:
-    """Sentences of Django's own pages in a language; none where it has no such translation."""
+    """Return sentences of Django's own pages in a language; none without a translation."""
     files = Path(django.__file__).parent.rglob(f"locale/{LOCALES.get(language, language)}/LC_MESSAGES/django.po")
     texts = {
         _PLACEHOLDER.sub(" ", "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', entry[1])))
@@ -48,35 +48,35 @@ def translations(language: str) -> list[str]:
 
 
 def source_texts(random: Random) -> Iterator[str]:
-    """Comments, docstrings and single lines of Django's own modules, and lines of its pages."""
+    """Yield comments, docstrings and single lines of Django's own modules, and lines of its pages."""
     sources = [path.read_text(encoding="utf-8") for path in sorted(Path(django.__file__).parent.rglob("*.py"))]
     sources = random.sample(sources, len(sources) // 3)
-    comments = [" ".join(found[0].split()) for text in sources for found in _COMMENT.finditer(text)]
+    comments = [" ".join(match[0].split()) for text in sources for match in _COMMENT.finditer(text)]
     lines = [line.strip() for text in sources for line in text.split("\n") if len(line) > 20]
     yield from random.sample(comments, min(COMMENTS, len(comments)))
     yield from random.sample(lines, min(LINES, len(lines)))
-    yield from random.sample(_styles(), STYLES)
+    yield from random.sample(_style_lines(), STYLES)
 
 
-def _styles() -> list[str]:
-    """Lines of Django's style sheets and templates, which hold many words and no sentence."""
+def _style_lines() -> list[str]:
+    """Return lines of Django's style sheets and templates, which have many words and no sentence."""
     kinds = ("*.css", "*.html")
     paths = sorted(path for kind in kinds for path in Path(django.__file__).parent.rglob(kind))
     return [line.strip() for path in paths for line in path.read_text(encoding="utf-8").split("\n") if len(line) > 20]
 
 
 def train(languages: Collection[str], forms: Collection[str] = FORMS, number: int = ATTEMPTS) -> Model:
-    """The model of these languages and forms of attempt, from `number` phrasings."""
+    """Train a model for these languages and forms of attempt, from `number` phrasings."""
     from sklearn.linear_model import LogisticRegression
 
-    random = Random(SEED)  # noqa: S311 - the same draw for everybody, and no secret
+    random = Random(SEED)  # noqa: S311 - a reproducible draw, not a secret
     drawn = [text for _, text in attempts(number, languages, forms, SEED)]
-    bad = [disturbed(random, text) if count % 3 else text for count, text in enumerate(drawn)]
+    bad = [disturb(random, text) if count % 3 else text for count, text in enumerate(drawn)]
     good = [text for _, text in honest(languages)]
     for language in sorted(languages):
-        known = translations(language)
-        good += random.sample(known, min(len(known), TRANSLATED * number // ATTEMPTS))
-    good += [disturbed(random, text) for text in random.sample(good, len(good) // 2)]
+        sentences = translations(language)
+        good += random.sample(sentences, min(len(sentences), TRANSLATED * number // ATTEMPTS))
+    good += [disturb(random, text) for text in random.sample(good, len(good) // 2)]
     good += [text for count, text in enumerate(source_texts(random)) if count % ATTEMPTS < number]
     rows = [*bad, *good]
     fitted = LogisticRegression(C=PENALTY, solver="liblinear", random_state=SEED)
@@ -85,7 +85,7 @@ def train(languages: Collection[str], forms: Collection[str] = FORMS, number: in
 
 
 def matrix(texts: list[str]) -> "csr_matrix":
-    """A row for each text, as the scanner scores it when all of it is one window."""
+    """Return a row for each text, as the scanner scores a text of one window."""
     from scipy.sparse import csr_matrix
 
     buckets, owners = grams(
@@ -95,15 +95,15 @@ def matrix(texts: list[str]) -> "csr_matrix":
     return csr_matrix((1 / np.sqrt(counts[owners]), (owners, buckets)), shape=(len(texts), BUCKETS))
 
 
-def written(model: Model) -> str:
-    """The model as text: weights as signed bytes in base 85."""
+def encode_model(model: Model) -> str:
+    """Encode the model as JSON; weights are signed bytes in base 85."""
     scale = float(np.abs(model.weights).max()) / 127
     small = np.rint(model.weights / scale).astype(np.int8)
-    told = {"bias": model.bias, "scale": scale, "weights": base64.b85encode(small.tobytes()).decode()}
-    return json.dumps(told, indent=0) + "\n"
+    record = {"bias": model.bias, "scale": scale, "weights": base64.b85encode(small.tobytes()).decode()}
+    return json.dumps(record, indent=0) + "\n"
 
 
 if __name__ == "__main__":
     target = Path(_prose.__file__).with_name("prose_weights.json")
-    target.write_text(written(train(grammar())), encoding="utf-8")
+    target.write_text(encode_model(train(grammar())), encoding="utf-8")
     sys.stdout.write(f"{target} was written.\n")

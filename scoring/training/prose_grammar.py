@@ -1,4 +1,4 @@
-"""Sentences out of prose_grammar.toml: words to an automated reviewer, and honest prose of the same field."""
+"""Makes sentences from prose_grammar.toml: words to an automated reviewer, and honest prose of the same field."""
 
 import tomllib
 from collections.abc import Collection, Iterator
@@ -8,7 +8,7 @@ from random import Random
 
 FORMS = ("order", "waiver", "claim", "result", "pressure", "persona")
 FULL_STOPS = {"zh": "。", "ja": "。", "hi": "।"}
-LOST, BENT, CHANGED = 0.1, 0.15, 0.15  # shares of words lost, of words with another ending, of vowels changed
+LOST, BENT, CHANGED = 0.1, 0.15, 0.15  # shares of dropped words, of words with another ending, of changed vowels
 VOWELS = ("aeiou", "аеиоуыіє")
 ENDINGS = ("", "a", "e", "o", "en", "et", "i")
 Phrasing = tuple[str, str]  # language and text
@@ -16,15 +16,15 @@ Phrasing = tuple[str, str]  # language and text
 
 @cache
 def grammar() -> dict[str, dict[str, list[str]]]:
-    """The clauses of each language by what they say."""
+    """Return the clauses of each language by form."""
     return tomllib.loads(Path(__file__).with_name("prose_grammar.toml").read_text(encoding="utf-8"))
 
 
 def attempts(
     number: int, languages: Collection[str], forms: Collection[str] = FORMS, seed: int = 0
 ) -> Iterator[Phrasing]:
-    """So many phrasings that speak to a reviewer, each language in its turn."""
-    random = Random(seed)  # noqa: S311 - a repeatable draw, and no secret
+    """Yield `number` phrasings that speak to a reviewer, the languages in turn."""
+    random = Random(seed)  # noqa: S311 - a reproducible draw, not a secret
     order = sorted(languages)
     for count in range(number):
         language = order[count % len(order)]
@@ -33,44 +33,44 @@ def attempts(
 
 def _attempt(random: Random, language: str, forms: list[str]) -> str:
     clauses = grammar()[language]
-    who, first = random.choice(clauses["who"]), random.choice(clauses[random.choice(forms)])
+    reader, first = random.choice(clauses["who"]), random.choice(clauses[random.choice(forms)])
     second = random.choice(clauses[random.choice(forms)])
     stop = FULL_STOPS.get(language, ".")
     shapes = (
-        f"{who}, {first}{stop}",
-        f"{who}: {first}{stop}",
-        f"{who}: {first}{stop} {second}{stop}",
+        f"{reader}, {first}{stop}",
+        f"{reader}: {first}{stop}",
+        f"{reader}: {first}{stop} {second}{stop}",
         f"{first}{stop} {second}{stop}",
-        f"({who}) {second}, {first}",
-        f"{first}, {who}{stop}",
+        f"({reader}) {second}, {first}",
+        f"{first}, {reader}{stop}",
     )
     text = random.choice(shapes)
     return random.choice((text, text[0].upper() + text[1:], text[0].upper() + text[1:], text.upper()))
 
 
 def honest(languages: Collection[str]) -> Iterator[Phrasing]:
-    """Every honest clause of these languages by itself and beside another one, and what is asked of people."""
+    """Yield each honest clause of these languages alone and beside another one, and requests to people."""
     for language in sorted(languages):
         clauses = grammar()[language]["benign"]
-        for place, clause in enumerate(clauses):
-            other = clauses[place - 3]
+        for index, clause in enumerate(clauses):
+            other_clause = clauses[index - 3]
             yield language, clause
-            yield language, f"{clause[0].upper()}{clause[1:]}. {other[0].upper()}{other[1:]}."
-        yield from _asked_of_people(language)
+            yield language, f"{clause[0].upper()}{clause[1:]}. {other_clause[0].upper()}{other_clause[1:]}."
+        yield from _requests_to_people(language)
 
 
-def _asked_of_people(language: str) -> Iterator[Phrasing]:
+def _requests_to_people(language: str) -> Iterator[Phrasing]:
     """Yield requests of an author to translators, maintainers and readers."""
     clauses, stop = grammar()[language], FULL_STOPS.get(language, ".")
-    asked, people = clauses["asked"], clauses["people"]
-    for place, clause in enumerate(asked):
-        text = f"{people[place % len(people)]}: {clause}{stop}"
+    requests, people = clauses["asked"], clauses["people"]
+    for index, clause in enumerate(requests):
+        text = f"{people[index % len(people)]}: {clause}{stop}"
         yield language, text
-        yield language, f"{text[0].upper()}{text[1:-1]}{stop} {asked[place - 2]}{stop}"
+        yield language, f"{text[0].upper()}{text[1:-1]}{stop} {requests[index - 2]}{stop}"
 
 
-def disturbed(random: Random, text: str) -> str:
-    """The text with words lost, endings and vowels changed: what is left of it is what related languages share."""
+def disturb(random: Random, text: str) -> str:
+    """Drop words and change endings and vowels; the rest is common to related languages."""
     words = [word for word in text.split() if random.random() > LOST] or [text]
     return " ".join(_disturbed_word(random, word) for word in words)
 

@@ -1,10 +1,9 @@
 """Renders the backtest as one page of charts that opens without a server, and as a table of plain text. Pure.
 
-Charts are drawn inline, with no script and nothing fetched. Every name in them is escaped: repositories are named by
-strangers.
+Charts are inline, without scripts or requests. Every name is escaped, since strangers name repositories.
 
-The weights of the trees of the newest quarter are drawn as shap's summary plot draws them. Their shares of each case
-are LightGBM's own exact Shapley values, which are shap's to 1e-9 (a test compares them).
+shap's summary plot shows the weights of the newest quarter's trees. The shares of each case are LightGBM's own exact
+Shapley values, equal to shap's to 1e-9 (a test compares them).
 """
 
 import io
@@ -50,57 +49,59 @@ ORDER_NAMES = {
 SCOPES = {"change": "with the change", "person": "the person alone"}
 
 
-def table(found: Mapping[str, Any]) -> Iterator[str]:
-    """Lines for a terminal of 100 columns."""
-    for label, figures in found["labels"].items():
+def table(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield lines for a terminal of 100 columns."""
+    for label, figures in result["labels"].items():
         test = figures["test"]
         yield f"{label}: test from {test['from'] or 'no settled case'}, served by {test['model']}"
         yield from wrap(NEWCOMERS, 100)
         yield HEADING
         for scope, words in SCOPES.items():
-            part = figures if scope == "change" else figures["person"]
-            yield from _scope(part, words)
-            yield f"  {interval_words(part)}"
+            scope_figures = figures if scope == "change" else figures["person"]
+            yield from _scope_lines(scope_figures, words)
+            yield f"  {interval_words(scope_figures)}"
         gate = figures["gate"]
-        yield _row("gate: the lower of the two", gate["test"])
-        yield _row("  newcomers", gate["newcomers"])
-        yield _row("  who cannot push", gate["without_push_holders"]["test"])
-        yield _row("    newcomers", gate["without_push_holders"]["newcomers"])
-        yield from _below(gate["splits"])
+        yield _figures_line("gate: the lower of the two", gate["test"])
+        yield _figures_line("  newcomers", gate["newcomers"])
+        yield _figures_line("  who cannot push", gate["without_push_holders"]["test"])
+        yield _figures_line("    newcomers", gate["without_push_holders"]["newcomers"])
+        yield from _lines_below_rate(gate["splits"])
         yield from wrap(RULES, 100)
         yield LANES
-        for part, words in _named_lanes(figures):
-            for budget, lane in part["budgets"].items():
-                yield _lane(f"{words}, budget {float(budget):.0%}", lane)
-                yield _lane("  as certified", lane["certificate"])
+        for scope_figures, words in _named_lanes(figures):
+            for budget, lane in scope_figures["budgets"].items():
+                yield _lane_line(f"{words}, budget {float(budget):.0%}", lane)
+                yield _lane_line("  as certified", lane["certificate"])
         for budget, low in gate["without_push_holders"]["t_low"].items():
-            yield _low(float(budget), low)
+            yield _low_line(float(budget), low)
         yield from wrap(ORDER_RULES, 100)
-        for part, words in ((figures, "everybody"), (figures["without_push_holders"], "who cannot push")):
+        for scope_figures, words in ((figures, "everybody"), (figures["without_push_holders"], "who cannot push")):
             yield f"{words:<34}{ORDERS}"
-            yield from (_order(ORDER_NAMES[name], one) for name, one in part["order"].items())
+            yield from (
+                _order_line(ORDER_NAMES[name], order_result) for name, order_result in scope_figures["order"].items()
+            )
         yield ""
 
 
-def _scope(part: Mapping[str, Any], words: str) -> Iterator[str]:
-    for name, figures in part["models"].items():
-        yield _row(f"{words}: {name}", figures)
-    yield _row("  newcomers", part["newcomers"])
-    outside = part["without_push_holders"]
+def _scope_lines(scope_figures: Mapping[str, Any], words: str) -> Iterator[str]:
+    for name, figures in scope_figures["models"].items():
+        yield _figures_line(f"{words}: {name}", figures)
+    yield _figures_line("  newcomers", scope_figures["newcomers"])
+    outside = scope_figures["without_push_holders"]
     for name, figures in outside["models"].items():
-        yield _row(f"  who cannot push: {name}", figures)
-    yield _row("    newcomers", outside["newcomers"])
+        yield _figures_line(f"  who cannot push: {name}", figures)
+    yield _figures_line("    newcomers", outside["newcomers"])
     gains = (
-        (part["gain"], "all"),
-        (part["gain_of_newcomers"], "newcomers"),
+        (scope_figures["gain"], "all"),
+        (scope_figures["gain_of_newcomers"], "newcomers"),
         (outside["gain"], "who cannot push"),
     )
-    for gain, who in gains:
-        yield f"  gain over the shrunk rate, {who}: AUC {_signed(gain['auc'])} {_interval(gain['auc_ci'])}"
+    for gain, group in gains:
+        yield f"  gain over the shrunk rate, {group}: AUC {_signed(gain['auc'])} {_interval(gain['auc_ci'])}"
 
 
-def _below(splits: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """The splits in which what serves lies below the shrunk rate."""
+def _lines_below_rate(splits: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a line for each split in which the served model is worse than the shrunk rate."""
     for name, split in splits.items():
         if split["log_loss"] is not None and split["log_loss"] < 0:
             sure = "for sure" if split["worse"] else "not for sure"
@@ -108,16 +109,16 @@ def _below(splits: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             yield f"  below the shrunk rate, {sure}: {name} ({split['n']:,}), log-loss {gain}"
 
 
-def interval_words(part: Mapping[str, Any]) -> str:
-    """Return how sure P(clean) was in the test of one scope, newcomers apart, as a sentence."""
-    told = part["venn_abers"]
-    return f"Venn-Abers intervals: {_width(told)}; of newcomers {_width(told['newcomers'])}."
+def interval_words(scope_figures: Mapping[str, Any]) -> str:
+    """Return the widths of the intervals in the test of one scope as a sentence, newcomers separately."""
+    widths = scope_figures["venn_abers"]
+    return f"Venn-Abers intervals: {_say_width(widths)}; of newcomers {_say_width(widths['newcomers'])}."
 
 
-def _width(told: Mapping[str, Any]) -> str:
-    if told["mean"] is None:
+def _say_width(widths: Mapping[str, Any]) -> str:
+    if widths["mean"] is None:
         return "none"
-    return f"mean width {told['mean']:.3f}, {told['wide_share']:.0%} wider than {WIDE:g}"
+    return f"mean width {widths['mean']:.3f}, {widths['wide_share']:.0%} wider than {WIDE:g}"
 
 
 def _named_lanes(figures: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
@@ -127,13 +128,13 @@ def _named_lanes(figures: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any]
     yield figures["gate"]["without_push_holders"], "gate, who cannot push"
 
 
-def _row(words: str, figures: Mapping[str, Any]) -> str:
+def _figures_line(words: str, figures: Mapping[str, Any]) -> str:
     columns = (("auc", 7), ("newcomers_auc", 7), ("brier", 7), ("log_loss", 10), ("ece", 7))
     cells = "".join(_number(figures[name], width) for name, width in columns)
     return f"{words:<34}{figures['n']:>7,}{cells}  {_interval(figures['ece_band'])}"
 
 
-def _lane(words: str, lane: Mapping[str, Any]) -> str:
+def _lane_line(words: str, lane: Mapping[str, Any]) -> str:
     share = f"{lane['lane_share']:.1%}"
     counts = f"{lane['lane']:>6,}{share:>7}{lane['authors']:>8,}{lane['false_approvals']:>6,}"
     newcomers = f"{lane['newcomers']:,}, {lane['newcomers_bad']:,}"
@@ -141,19 +142,19 @@ def _lane(words: str, lane: Mapping[str, Any]) -> str:
     return f"{words:<34}{counts}{newcomers:>9}{_share(lane['rate']):>8}  {_shares(lane['rate_ci']):<15}{plain}"
 
 
-def _low(budget: float, low: Mapping[str, Any]) -> str:
+def _low_line(budget: float, low: Mapping[str, Any]) -> str:
     return (
         f"T_LOW, gate, who cannot push, people with a record, budget {budget:.0%}: {low['sent']:,} of {low['n']:,} "
         f"sent to a person, {_share(low['clean_sent'])} of the clean and {_share(low['bad_sent'])} of the others"
     )
 
 
-def _order(words: str, one: Mapping[str, Any]) -> str:
+def _order_line(words: str, order_result: Mapping[str, Any]) -> str:
     shares = (("tenth", 7), ("tenth_bad", 7), ("third", 7))
     numbers = (("window", 7), ("wait", 8), ("first_timer_wait", 7), ("first_timer_longest", 9), ("longest", 8))
-    cells = "".join(f"{_share(one[name]):>{width}}" for name, width in shares)
+    cells = "".join(f"{_share(order_result[name]):>{width}}" for name, width in shares)
     return f"  {words:<32}{cells}" + "".join(
-        f"{'-' if one[name] is None else f'{one[name]:.1f}':>{width}}" for name, width in numbers
+        f"{'-' if order_result[name] is None else f'{order_result[name]:.1f}':>{width}}" for name, width in numbers
     )
 
 
@@ -177,14 +178,14 @@ def _shares(edges: Any) -> str:
     return "-" if edges[0] is None else f"[{edges[0]:.1%}, {edges[1]:.1%}]"
 
 
-MOST_CASES = 500  # points a row: more of them hide one another
+MOST_CASES = 500  # points a row: more would hide each other
 MOST_COLUMNS = 12
 LINE = 44  # characters of a label's line
 
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """Of n cases and the columns `names`: `shares` of the log odds (n, columns), and the raw `values` (n, columns)."""
+    """The contributions to n cases by the columns `names`: `shares` of the log odds and raw `values`, (n, columns)."""
 
     names: tuple[str, ...]
     shares: Floats
@@ -192,33 +193,33 @@ class Weighed:
 
 
 def weighed(
-    model: Estimator | None, features: Mapping[str, Floats], which: NDArray[np.bool_], seed: int
+    model: Estimator | None, features: Mapping[str, Floats], mask: NDArray[np.bool_], seed: int
 ) -> Weighed | None:
-    """The shares of at most MOST_CASES of `which` (n), drawn by the seed; None where no trees could be fitted."""
-    places = np.flatnonzero(which)
-    if not isinstance(model, Boosted) or not len(places):
+    """Return the shares of at most MOST_CASES cases of the mask, drawn by the seed; None without fitted trees."""
+    positions = np.flatnonzero(mask)
+    if not isinstance(model, Boosted) or not len(positions):
         return None
-    places = np.sort(np.random.default_rng(seed).permutation(places)[:MOST_CASES])
-    rows = {name: features[name][places] for name in model.names_}
-    found = contributions(model, rows)
-    return Weighed(found.names, found.shares, np.column_stack([rows[name] for name in found.names]))
+    positions = np.sort(np.random.default_rng(seed).permutation(positions)[:MOST_CASES])
+    rows = {name: features[name][positions] for name in model.names_}
+    shares = contributions(model, rows)
+    return Weighed(shares.names, shares.shares, np.column_stack([rows[name] for name in shares.names]))
 
 
-def summary_plot(found: Weighed) -> bytes:
-    """A PNG of shap's beeswarm: a point a case, to the right what raises P, coloured by the raw value."""
+def summary_plot(weighed_columns: Weighed) -> bytes:
+    """Draw shap's beeswarm as PNG: a point a case, to the right what raises P, coloured by the raw value."""
     import matplotlib as mpl
 
-    mpl.use("Agg")  # no window, and none is asked for
+    mpl.use("Agg")  # draws without a window
     import shap
     from matplotlib import pyplot as plt
 
-    labels = [fill(factor_label(name), LINE) for name in found.names]
-    told = shap.Explanation(values=found.shares, data=found.values, feature_names=labels)
+    labels = [fill(factor_label(name), LINE) for name in weighed_columns.names]
+    explanation = shap.Explanation(values=weighed_columns.shares, data=weighed_columns.values, feature_names=labels)
     state = np.random.get_state()  # shap spreads the points by this generator
     np.random.seed(0)
     figure = plt.figure(figsize=(10, 7), facecolor="white")
     try:
-        shap.plots.beeswarm(told, max_display=MOST_COLUMNS, show=False, plot_size=None)
+        shap.plots.beeswarm(explanation, max_display=MOST_COLUMNS, show=False, plot_size=None)
         plt.xlabel("Share of the log odds of clean")
         drawn = io.BytesIO()
         figure.savefig(drawn, format="png", dpi=90, bbox_inches="tight", metadata={"Software": None})
@@ -251,43 +252,54 @@ before its quarter began.</p>
 """
 
 
-def page(found: Mapping[str, Any], besides: Mapping[str, Any]) -> str:
-    """The report as HTML; `found` and `besides` are what `backtest.run` returns."""
-    parts = "\n".join(
-        part for label in found["labels"] for part in _label(label, found["labels"][label], besides[label])
+def page(result: Mapping[str, Any], besides: Mapping[str, Any]) -> str:
+    """Return the report as HTML; `result` and `besides` come from `backtest.run`."""
+    sections = "\n".join(
+        section
+        for label in result["labels"]
+        for section in _label_section(label, result["labels"][label], besides[label])
     )
-    words = escape("\n".join(table(found)))
+    words = escape("\n".join(table(result)))
     return PAGE.format(
-        style=STYLE, cases=found["cases"], data=escape(found["data"]), seed=found["seed"], parts=parts, table=words
+        style=STYLE,
+        cases=result["cases"],
+        data=escape(result["data"]),
+        seed=result["seed"],
+        parts=sections,
+        table=words,
     )
 
 
-def _label(label: str, figures: Mapping[str, Any], besides: Mapping[str, Any]) -> Iterator[str]:
+def _label_section(label: str, figures: Mapping[str, Any], besides: Mapping[str, Any]) -> Iterator[str]:
     yield f"<h2>{escape(label)}</h2>"
     for scope, words in (("change", "with the change"), ("person", "the person alone")):
-        part = besides[scope]
+        chart_data = besides[scope]
         test = figures["test"] if scope == "change" else figures["person"]["test"]
         yield f"<h3>{words}: {escape(test['model'])} serves</h3>"
-        yield "".join(f"<p>{escape(one['name'])}: {escape(one['why'])}</p>" for one in part["decision"]["trials"][1:])
-        yield "".join(f"<p>{escape(words)}</p>" for words in part["said"])
+        yield "".join(
+            f"<p>{escape(trial['name'])}: {escape(trial['why'])}</p>" for trial in chart_data["decision"]["trials"][1:]
+        )
+        yield "".join(f"<p>{escape(words)}</p>" for words in chart_data["said"])
         yield f"<p>{escape(interval_words(figures if scope == 'change' else figures['person']))}</p>"
-        yield _figure(_reliability(part["reliability"]), _calibration_words(test, part["corp"]))
-        yield _figure(_quarters(part["auc"]), "AUC of each quarter: " + _legend(part["auc"]))
+        yield _figure(_reliability_chart(chart_data["reliability"]), _calibration_words(test, chart_data["corp"]))
+        yield _figure(_quarters_chart(chart_data["auc"]), "AUC of each quarter: " + _legend(chart_data["auc"]))
     yield _figure(
-        _lanes(figures["without_push_holders"]["budgets"]), "What each budget really gave, of people who cannot push."
+        _lanes_chart(figures["without_push_holders"]["budgets"]),
+        "What each budget really gave, of people who cannot push.",
     )
     yield _summary(besides["weighed"])
 
 
-def _summary(found: Weighed | None) -> str:
-    """shap's summary plot as an image in the page."""
-    if found is None:
+def _summary(weighed_columns: Weighed | None) -> str:
+    """Return shap's summary plot as an image in the page."""
+    if weighed_columns is None:
         return "<p>No trees could be fitted, so there is nothing of what they weigh.</p>"
+    count = len(weighed_columns.shares)
     words = (
-        f"What the trees of the newest quarter weigh in {len(found.shares):,} cases of the test: a point a case, to "
+        f"What the trees of the newest quarter weigh in {count:,} cases of the test: a point a case, to "
         "the right what raises the chance to stay clean, red where the value is high."
     )
-    data = b64encode(summary_plot(found)).decode()
+    data = b64encode(summary_plot(weighed_columns)).decode()
     image = f'<img src="data:image/png;base64,{data}" alt="{escape(words)}">'
     return f'<figure class="wide">{image}<figcaption>{escape(words)}</figcaption></figure>'
 
@@ -310,31 +322,31 @@ def _calibration_words(test: Mapping[str, Any], corp: Any) -> str:
     )
 
 
-def _reliability(bins: Sequence[Bin]) -> str:
+def _reliability_chart(bins: Sequence[Bin]) -> str:
     marks = [_axes(0.0, 1.0), _line([(0.0, 0.0), (1.0, 1.0)], "#999")]
-    for one in bins:
-        x, low, high = _x(one.told), _y(one.low), _y(one.high)
+    for bin_ in bins:
+        x, low, high = _x(bin_.told), _y(bin_.low), _y(bin_.high)
         marks.append(f'<line x1="{x}" x2="{x}" y1="{low}" y2="{high}" stroke="#bbb" stroke-width="6"/>')
-        marks.append(f'<circle cx="{x}" cy="{_y(one.came)}" r="4" fill="#2a6f97"/>')
+        marks.append(f'<circle cx="{x}" cy="{_y(bin_.came)}" r="4" fill="#2a6f97"/>')
     return "".join(marks)
 
 
-def _quarters(models: Mapping[str, Sequence[tuple[str, float]]]) -> str:
+def _quarters_chart(models: Mapping[str, Sequence[tuple[str, float]]]) -> str:
     names = sorted({quarter for values in models.values() for quarter, _ in values})
-    places = {name: place / max(len(names) - 1, 1) for place, name in enumerate(names)}
+    positions = {name: index / max(len(names) - 1, 1) for index, name in enumerate(names)}
     marks = [_axes(0.0, 1.0)]
     for model, values in models.items():
-        marks.append(_line([(places[quarter], value) for quarter, value in values], COLOURS.get(model, "#555")))
+        marks.append(_line([(positions[quarter], value) for quarter, value in values], COLOURS.get(model, "#555")))
     if names:
         marks.append(f'<text x="{EDGE}" y="{SIDE - 8}">{escape(names[0])}</text>')
         marks.append(f'<text x="{SIDE - EDGE}" y="{SIDE - 8}" text-anchor="end">{escape(names[-1])}</text>')
     return "".join(marks)
 
 
-def _lanes(budgets: Mapping[str, Mapping[str, Any]]) -> str:
+def _lanes_chart(budgets: Mapping[str, Mapping[str, Any]]) -> str:
     marks, step = [_axes(0.0, 0.3)], INNER / max(len(budgets), 1)
-    for place, (budget, lane) in enumerate(budgets.items()):
-        x = EDGE + step * (place + 0.5)
+    for index, (budget, lane) in enumerate(budgets.items()):
+        x = EDGE + step * (index + 0.5)
         allowed = _y(float(budget) / 0.3)
         marks.append(f'<line x1="{x - 40}" x2="{x + 40}" y1="{allowed}" y2="{allowed}" stroke="#b03a2e"/>')
         marks.append(f'<text x="{x}" y="{SIDE - 8}" text-anchor="middle">budget {float(budget):.0%}</text>')

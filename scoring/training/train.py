@@ -1,10 +1,10 @@
-"""Trains the model that serves a label now, fitted to all that is known, with its map, figures and card.
+"""Trains the model that serves a label now, fitted to all known labels, with its map and figures.
 
-The result is plain values. The validation slice is what was opened in the five years that a backtest judges too, and is
-settled: of one year a real history had 576 cases, on which no two models can be told apart. Models are scored on it as
-they would have been then, quarter by quarter. The map rests on the last twelve months of those scores.
+The validation slice holds the settled cases of the same five years as in a backtest: one year of a real history had 576
+cases, too few to tell two models apart. Models are scored on it quarter by quarter, as they would have been then. The
+map is fitted to the last twelve months of those scores.
 
-It also measures how far a contributor can raise their own probability by what they move alone. That part is pure.
+This module also measures how far a contributor can raise their own probability alone.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +39,7 @@ from scoring.training.rolling_origin import (
     score_quarters,
 )
 
-LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)  # quantiles of what others have
+LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)  # quantiles of the values of others
 ROUNDS = 2
 
 
@@ -49,39 +49,39 @@ def largest_lift(
     alone: Sequence[str],
     without: Floats | None = None,
 ) -> float:
-    """The most that any of n rows gains when its `alone` columns take the best of values seen, or become unknown.
+    """Return the largest gain of any of n rows when its `alone` columns take the best seen value or become unknown.
 
-    One column after the other, ROUNDS times: each row keeps whatever raises it. 0 where nobody gains. `without` is
-    what each has where those columns are not used at all: a model that they only lower gives nobody more than that.
+    Columns are tried one after the other, ROUNDS times; each row keeps a value that raises it. 0 if nobody gains.
+    `without` are the probabilities without those columns: a model that they only lower never gives more.
     """
-    moved = dict(features)
-    best = probability(moved)
+    moved_features = dict(features)
+    best = probability(moved_features)
     start = best if without is None else np.maximum(best, without)
     for _ in range(ROUNDS):
         for name in (name for name in alone if name in features):
-            for value in _levels(features[name]):
-                tried = {**moved, name: np.full(len(start), value)}
-                told = probability(tried)
-                better = told > best + 1e-12
-                moved = {**moved, name: np.where(better, value, moved[name])}
-                best = np.maximum(best, told)
+            for value in _values_to_try(features[name]):
+                trial = {**moved_features, name: np.full(len(start), value)}
+                predicted = probability(trial)
+                better = predicted > best + 1e-12
+                moved_features = {**moved_features, name: np.where(better, value, moved_features[name])}
+                best = np.maximum(best, predicted)
     return float((best - start).max(initial=0.0))
 
 
-def _levels(column: Floats) -> list[float]:
-    seen = column[np.isfinite(column)]
-    return [*(np.unique(np.quantile(seen, LEVELS)).tolist() if len(seen) else []), float("nan")]
+def _values_to_try(column: Floats) -> list[float]:
+    finite = column[np.isfinite(column)]
+    return [*(np.unique(np.quantile(finite, LEVELS)).tolist() if len(finite) else []), float("nan")]
 
 
 SEEDS, SEEDED = 3, ("lightgbm", "blend")
 CHECKS, FEWEST_CHECKED = "ci_pass_rate", 200
-MOST_LIFTED = 300  # cases on which the self-lift is tried
+MOST_LIFTED = 300  # cases on which the self-lift is measured
 Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """One scope of a model: what serves, its map, why, and how it did on the validation slice."""
+    """One scope of a trained model: the model, its map, the decision, and its figures on the slice."""
 
     model: Estimator
     calibration: Calibrator
@@ -89,12 +89,12 @@ class Trained:
     figures: dict[str, Any]
     said: tuple[str, ...]
     behind: CalibrationCases  # of the last twelve months
-    told: Floats  # P(clean) of every case as given at its opening, NaN where none was
+    predicted: Floats  # P(clean) of every case at its opening, NaN without one
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The data that one scope of a model, "person" or "change", is trained on, and the moment of it."""
+    """The data and the moment for training one scope of a model, "person" or "change"."""
 
     name: str
     material: Material
@@ -106,11 +106,11 @@ class Scope:
     seed: int
 
     def make(self, name: str, seed: int | None = None) -> Callable[[np.datetime64], Estimator]:
-        """Makes the estimators of this name and scope."""
+        """Return a maker of estimators of this name and scope."""
         return maker(name, self.material, self.name, self.seed if seed is None else seed)
 
     def score(self, tell: Tell) -> dict[str, Scored]:
-        """Return what each model would have said of every case at its opening."""
+        """Return each model's scores of every case at its opening."""
         scored = {}
         for name in ("beta", *FITTED):
             scored[name] = score_quarters(self.past, self.features, self.make(name), self.clock, tell)
@@ -121,49 +121,55 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The settled cases of the judged years: which they are, what came of them (n of the slice), and by whom."""
+    """The settled cases of the judged years: their mask, and outcomes and authors of the n cases in it."""
 
     which: NDArray[np.bool_]
-    came: Floats
+    observed: Floats
     authors: NDArray[np.int64]
 
 
 def train(
     material: Material, label: LabelName, now: datetime, draws: int, seed: int, tell: Tell = lambda words: None
 ) -> dict[str, Trained]:
-    """Both scopes, "person" and "change". Never raises for a poor history: the shrunk rate then serves,
-    and `said` says why."""
+    """Train both scopes, "person" and "change".
+
+    A poor history does not raise: the shrunk rate then serves, and `said` has the reason.
+    """
     moment = np.datetime64(now, "us")
     past = Past(material.cases, label, material.lane)
     clock = Clock.of(first_judged(material.cases, moment), moment)
     features = without_rare_checks(material.cases, {**material.cases.features, **settled_record(material.cases, label)})
-    return {name: _train(Scope(name, material, past, features, clock, moment, draws, seed), tell) for name in SCOPES}
+    return {
+        name: _train_scope(Scope(name, material, past, features, clock, moment, draws, seed), tell) for name in SCOPES
+    }
 
 
 def without_rare_checks(cases: Cases, features: dict[str, Floats]) -> dict[str, Floats]:
-    """Return the features, with CI unknown throughout where fewer than FEWEST_CHECKED settled cases have it.
+    """Return the features, with CI unknown everywhere if fewer than FEWEST_CHECKED settled cases have it.
 
-    No recorded history holds CI runs, so a few cases cannot tell what they are worth.
+    Recorded history has no CI runs, and a few cases cannot show their weight.
     """
     if CHECKS not in features:
         return features
-    known = ~np.isnan(features[CHECKS]) & settled(cases)
-    if np.count_nonzero(known) >= FEWEST_CHECKED:
+    has_checks = ~np.isnan(features[CHECKS]) & settled(cases)
+    if np.count_nonzero(has_checks) >= FEWEST_CHECKED:
         return features
     return {**features, CHECKS: np.full_like(features[CHECKS], np.nan)}
 
 
-def _train(scope: Scope, tell: Tell) -> Trained:
+def _train_scope(scope: Scope, tell: Tell) -> Trained:
     scored = scope.score(tell)
-    held = _slice(scope, scored["beta"])
-    decision = decide(_candidates(scope, scored, held), held.came, held.authors, scope.draws, scope.seed)
+    validation = _validation_slice(scope, scored["beta"])
+    decision = decide(
+        _candidates(scope, scored, validation), validation.observed, validation.authors, scope.draws, scope.seed
+    )
     served, said = scored[decision.serves], [*scored[decision.serves].said]
-    known = scope.past.at(scope.moment)
-    if not len(known.positions):
+    labels = scope.past.at(scope.moment)
+    if not len(labels.positions):
         said.append("No history to learn from: the shrunk rate is used, with a prior of one half.")
-    wanted = _whole(scope, decision.serves)
-    model = fit_as_of(known, scope.features, wanted, scope.moment, said)
-    figures = _figures(scope, scored, decision.serves, held)
+    estimator = _final_estimator(scope, decision.serves)
+    model = fit_as_of(labels, scope.features, estimator, scope.moment, said)
+    figures = _figures_on_slice(scope, scored, decision.serves, validation)
     calibration, figures["maps"] = map_at(scope.past, served, scope.moment)
     return Trained(
         model,
@@ -172,71 +178,78 @@ def _train(scope: Scope, tell: Tell) -> Trained:
         figures,
         tuple(dict.fromkeys(said)),
         behind_at(scope.past, served.odds, scope.moment),
-        served.told,
+        served.predicted,
     )
 
 
-def _slice(scope: Scope, plain: Scored) -> Slice:
-    cases, came = scope.past.cases, scope.past.came()
-    which = scope.past.judged(scope.clock.judged_from) & ~np.isnan(plain.told)
-    return Slice(which, came[which].astype(np.float64), cases.authors[which])
+def _validation_slice(scope: Scope, plain: Scored) -> Slice:
+    cases, observed = scope.past.cases, scope.past.observed()
+    mask = scope.past.judged(scope.clock.judged_from) & ~np.isnan(plain.predicted)
+    return Slice(mask, observed[mask].astype(np.float64), cases.authors[mask])
 
 
-def _candidates(scope: Scope, scored: Mapping[str, Scored], held: Slice) -> list[Candidate]:
+def _candidates(scope: Scope, scored: Mapping[str, Scored], validation: Slice) -> list[Candidate]:
     return [
         Candidate(
             name,
-            scored[name].told[held.which],
-            _over_seeds(scope, held, name) if name in SEEDED else (),
-            _lift(scope, held, name),
+            scored[name].predicted[validation.which],
+            _auc_over_seeds(scope, validation, name) if name in SEEDED else (),
+            _self_lift(scope, validation, name),
         )
         for name in NAMES
     ]
 
 
-def _whole(scope: Scope, name: str) -> Estimator:
-    """The estimator that is fitted to everything; its trees are counted anew."""
+def _final_estimator(scope: Scope, name: str) -> Estimator:
+    """Make the estimator for fitting to all cases; its number of trees is chosen again."""
     person = scope.name == "person"
     directions = scope.material.person if person else scope.material.change
     return make_estimator(name, directions, scope.seed, scope.material.alone if person else ())
 
 
-def _figures(scope: Scope, scored: Mapping[str, Scored], serves: str, held: Slice) -> dict[str, Any]:
-    """Return how what serves did on the slice, every model beside it, its gain over the shrunk rate, its
-    reliability curve.
-    """
-    on_slice = {name: (one.told[held.which], one.odds[held.which]) for name, one in scored.items()}
-    each = {name: figures_of(told, held.came, scope.draws, scope.seed, odds) for name, (told, odds) in on_slice.items()}
-    gain = gain_of(on_slice[serves], on_slice["beta"], held.came, held.authors, scope.draws, scope.seed)
-    curve = [asdict(one) for one in reliability(on_slice[serves][0], held.came, scope.draws, scope.seed)]
-    return {**each[serves], "models": each, "gain": gain, "reliability": curve}
+def _figures_on_slice(scope: Scope, scored: Mapping[str, Scored], serves: str, validation: Slice) -> dict[str, Any]:
+    """Return the served model's figures on the slice, those of all models, its gain and its reliability curve."""
+    on_slice = {
+        name: (model_scores.predicted[validation.which], model_scores.odds[validation.which])
+        for name, model_scores in scored.items()
+    }
+    by_model = {
+        name: figures_of(predicted, validation.observed, scope.draws, scope.seed, odds)
+        for name, (predicted, odds) in on_slice.items()
+    }
+    gain = gain_of(on_slice[serves], on_slice["beta"], validation.observed, validation.authors, scope.draws, scope.seed)
+    curve = [
+        asdict(model_scores)
+        for model_scores in reliability(on_slice[serves][0], validation.observed, scope.draws, scope.seed)
+    ]
+    return {**by_model[serves], "models": by_model, "gain": gain, "reliability": curve}
 
 
-def _over_seeds(scope: Scope, held: Slice, name: str) -> tuple[float, ...]:
-    """The AUC on the slice of models fitted once, at its beginning, with several seeds."""
-    found, start = [], scope.clock.judged_from
-    known = scope.past.at(start)
-    rows = {column: values[known.positions] for column, values in scope.features.items()}
-    asked = {column: values[held.which] for column, values in scope.features.items()}
+def _auc_over_seeds(scope: Scope, validation: Slice, name: str) -> tuple[float, ...]:
+    """Return the AUC on the slice of models fitted once, at its beginning, with several seeds."""
+    aucs, start = [], scope.clock.judged_from
+    labels = scope.past.at(start)
+    rows = {column: values[labels.positions] for column, values in scope.features.items()}
+    validation_rows = {column: values[validation.which] for column, values in scope.features.items()}
     for seed in range(scope.seed, scope.seed + SEEDS):
         try:
-            model = scope.make(name, seed)(start).fit(rows, known.target, weights=known.weight)
+            model = scope.make(name, seed)(start).fit(rows, labels.target, weights=labels.weight)
         except FitProblem:
             return ()
-        found.append(auc(model.decision_function(asked), held.came))
-    return tuple(found)
+        aucs.append(auc(model.decision_function(validation_rows), validation.observed))
+    return tuple(aucs)
 
 
-def _lift(scope: Scope, held: Slice, name: str) -> float:
-    """Return what a person could gain alone under the model fitted at the beginning of the slice.
+def _self_lift(scope: Scope, validation: Slice, name: str) -> float:
+    """Return the most that a person could gain alone under the model fitted at the beginning of the slice.
 
-    A change is capped.
+    It is 0 for a change, which the gate caps.
     """
-    if scope.name != "person" or not held.which.any():
+    if scope.name != "person" or not validation.which.any():
         return 0.0
     start, said = scope.clock.judged_from, list[str]()
     model = fit_as_of(scope.past.at(start), scope.features, scope.make(name)(start), start, said)
-    rows = {column: values[held.which][:MOST_LIFTED] for column, values in scope.features.items()}
-    less = without_alone_of(model)
-    without = less.predict_proba(rows)[:, 1] if less is not None else None
-    return largest_lift(lambda moved: model.predict_proba(moved)[:, 1], rows, scope.material.alone, without)
+    rows = {column: values[validation.which][:MOST_LIFTED] for column, values in scope.features.items()}
+    without_alone = without_alone_of(model)
+    without = without_alone.predict_proba(rows)[:, 1] if without_alone is not None else None
+    return largest_lift(lambda moved_rows: model.predict_proba(moved_rows)[:, 1], rows, scope.material.alone, without)

@@ -19,7 +19,7 @@ from ingest.store.transaction import Rows
 from scoring.config.policy import Parameters, Policy
 from scoring.redteam.attack import Ground, attack, choose_vouchers
 from scoring.redteam.attacks import SHAPES
-from scoring.redteam.measures import HALF, half_mass, reached
+from scoring.redteam.measures import HALF, half_mass, people_reached
 from scoring.redteam.report import MOST_TRUSTED, RANDOM
 from scoring.trust.first_passage import first_passage
 from scoring.trust.graph import Edges
@@ -48,7 +48,7 @@ def attacked(ground: Ground, base: float, quoted: float) -> dict[str, float]:
     plain = Ground(
         Edges(ground.edges.voucher, ground.edges.subject, ground.edges.weight * base), ground.seeds, ground.size
     )
-    honest, trust = reached(plain), first_passage(plain.edges, plain.seeds, plain.size, flow)
+    honest, trust = people_reached(plain), first_passage(plain.edges, plain.seeds, plain.size, flow)
     found: dict[float, list[tuple[float, float]]] = {RANDOM: [], MOST_TRUSTED: []}
     for draw in range(DRAWS):
         for place, shape in enumerate(SHAPES.values()):

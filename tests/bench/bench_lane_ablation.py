@@ -16,7 +16,7 @@ from unittest.mock import patch
 import numpy as np
 
 from scoring.certificates import threshold
-from scoring.certificates.certificate import delta_of
+from scoring.certificates.certificate import delta_of_attempt
 from scoring.certificates.threshold import DEFAULT, Rule, careful_threshold, loosest
 from scoring.training.backtest import SCOPES, Study
 from scoring.training.lane_budgets import BUDGETS, CAREFUL_FROM, CERTIFICATE_DELTA, DELTA, RECIPE
@@ -59,7 +59,7 @@ def certified(months: Sequence[Month], way: Way, budget: float) -> Iterator[floa
     """The certified threshold of each month, inf where there is none; it lapses when the next model serves."""
     standing, quarter = np.inf, None
     for attempt, month in enumerate(months, 1):
-        delta = delta_of(CERTIFICATE_DELTA, attempt) if way.spends else CERTIFICATE_DELTA
+        delta = delta_of_attempt(CERTIFICATE_DELTA, attempt) if way.spends else CERTIFICATE_DELTA
         with _effects(way):
             found = loosest(month.longer if way.longer else month.judged, budget, delta, way.rule)
         kept = standing if month.quarter == quarter else np.inf
@@ -100,7 +100,7 @@ def rows(study: Study, group: Mask, half: str) -> Iterator[str]:
 
 def _told(study: Study, group: Mask, months: Sequence[Month], thresholds: Iterator[float]) -> str:
     inside = let_through(months, thresholds, study.judged)
-    bad = (study.came[inside] == 0).astype(np.float64)
+    bad = (study.observed[inside] == 0).astype(np.float64)
     counted = f"{len(inside):>5} of {int((study.judged & group).sum()):,}"
     if not len(inside):
         return counted

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from scoring.certificates.drift import AlarmRule, watch
-from scoring.certificates.lane_counts import Judged
+from scoring.certificates.lane_counts import ScoredCases
 from scoring.certificates.lane_curve import FEWEST_SETTLED, curve_of, given_rate, offer_of
 from scoring.certificates.lane_offer import Offer
 from scoring.certificates.threshold_queries import table_of
@@ -41,7 +41,7 @@ class Score:
 
     name: str
     told: Floats
-    months: Sequence[tuple[np.datetime64, Judged]]
+    months: Sequence[tuple[np.datetime64, ScoredCases]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Opened:
 
 def model_score(study: Study, group: Mask, name: str, scopes: Sequence[str]) -> Score:
     """Return the score of the models that served: the lowest of these scopes."""
-    told = np.min([study.served(scope).told for scope in scopes], axis=0)
+    told = np.min([study.served(scope).predicted for scope in scopes], axis=0)
     return Score(name, told, [(month.start, month.judged) for month in months_of(study, group, scopes)])
 
 
@@ -67,11 +67,11 @@ def rate_score(study: Study, group: Mask, name: str, settled: bool) -> Score:
     told = given_rate(record[CLEAN], record[NOT_CLEAN], policy.prior, policy.strength)
     wait = SETTLED_DAYS * DAY
 
-    def judged(start: np.datetime64) -> Judged:
+    def judged(start: np.datetime64) -> ScoredCases:
         moment = cases.opened_at + wait if settled else known.known_from
         counts = group & ~np.isnan(told) & (known.known_from <= start)
         which = counts & (moment <= start) & (moment > start - LOOK_BACK)
-        return Judged.of(told[which], 1.0 - known.clean[which], cases.authors[which], cases.opened_at[which])
+        return ScoredCases.of(told[which], 1.0 - known.clean[which], cases.authors[which], cases.opened_at[which])
 
     return Score(name, told, [(start, judged(start)) for start in study.clock.months[:-1]])
 
@@ -84,7 +84,7 @@ def scores_of(study: Study, group: Mask) -> Iterator[Score]:
     yield rate_score(study, group, "rate, settled", True)
 
 
-def offer_on(judged: Judged, budget: float, part: float) -> Offer | None:
+def offer_on(judged: ScoredCases, budget: float, part: float) -> Offer | None:
     """The lane that is offered on these cases."""
     if not len(judged):
         return None
@@ -108,7 +108,7 @@ def opened(study: Study, group: Mask, score: Score, budget: float, part: float) 
 def row(study: Study, lanes: Sequence[Opened], of: int) -> str:
     """Sum up in a row what all of these lanes did."""
     through = np.unique(np.concatenate([lane.month for lane in lanes]))
-    bad = (study.came[through] == 0).astype(np.float64)
+    bad = (study.observed[through] == 0).astype(np.float64)
     low, high = interval(mean_of(bad), study.past.cases.authors[through], 1000, 0)
     shown = np.mean(
         [(one.offer.bad_low, one.offer.bad / one.offer.let_through, one.offer.bad_high) for one in lanes], 0
@@ -121,8 +121,8 @@ def row(study: Study, lanes: Sequence[Opened], of: int) -> str:
 
 
 def _within(study: Study, lanes: Sequence[Opened]) -> str:
-    quarters = [(one.offer, study.came[one.quarter] == 0) for one in lanes if len(one.quarter)]
-    years = [(one.offer, study.came[one.year] == 0) for one in lanes if len(one.year) >= FEWEST]
+    quarters = [(one.offer, study.observed[one.quarter] == 0) for one in lanes if len(one.quarter)]
+    years = [(one.offer, study.observed[one.year] == 0) for one in lanes if len(one.year) >= FEWEST]
     inside = sum(offer.bad_low <= bad.mean() <= offer.bad_high for offer, bad in quarters)
     above, worse = (sum(bad.mean() > offer.bad_high for offer, bad in spans) for spans in (quarters, years))
     return f"3 months within {inside}, above {above} of {len(quarters)}; years above {worse} of {len(years)}"
@@ -131,7 +131,7 @@ def _within(study: Study, lanes: Sequence[Opened]) -> str:
 def _shut(study: Study, lanes: Sequence[Opened]) -> str:
     draw, shut = np.random.default_rng(0), {True: 0, False: 0}
     for lane in lanes:
-        bad = study.came[lane.year] == 0
+        bad = study.observed[lane.year] == 0
         audited = bad[draw.random(len(bad)) < AUDITED]
         if len(bad) >= FEWEST and watch(audited.tolist(), AlarmRule(lane.offer.bad_high, DELTA)).raised_at is not None:
             shut[bool(bad.mean() > lane.offer.bad_high)] += 1

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from scoring.certificates.lane_counts import Judged, Lanes, lanes_of
+from scoring.certificates.lane_counts import Lanes, ScoredCases, count_lanes
 from scoring.certificates.sample_size import outcomes_needed
-from scoring.certificates.threshold import weeks_of
+from scoring.certificates.threshold import window_weeks
 from scoring.training.backtest import SCOPES, Study
 from scoring.training.lane_budgets import BUDGETS, CERTIFICATE_DELTA
 from tests.bench.lane_past import Mask, print_rows
@@ -25,11 +25,11 @@ FEWEST = 10  # pull requests that a lane needs for its rate to mean anything
 
 def rows(study: Study, group: Mask, half: str) -> Iterator[str]:
     """A row for each budget."""
-    cases, told = study.past.cases, np.min([study.served(scope).told for scope in SCOPES], axis=0)
+    cases, told = study.past.cases, np.min([study.served(scope).predicted for scope in SCOPES], axis=0)
     which = study.judged & group & ~np.isnan(told)
-    bad = (study.came[which] == 0).astype(np.float64)
-    judged = Judged.of(told[which], bad, cases.authors[which], cases.opened_at[which])
-    lanes, weeks = lanes_of(judged), weeks_of(judged)
+    bad = (study.observed[which] == 0).astype(np.float64)
+    judged = ScoredCases.of(told[which], bad, cases.authors[which], cases.opened_at[which])
+    lanes, weeks = count_lanes(judged), window_weeks(judged)
     for budget in BUDGETS:
         within = lanes.sizes[lanes.rates <= budget]
         best = float(within.max()) if len(within) else 0.0

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from scoring.certificates.lane_counts import Judged
+from scoring.certificates.lane_counts import ScoredCases
 from scoring.config.policy import Policy
 from scoring.dataset.dataset import Material, material_of_file
 from scoring.models.base import Floats
 from scoring.training import backtest
 from scoring.training.backtest import SCOPES, Plan, Study
-from scoring.training.rolling_origin import LOOK_BACK, WAIT, blend, map_at, serving_since, within
+from scoring.training.rolling_origin import LOOK_BACK, WAIT, blend, labels_between, map_at, serving_since
 
 NOW = datetime(2026, 11, 20)  # after everything that the file holds
 A = (
@@ -49,8 +49,8 @@ class Month:
     quarter: np.datetime64
     opened: NDArray[np.int64]
     told: Floats
-    judged: Judged
-    longer: Judged
+    judged: ScoredCases
+    longer: ScoredCases
 
 
 def read_studies(file: Path) -> tuple[Material, list[Study]]:
@@ -92,7 +92,7 @@ def months_of(study: Study, group: Mask, scopes: Sequence[str] = SCOPES) -> Iter
     P(clean) is the lower of two, as the gate takes it, or of the one scope named.
     """
     cases, clock = study.past.cases, study.clock
-    told = np.min([study.served(scope).told for scope in scopes], axis=0)
+    told = np.min([study.served(scope).predicted for scope in scopes], axis=0)
     for start, end in zip(clock.months[:-1], clock.months[1:], strict=True):
         opened = np.flatnonzero(group & (cases.opened_at >= start) & (cases.opened_at < end) & ~np.isnan(told))
         quarter = serving_since(clock, start)
@@ -101,14 +101,16 @@ def months_of(study: Study, group: Mask, scopes: Sequence[str] = SCOPES) -> Iter
         yield Month(start, quarter, opened, told[opened], longer.select(recent), longer)
 
 
-def _known(study: Study, group: Mask, start: np.datetime64, quarter: np.datetime64, scopes: Sequence[str]) -> Judged:
+def _known(
+    study: Study, group: Mask, start: np.datetime64, quarter: np.datetime64, scopes: Sequence[str]
+) -> ScoredCases:
     """All cases of a group that were opened 30 days before a moment or earlier, with the scores of that quarter."""
     past, cases = study.past, study.past.cases
     scored = [study.served(scope) for scope in scopes]
-    known = within(cases, past.at(start), cases.opened_at[0], start - WAIT)
+    known = labels_between(cases, past.at(start), cases.opened_at[0], start - WAIT)
     used = group[known.positions] & ~np.isnan(np.sum([one.odds[known.positions] for one in scored], axis=0))
     at = known.positions[used]
     mapped = [map_at(past, one, quarter)[0].probability(one.odds[at]) for one in scored]
-    return Judged.of(
+    return ScoredCases.of(
         np.min(mapped, axis=0), 1.0 - known.target[used], cases.authors[at], cases.opened_at[at], known.weight[used]
     )

@@ -15,8 +15,8 @@ from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
 from scoring.queries.read import LaneMonth
-from scoring.redteam.render import keep_report
-from scoring.training.summary import keep_backtest
+from scoring.redteam.render import write_report
+from scoring.training.summary import write_backtest
 from tests.scoring.redteam.test_last_run import RUN
 from tests.triage.acting_site import ActingSite
 from tests.triage.axe import violations
@@ -120,8 +120,8 @@ def test_reports_that_were_written(
     settings.LOG_DIR = settings.MODEL_DIR = tmp_path
     world.results = tuple(LaneMonth(f"2026-0{month}", 20 + month, month % 3, 0.01, 0.2, 0.05) for month in (1, 2, 3))
     serve(tmp_path, EVERY_LANE)
-    keep_backtest(tmp_path, whole_backtest())
-    keep_report(tmp_path, RUN)
+    write_backtest(tmp_path, whole_backtest())
+    write_report(tmp_path, RUN)
     sign_in(client, "maintainer")
     for path in ("dashboard", "backtest", "redteam", "vouches", ""):
         take(f"written-{path or 'queue'}", f"/{path}", cookie=client.cookies["sessionid"].value)

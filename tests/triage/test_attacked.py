@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from scoring.redteam.render import keep_report
+from scoring.redteam.render import write_report
 from tests.scoring.redteam.test_last_run import RUN
 from tests.triage.pages_world import DrawnWorld, draw, sign_in
 
@@ -30,13 +30,13 @@ def test_the_dashboard_says_how_to_start_the_red_team_until_it_has_played(client
 
 
 def test_who_is_no_maintainer_is_not_told_what_an_attack_would_bring(client: Client, folder: Path) -> None:
-    keep_report(folder, RUN)
+    write_report(folder, RUN)
     client.logout()
     assert "simulated attacks" not in client.get("/dashboard").content.decode()
 
 
 def test_the_dashboard_shows_the_last_run_with_its_date(client: Client, folder: Path) -> None:
-    keep_report(folder, RUN)
+    write_report(folder, RUN)
     page = client.get("/dashboard").content.decode()
     assert "1 of 1 simulated attacks reached the fast lane: a trusted account is stolen." in page
     assert "Simulated on 20 Nov 2026 on 7,440 people, 51,160 vouches, 2 seeds; 15 trusted (0.50 or more)." in page

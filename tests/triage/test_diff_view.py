@@ -11,7 +11,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from scoring.queries.rounds import ROUNDS_SHOWN
-from scoring.review.store import BEGUN, finding_json
+from scoring.review.store import UNFINISHED, finding_json
 from scoring.types import Finding, Severity
 from tests.ingest.stream.frames import BLOB, MARA
 from tests.scoring.offered import CLEAN, offer
@@ -64,7 +64,7 @@ def found(site: ActingSite, *findings: Finding, ref: str = f"blob:{BLOB}") -> No
             "content_reviews",
             [
                 {
-                    **BEGUN,
+                    **UNFINISHED,
                     "pull_uri": OFFERED,
                     "patch_ref": ref,
                     "said": "x",

@@ -10,10 +10,10 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from scoring.certificates.certificate import ToldNeed
+from scoring.certificates.certificate import NeedRecord
 from scoring.queries import read
 from scoring.queries.read import TrainingNeed
-from scoring.redteam.render import ShownAttack, keep_report
+from scoring.redteam.render import ShownAttack, write_report
 from scoring.training.summary import (
     ShownBacktest,
     ShownBudget,
@@ -22,8 +22,8 @@ from scoring.training.summary import (
     ShownOrder,
     ShownScope,
     ShownShare,
-    keep_backtest,
-    keep_figures,
+    write_backtest,
+    write_figures,
 )
 from tests.scoring.certificates.certified_cases import MODEL
 from tests.scoring.redteam.test_last_run import RUN
@@ -41,7 +41,7 @@ LANE = ShownLane(True, 0.93, 0.05, 71, 5, 0.02, 0.16, None, NOW, NOW + timedelta
 EVERY_LANE = msgspec.structs.replace(
     LANE, review=ShownShare(212, 30, 0.1, 0.19), flagged=ShownShare(40, 22.5, 0.39, 0.7)
 )
-NEED = ToldNeed(128, 31, 0.93, 12, False)
+NEED = NeedRecord(128, 31, 0.93, 12, False)
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def text(client: Client, path: str) -> str:
 
 
 def serve(folder: Path, lane: ShownLane | None = None, scope: ShownScope = SCOPE) -> None:
-    keep_figures(folder, msgspec.structs.replace(shown(), lane=lane, change=scope))
+    write_figures(folder, msgspec.structs.replace(shown(), lane=lane, change=scope))
     (folder / "label_clean_fix.serving").write_text(MODEL)
 
 
@@ -71,8 +71,8 @@ def test_every_figure_of_every_page_has_its_meaning_in_words_beside_it(
     world = DrawnWorld(results=(read.LaneMonth("2026-02", 9, 1, 0.02, 0.44, 0.05),))
     draw(monkeypatch, world)
     serve(folder, LANE, msgspec.structs.replace(SCOPE, self_lift=0.01))
-    keep_report(folder, RUN)
-    keep_backtest(folder, whole_backtest())
+    write_report(folder, RUN)
+    write_backtest(folder, whole_backtest())
     counted = {}
     for path in ("/dashboard", f"/c/{MARA.did}", "/leaderboard", *REPORTS):
         page = text(client, path)
@@ -110,7 +110,7 @@ def test_the_attack_page_says_in_one_table_what_each_attack_cost_reached_and_wha
     client: Client, folder: Path
 ) -> None:
     odd = ShownAttack(HOSTILE[0], HOSTILE[1], "12 accounts trusted, 0 in the fast lane", "Two paths")
-    keep_report(folder, msgspec.structs.replace(RUN, attacks=(*RUN.attacks, odd), lane_open=False))
+    write_report(folder, msgspec.structs.replace(RUN, attacks=(*RUN.attacks, odd), lane_open=False))
     serve(folder, LANE)
     page = text(client, "/redteam")
     assert "1 of 2 simulated attacks reached the fast lane: a trusted account is stolen. It is shut; they met" in page
@@ -143,7 +143,7 @@ def whole_backtest() -> ShownBacktest:
 def test_each_part_of_the_backtest_answers_one_question_in_a_sentence_with_its_table(
     client: Client, folder: Path
 ) -> None:
-    keep_backtest(folder, whole_backtest())
+    write_backtest(folder, whole_backtest())
     page = text(client, "/backtest")
     for words in (
         "12 past pull requests by people without push access, opened from 2 Jan 2024 to 30 Dec 2025.",
@@ -168,11 +168,11 @@ def test_a_past_in_which_nothing_settled_says_how_many_and_when(client: Client, 
     run = backtest()
     nobody = tuple(msgspec.structs.replace(one, n=0, bad=0, auc=None) for one in run.labels[0].groups)
     empty = msgspec.structs.replace(run.labels[0], since=None, until=None, groups=nobody, bins=())
-    keep_backtest(folder, msgspec.structs.replace(run, labels=(empty,)))
+    write_backtest(folder, msgspec.structs.replace(run, labels=(empty,)))
     page = text(client, "/backtest")
     assert "0 of 30 past pull requests can be judged yet." in page
     assert "194 days after it was opened" in page
-    keep_backtest(folder, msgspec.structs.replace(run, labels=()))
+    write_backtest(folder, msgspec.structs.replace(run, labels=()))
     assert "Not run yet. 12 pull requests could be judged now." in text(client, "/backtest")
 
 
@@ -198,7 +198,7 @@ def test_the_dashboard_says_in_one_line_how_well_the_queues_order_did(client: Cl
             for name, third in thirds.items()
         )
         (label,) = run.labels
-        keep_backtest(folder, msgspec.structs.replace(run, labels=(msgspec.structs.replace(label, orders=orders),)))
+        write_backtest(folder, msgspec.structs.replace(run, labels=(msgspec.structs.replace(label, orders=orders),)))
         return text(client, "/dashboard")
 
     page = dashboard(2122).replace("\N{EN DASH}", "-")

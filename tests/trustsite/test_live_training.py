@@ -18,7 +18,7 @@ from ingest.history_import.pulls import import_past
 from ingest.store.snapshots import SnapshotReader, current_number
 from scoring.models.serving import LABEL
 from scoring.models.storage import load_model, save_model, serve, serving_name
-from scoring.training.process import DAY_SECONDS, ENDED, MARK
+from scoring.training.process import DAY_SECONDS, ENDED, STARTED
 from tests.conftest import Count, with_environment
 from tests.ingest.history_import.past import DAY, OPENED, past, write
 from tests.sources import PROJECT
@@ -135,7 +135,7 @@ def versions(root: Path) -> set[str]:
 
 
 def a_week_ago(models: Path) -> None:
-    for mark in (MARK, ENDED):
+    for mark in (STARTED, ENDED):
         then = (models / mark).stat().st_mtime - 7 * DAY_SECONDS
         os.utime(models / mark, (then, then))
 

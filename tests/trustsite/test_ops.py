@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from ingest.errors import StoreProblem
 from ingest.store.database import Store
 from ingest.stream.load import load
-from scoring.review.anthropic_client import FOUND, ModelCall
+from scoring.review.anthropic_client import FROM_LEDGER, ModelCall
 from scoring.review.pricing import Usage, parse_prices
 from tests.ingest.stream.frames import Frames
 from tests.stores import fresh_store
@@ -51,7 +51,7 @@ def collected(collector: WorkerCollector) -> dict[str, float]:
 def test_a_call_of_claude_is_counted_with_its_tokens_dollars_and_time() -> None:
     counted = measures()
     counted.called(CALL)
-    counted.called(ModelCall("chat", MODEL, 1.0, 0.0, 0, FOUND, Usage()))
+    counted.called(ModelCall("chat", MODEL, 1.0, 0.0, 0, FROM_LEDGER, Usage()))
     told = read(counted.registry)
     assert told[f"sunstead_claude_calls_total {MODEL} chat answered"] == 1
     assert told[f"sunstead_claude_attempts_total {MODEL}"] == 2

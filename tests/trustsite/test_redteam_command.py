@@ -8,7 +8,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
-from scoring.redteam.render import read_report, told
+from scoring.redteam.render import read_report, report_lines
 from tests.conftest import Manage
 from tests.triage.site import Site
 
@@ -46,7 +46,7 @@ def test_the_present_graph_is_attacked_in_memory_and_the_run_is_kept_beside_the_
     call_command("redteam", stdout=printed)
     shown = read_report(settings.LOG_DIR)
     assert shown is not None
-    assert printed.getvalue().splitlines() == told(shown)
+    assert printed.getvalue().splitlines() == report_lines(shown)
     assert (shown.lane_open, shown.t_high) == (True, 0.6), "the lane that serves is met"
     after = {path: path.read_bytes() for path in site.folder.rglob("*") if path.is_file()}
     assert {path for path in after if after[path] != before.get(path)} == {settings.LOG_DIR / "redteam.json"}

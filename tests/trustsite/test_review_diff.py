@@ -13,7 +13,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
-from scoring.review.by_hand import Artefact, review_artefact
+from scoring.review.by_hand import SentPatch, review_patch
 from scoring.scanners.submission import Knowledge
 from tests.conftest import PROVE, Manage, count, with_environment
 from tests.growth import in_linear_time
@@ -167,10 +167,10 @@ def test_a_review_with_its_start_takes_no_longer_than_promised(
 
 @pytest.mark.parametrize(("files", "lines", "seconds"), [(4, 50, 0.15), (100, 200, 4.0)])
 def test_a_review_takes_time_in_line_with_the_files(files: int, lines: int, seconds: float) -> None:
-    def review(artefact: Artefact) -> object:
-        return review_artefact(artefact, Knowledge())
+    def review(artefact: SentPatch) -> object:
+        return review_patch(artefact, Knowledge())
 
-    in_linear_time(review, lambda size: Artefact(a_patch(size, lines).encode()), files, seconds)
+    in_linear_time(review, lambda size: SentPatch(a_patch(size, lines).encode()), files, seconds)
 
 
 def bomb(bytes_: int) -> bytes:

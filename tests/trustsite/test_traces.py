@@ -12,7 +12,17 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from scoring.review.answers import NoAnswer
-from scoring.review.anthropic_client import FOUND, Access, Block, Claude, ModelCall, Request, leave, listen, tell
+from scoring.review.anthropic_client import (
+    FROM_LEDGER,
+    Access,
+    Block,
+    Claude,
+    ModelCall,
+    Request,
+    listen,
+    notify_listeners,
+    stop_listening,
+)
 from scoring.review.cost_gate import Call
 from scoring.review.pricing import Usage
 from tests.scoring.review.reviewing import PRICES, SONNET, a_reviewer, worded
@@ -123,7 +133,7 @@ def test_a_review_leaves_a_span_for_each_call_and_not_a_word_of_what_was_sent(co
             reviewer.review(case, Call.CLAUDE)  # found, and so no question
             sent = b"".join(request.body for request in stand_in.requests)
     finally:
-        leave(traces.called)
+        stop_listening(traces.called)
     traces.stop()
     assert [span.name.split()[0] for span in collector.spans] == ["count_tokens", "count_tokens", "chat", "chat"]
     assert "Sorts pears" in sent.decode()
@@ -166,10 +176,10 @@ def test_a_dead_collector_fails_no_call(caplog: pytest.LogCaptureFixture) -> Non
 
 def test_a_reading_that_was_found_is_no_span_and_nobody_has_to_listen(collector: Collector) -> None:
     traces = Traces(collector.url, {}, dollars, every_ms=10)
-    traces.called(ModelCall("chat", SONNET, 1.0, 0.0, 0, FOUND, Usage()))
+    traces.called(ModelCall("chat", SONNET, 1.0, 0.0, 0, FROM_LEDGER, Usage()))
     traces.stop()
     assert collector.spans == []
-    tell(CALL)
+    notify_listeners(CALL)
 
 
 def test_what_is_not_known_is_no_attribute() -> None:

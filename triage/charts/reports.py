@@ -22,7 +22,7 @@ from scoring.formatting import (
     things,
 )
 from scoring.queries.lanes import LaneMonth, share_interval
-from scoring.redteam.render import ShownReport, answer, ground_words
+from scoring.redteam.render import ShownReport, say_graph, say_result
 from scoring.training.summary import (
     ShownBacktest,
     ShownBin,
@@ -440,4 +440,4 @@ def attack_sentences(found: ShownReport | None) -> tuple[str, ...]:
     """The last run in two sentences with its date; where there is none, how to start one."""
     if found is None:
         return (NOT_YET,)
-    return answer(found), f"Simulated on {found.at.day} {found.at:%b %Y} on {ground_words(found)}"
+    return say_result(found), f"Simulated on {found.at.day} {found.at:%b %Y} on {say_graph(found)}"

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from scoring.certificates.certificate import ToldNeed
+from scoring.certificates.certificate import NeedRecord
 from scoring.certificates.sample_size import Need, say_need
 from scoring.explain.spoken import briefing
 from scoring.formatting import (
@@ -251,7 +251,7 @@ def needed(lane: ShownLane) -> str:
     return f"Nothing is certified: {say_need(_need(lane.need))}."
 
 
-def _need(told: ToldNeed) -> Need:
+def _need(told: NeedRecord) -> Need:
     return Need(told.needed, told.have, told.threshold, told.weeks, told.authors)
 
 

@@ -15,7 +15,7 @@ from scoring.config.policy import policy_from_settings
 from scoring.formatting import bad_percent, percent_in_full
 from scoring.models.serving import LABEL
 from scoring.queries import read
-from scoring.redteam.render import HEADS, NOT_PLAYED, answer, ground_words, read_report
+from scoring.redteam.render import HEADS, NOT_PLAYED, read_report, say_graph, say_result
 from scoring.thresholds import MOST_LIFT
 from scoring.training.summary import ShownModel, read_backtest, read_serving
 from triage.access.permissions import Role, SignInNeeded, sees_thresholds
@@ -34,14 +34,14 @@ def for_any_maintainer(page: Page) -> Page:
     """A page for whoever maintains something here: it may name thresholds, and what an attack would bring."""
 
     @wraps(page)
-    def answer(request: Request, snapshot: Snapshot) -> HttpResponse:
+    def say_result(request: Request, snapshot: Snapshot) -> HttpResponse:
         if not sees_thresholds(viewing(request)):
             if not request.user.is_authenticated:
                 raise SignInNeeded("Sign in first.")
             raise PermissionDenied("This needs the role maintainer.")
         return page(request, snapshot)
 
-    return for_maintainers(answer)
+    return for_maintainers(say_result)
 
 
 @for_any_maintainer
@@ -68,7 +68,7 @@ def redteam(request: Request, snapshot: Snapshot) -> HttpResponse:
     report = read_report(settings.LOG_DIR)
     shown: dict[str, object] = {"report": report, "heads": HEADS, "not_played": NOT_PLAYED}
     if report:
-        shown |= {"answer": answer(report), "ground": ground_words(report)}
+        shown |= {"answer": say_result(report), "ground": say_graph(report)}
     if model and (lifts := _lifts(model)):
         largest = max(lift for _, lift in lifts)
         shown["lifts"] = [(words, bad_percent(lift)) for words, lift in lifts]

@@ -21,7 +21,7 @@ from ingest.worker.queue import huey
 from scoring.config.repository import DEFAULTS
 from scoring.handlers.runs import read_run
 from scoring.queries.read import WatchedRepository
-from scoring.review.by_hand import FOUND, new_job, reply_key
+from scoring.review.by_hand import LOOKED_UP, new_job, reply_key
 from triage.access.requests import Request
 from triage.access.roles import keep_watched
 from triage.context import worker_status
@@ -139,7 +139,7 @@ def worker_trouble() -> str:
 def look_up(who: str) -> str:
     """Have the worker list the repositories of a handle or DID; the name of the job."""
     job = new_job(time.time())
-    key = reply_key(job, FOUND)
+    key = reply_key(job, LOOKED_UP)
     huey.put(key, {"progress": {"step": "Asking the worker."}})
     run_job("find_owned", {"who": who}, key)
     return job
@@ -149,7 +149,7 @@ def answer_of(search: Search) -> Answer:
     """Return what is known of the search now."""
     if not search.job:
         return Answer()
-    told = huey.get(reply_key(search.job, FOUND), peek=True)
+    told = huey.get(reply_key(search.job, LOOKED_UP), peek=True)
     if not isinstance(told, dict):
         return Answer(problem=LOST)
     if "progress" in told:

@@ -22,7 +22,7 @@ from ingest.errors import StoreProblem
 from ingest.files import free_bytes
 from ingest.store.database import Store
 from ingest.worker.status import Backlog, as_problems, read_backlog
-from scoring.review.anthropic_client import FOUND, ModelCall
+from scoring.review.anthropic_client import FROM_LEDGER, ModelCall
 from scoring.review.pricing import Price, Usage
 
 HOP_SECONDS = (0.01, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0)
@@ -91,7 +91,7 @@ class Measures:
 
     def called(self, call: ModelCall) -> None:
         """A model was asked, or its reading found."""
-        if call.outcome == FOUND:
+        if call.outcome == FROM_LEDGER:
             self._found.labels(call.model).inc()
             return
         self._calls.labels(call.model, call.operation, call.outcome).inc()

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from scoring.review.anthropic_client import FOUND, ModelCall
+from scoring.review.anthropic_client import FROM_LEDGER, ModelCall
 from scoring.review.pricing import Usage
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Traces:
         """Leave a span for the exporter; a reading that was found is no question."""
         from opentelemetry.trace import SpanKind, Status, StatusCode
 
-        if call.outcome == FOUND:
+        if call.outcome == FROM_LEDGER:
             return
         began = round(call.began * 1e9)
         span = self._tracer.start_span(f"{call.operation} {call.model}", kind=SpanKind.CLIENT, start_time=began)

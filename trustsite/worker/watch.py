@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from django.conf import settings
 
-from scoring.review.anthropic_client import Listener, leave, listen
+from scoring.review.anthropic_client import Listener, listen, stop_listening
 from scoring.review.settings import ledger_from_settings
 from trustsite.ops.metrics import Asked, WorkerCollector, lag_of
 from trustsite.ops.server import serve
@@ -34,7 +34,7 @@ def watched(worker: Worker) -> Generator[None]:
 
 def _hear(listener: Listener, ends: ExitStack) -> None:
     listen(listener)
-    ends.callback(leave, listener)
+    ends.callback(stop_listening, listener)
 
 
 def _collector(worker: Worker) -> WorkerCollector:

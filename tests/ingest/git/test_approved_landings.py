@@ -5,13 +5,13 @@ from datetime import datetime, timedelta
 import pytest
 
 from ingest.git.patches import patch_id
-from scoring.diff.mailbox import Source, mailbox
+from scoring.diff.mailbox import MailSource, write_mailbox
 from scoring.handlers.actions import ActionMessage, apply_action
 from scoring.pipeline.approvals import settle_approvals
 from tests.ingest.git.git_world import OWNER, TEXT, Place, Work
 from tests.scoring.diff.hidden_mails import INSTALL, ways
 
-SOURCE = Source("did:plc:" + "m" * 24, "mara.example", "Mend the lamp", datetime(2026, 3, 1))
+SOURCE = MailSource("did:plc:" + "m" * 24, "mara.example", "Mend the lamp", datetime(2026, 3, 1))
 
 
 def approve(place: Place, uri: str) -> str:
@@ -46,7 +46,7 @@ def test_what_git_am_makes_of_the_approved_mails_is_found_as_merged_as_approved(
     place.look()
     assert state(place) == "in force"
     assert patch_id(mails.decode()) == approved
-    work.am(mailbox(mails.decode(), approved, SOURCE).encode())
+    work.am(write_mailbox(mails.decode(), approved, SOURCE).encode())
     place.land()
     assert state(place) == "merged as approved"
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from scoring.certificates.certificate import Certificate, encode, name_of
 from scoring.certificates.issue import Settled, Terms
 
 NOW = datetime(2026, 3, 10, 12, 30)
@@ -26,3 +27,9 @@ def settled(count: int = 300, **changes: Any) -> Settled:
         "recorded": np.ones(count, dtype=bool),
     }
     return Settled(**columns | changes)
+
+
+def bytes_and_name(certificate: Certificate) -> tuple[bytes, str]:
+    """Return the bytes and the name of a certificate's file."""
+    data = encode(certificate)
+    return data, name_of(data)

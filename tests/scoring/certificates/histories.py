@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from scoring.certificates.lane_counts import Judged
+from scoring.certificates.lane_counts import ScoredCases
 
 Generator = np.random.Generator
 
@@ -47,7 +47,7 @@ class World:
 
     def history(
         self, draw: Generator, cases: int, authors: int, skew: float = 1.0, burst: float = 0.0, days: int = 365
-    ) -> Judged:
+    ) -> ScoredCases:
         """Changes by so many authors, of whom some send far more than others; one sends `burst` of them in a month."""
         own, pace = draw.normal(size=authors) * self.of_author, draw.lognormal(0, skew, size=authors)
         who, x = draw.choice(authors, size=cases, p=pace / pace.sum()), draw.normal(size=cases)
@@ -59,4 +59,4 @@ class World:
             seconds[sent] = draw.integers(days - 30) * 86_400 + draw.integers(0, 30 * 86_400, len(sent))
         odds = self.base + 1.5 * x + own[who] + self.drift * (seconds / (days * 86_400) - 0.5)
         moments = np.datetime64("2025-01-01") + seconds.astype("m8[s]")
-        return Judged.of(self.scores(x), chance < expit(odds), who, moments)
+        return ScoredCases.of(self.scores(x), chance < expit(odds), who, moments)

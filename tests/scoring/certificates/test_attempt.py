@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scoring.certificates.certificate import Certificate, CertificateProblem, Side, case_name
-from scoring.certificates.issue import Terms, bytes_and_name
+from scoring.certificates.issue import Terms
 from scoring.certificates.verify import differences
 from scoring.dataset.audit_weights import AuditAnswer, FastLaned
 from scoring.dataset.cases import Cases
@@ -18,6 +18,7 @@ from scoring.models.calibration import CalibrationCases, Platt
 from scoring.models.linear import ShrunkRate
 from scoring.training.certify import attempt, lane_table
 from scoring.training.train import Trained
+from tests.scoring.certificates.certified_cases import bytes_and_name
 from tests.scoring.dataset.people import DAY, made_up
 
 MODEL = "cd" * 32

@@ -12,16 +12,16 @@ from msgspec.structs import replace
 
 from scoring.certificates.certificate import (
     CertificateProblem,
-    Later,
+    LaterOutcome,
     encode,
-    keep_certificate,
     load_certificate,
     name_of,
     read_bytes,
     read_certificates,
     to_seconds,
+    write_certificate,
 )
-from scoring.certificates.issue import certify, succeed
+from scoring.certificates.issue import add_later_outcomes, certify
 from tests.scoring.certificates.certified_cases import NOW, TERMS, settled
 
 CERTIFICATE = certify(settled(), TERMS, {}, NOW)
@@ -31,7 +31,7 @@ LATE = (NOW + timedelta(days=93)).isoformat()
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     """The file of one certificate."""
-    return keep_certificate(tmp_path / "certificates", CERTIFICATE)
+    return write_certificate(tmp_path / "certificates", CERTIFICATE)
 
 
 def verify(file: Path, as_of: str = NOW.isoformat()) -> str:
@@ -44,7 +44,7 @@ def verify(file: Path, as_of: str = NOW.isoformat()) -> str:
 def test_a_certificate_is_kept_under_the_digest_of_its_bytes_and_once(file: Path) -> None:
     assert file.stem == name_of(file.read_bytes())
     before = file.stat().st_mtime_ns
-    assert keep_certificate(file.parent, CERTIFICATE) == file
+    assert write_certificate(file.parent, CERTIFICATE) == file
     assert (file.stat().st_mtime_ns, [one.name for one in file.parent.iterdir()]) == (before, [file.name])
     assert load_certificate(file) == CERTIFICATE
 
@@ -63,7 +63,7 @@ def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
-        keep_certificate(tmp_path, CERTIFICATE)
+        write_certificate(tmp_path, CERTIFICATE)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -83,8 +83,8 @@ def test_the_command_says_what_is_certified(file: Path) -> None:
 
 
 def test_a_successor_is_told_with_what_became_known(file: Path) -> None:
-    row = Later("11" * 32, to_seconds(NOW) + 60, 1.0, 0.2)
-    more = keep_certificate(file.parent, succeed(CERTIFICATE, file.stem, [row]))
+    row = LaterOutcome("11" * 32, to_seconds(NOW) + 60, 1.0, 0.2)
+    more = write_certificate(file.parent, add_later_outcomes(CERTIFICATE, file.stem, [row]))
     later = (NOW + timedelta(hours=1)).isoformat()
     assert verify(more, later).endswith("Since then 1 outcomes became known, 1 of them bad.\n")
     with pytest.raises(CommandError, match="A later outcome of it was known in the future"):
@@ -95,15 +95,15 @@ def test_a_successor_is_told_with_what_became_known(file: Path) -> None:
 
 
 def test_the_chain_is_followed_to_the_first_and_a_link_that_was_changed_is_found(file: Path) -> None:
-    rows = [Later(f"{at}{at}" * 32, to_seconds(NOW) + at, 0.0, 1.0) for at in range(1, 4)]
+    rows = [LaterOutcome(f"{at}{at}" * 32, to_seconds(NOW) + at, 0.0, 1.0) for at in range(1, 4)]
     link, path, links = CERTIFICATE, file, []
     for row in rows:
-        link = succeed(link, path.stem, [row])
-        path = keep_certificate(file.parent, link)
+        link = add_later_outcomes(link, path.stem, [row])
+        path = write_certificate(file.parent, link)
         links.append(path)
     later = (NOW + timedelta(hours=1)).isoformat()
     assert verify(path, later).endswith("Since then 3 outcomes became known, 0 of them bad.\n")
-    forged = keep_certificate(file.parent, replace(link, previous=links[0].stem, later=link.later[1:]))
+    forged = write_certificate(file.parent, replace(link, previous=links[0].stem, later=link.later[1:]))
     with pytest.raises(CommandError, match="It does not keep the later outcomes that were there before"):
         verify(forged, later)
     links[0].write_bytes(links[0].read_bytes().replace(b'"budget":0.1', b'"budget":0.2'))
@@ -113,10 +113,10 @@ def test_the_chain_is_followed_to_the_first_and_a_link_that_was_changed_is_found
 
 def test_a_certificate_of_t_low_is_told_as_one_and_follows_no_other(file: Path) -> None:
     low = certify(settled(), replace_terms(TERMS, side="low"), {file.stem: CERTIFICATE}, NOW)
-    assert verify(keep_certificate(file.parent, low)).startswith(
+    assert verify(write_certificate(file.parent, low)).startswith(
         "It certifies T_LOW 50 % for a budget of 10 %: 0 of 294 clean ones scored lower, by 294 authors; the share "
     )
-    mixed = keep_certificate(file.parent, replace(low, previous=file.stem))
+    mixed = write_certificate(file.parent, replace(low, previous=file.stem))
     with pytest.raises(CommandError, match="The file before it is of the other threshold"):
         verify(mixed)
 
@@ -143,8 +143,8 @@ def test_a_file_that_is_none_ends_it_in_a_sentence(tmp_path: Path) -> None:
 
 def test_an_attempt_that_hides_those_before_it_is_found(file: Path) -> None:
     second = certify(settled(), TERMS, {file.stem: CERTIFICATE}, NOW + timedelta(days=31))
-    assert verify(keep_certificate(file.parent, second), second.made_at.isoformat()).startswith("It certifies")
-    hidden = keep_certificate(file.parent, replace(second, previous=None))
+    assert verify(write_certificate(file.parent, second), second.made_at.isoformat()).startswith("It certifies")
+    hidden = write_certificate(file.parent, replace(second, previous=None))
     with pytest.raises(CommandError, match="names no earlier file, but it is not a first attempt"):
         verify(hidden, second.made_at.isoformat())
     assert encode(second) != hidden.read_bytes()

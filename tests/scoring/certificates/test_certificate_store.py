@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
 from ingest.store.snapshots import SnapshotReader
-from scoring.certificates.certificate import Certificate, Label, keep_certificate
+from scoring.certificates.certificate import Certificate, Label, write_certificate
 from scoring.certificates.issue import Settled, bad_shares, certify
 from scoring.certificates.store import compare_with_store
 from scoring.dataset.dataset import build_cases, read_cases, read_lane
@@ -99,8 +99,8 @@ def test_the_command_reads_the_newest_snapshot(
     settings.SNAPSHOT_DIR = demo_folder / "snapshots"
     honest, out = certificate(rows), StringIO()
     as_of = honest.made_at.isoformat()
-    call_command("verify_certificate", str(keep_certificate(tmp_path, honest)), "--as-of", as_of, stdout=out)
+    call_command("verify_certificate", str(write_certificate(tmp_path, honest)), "--as-of", as_of, stdout=out)
     assert out.getvalue().startswith(f"{len(honest.cases)} of its {len(honest.cases)} cases are in the store.\n")
-    forged = keep_certificate(tmp_path, certificate(rows, bad=np.zeros(len(rows)), authors=np.arange(len(rows))))
+    forged = write_certificate(tmp_path, certificate(rows, bad=np.zeros(len(rows)), authors=np.arange(len(rows))))
     with pytest.raises(CommandError, match="the store says"):
         call_command("verify_certificate", str(forged), "--as-of", as_of, stdout=out)

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from scoring.certificates.in_force import Known, LaneOutcome, Opening, RepositoryOutcomes, thresholds_from
+from scoring.certificates.in_force import LaneFacts, LaneOutcome, Opening, RepositoryOutcomes, thresholds_from
 from scoring.certificates.issue import certify
 from scoring.certificates.lane_offer import Offer
 from scoring.config.repository import thresholds_under
@@ -38,7 +38,7 @@ def held(
     now: datetime = LATER,
     model: str = MODEL,
 ) -> Thresholds:
-    known = Known(model, 50, {7: its}, audited)
+    known = LaneFacts(model, 50, {7: its}, audited)
     return thresholds_from([CERTIFICATE], policy, known, now)[7]
 
 
@@ -69,7 +69,7 @@ def test_it_expires() -> None:
 
 def test_an_attempt_that_was_refused_says_what_is_missing_and_when_it_comes() -> None:
     refused = certify(settled(40, bad=np.zeros(40)), TERMS, {}, NOW)
-    (found,) = thresholds_from([refused], POLICY, Known(MODEL, 50, {7: QUIET}), LATER).values()
+    (found,) = thresholds_from([refused], POLICY, LaneFacts(MODEL, 50, {7: QUIET}), LATER).values()
     assert code(found) == "certificate_refused"
     assert lane_notice(found) == (
         "The fast lane is shut: 61 settled pull requests at 95 % or above are needed, 40 so far, about 3 weeks."
@@ -78,7 +78,7 @@ def test_an_attempt_that_was_refused_says_what_is_missing_and_when_it_comes() ->
 
 def test_a_lane_that_held_only_in_parts_of_the_window_is_told_so() -> None:
     unsteady = certify(settled(bad=(np.arange(300) >= 285).astype(float)), TERMS, {}, NOW)
-    (found,) = thresholds_from([unsteady], POLICY, Known(MODEL, 50, {7: QUIET}), LATER).values()
+    (found,) = thresholds_from([unsteady], POLICY, LaneFacts(MODEL, 50, {7: QUIET}), LATER).values()
     assert code(found) == "lane_unsteady"
     assert lane_notice(found).endswith("keeps the budget of 10 % over the whole window, but not in every part of it.")
 
@@ -105,7 +105,7 @@ def test_a_repository_with_too_little_traffic_is_gated() -> None:
 
 
 def test_a_repositorys_own_outcomes_close_it_there_and_nowhere_else() -> None:
-    known = Known(MODEL, 50, {7: replace(QUIET, lane=outcomes(6, 2)), 8: QUIET})
+    known = LaneFacts(MODEL, 50, {7: replace(QUIET, lane=outcomes(6, 2)), 8: QUIET})
     found = thresholds_from([CERTIFICATE], POLICY, known, LATER)
     assert code(found[7]) == "closed_by_outcomes"
     assert found[8].certified
@@ -113,7 +113,7 @@ def test_a_repositorys_own_outcomes_close_it_there_and_nowhere_else() -> None:
 
 
 def test_a_repositorys_own_outcomes_never_open_it() -> None:
-    known = Known(MODEL, 50, {7: replace(QUIET, lane=outcomes(0, 500))})
+    known = LaneFacts(MODEL, 50, {7: replace(QUIET, lane=outcomes(0, 500))})
     assert code(thresholds_from([], POLICY, known, LATER)[7]) is None
 
 
@@ -131,7 +131,7 @@ def test_outcomes_from_before_the_certificate_are_in_it_already() -> None:
 def test_the_newest_of_the_largest_fitting_budget_counts() -> None:
     small = certify(settled(bad=np.zeros(300), scores=np.full(300, 0.97)), replace(TERMS, budget=0.05), {}, NOW)
     newer = certify(settled(scores=np.full(300, 0.96)), TERMS, {}, NOW + timedelta(days=5))
-    known = Known(MODEL, 50, {7: QUIET, 8: replace(QUIET, budget=0.05)})
+    known = LaneFacts(MODEL, 50, {7: QUIET, 8: replace(QUIET, budget=0.05)})
     found = thresholds_from([small, CERTIFICATE, newer], POLICY, known, LATER)
     assert (found[7].t_high, found[8].t_high) == (0.96, 0.97)
 
@@ -163,7 +163,7 @@ OPENED = replace(QUIET, opening=Opening(OFFER, LATER))
 
 
 def uncertified(its: RepositoryOutcomes, policy: Thresholds = POLICY) -> Thresholds:
-    return thresholds_from([], policy, Known(MODEL, 50, {7: its}), LATER)[7]
+    return thresholds_from([], policy, LaneFacts(MODEL, 50, {7: its}), LATER)[7]
 
 
 def test_without_a_certificate_an_opening_stands_with_its_own_threshold_and_budget_and_says_estimated() -> None:
@@ -188,7 +188,7 @@ def test_a_valid_certificate_outranks_an_opening_and_one_that_opens_nothing_here
 @pytest.mark.parametrize("by", ["audited", "outcomes"])
 def test_the_bet_against_the_budget_of_an_opening_shuts_it_there_and_nowhere_else(by: str) -> None:
     opening = Opening(OFFER, LATER, **{by: outcomes(6, 0, LATER)})
-    known = Known(MODEL, 50, {7: replace(QUIET, opening=opening), 8: OPENED})
+    known = LaneFacts(MODEL, 50, {7: replace(QUIET, opening=opening), 8: OPENED})
     found = thresholds_from([], POLICY, known, LATER)
     assert code(found[7]) == "estimated_lane_closed"
     assert found[7].since == LATER + timedelta(hours=4), "the fifth bad one"
@@ -200,7 +200,7 @@ def test_the_bet_against_the_budget_of_an_opening_shuts_it_there_and_nowhere_els
 
 
 def test_what_went_wrong_before_anybody_opened_it_does_not_shut_an_opening() -> None:
-    known = Known(MODEL, 50, {7: replace(OPENED, lane=outcomes(8, 0))}, outcomes(8, 0))
+    known = LaneFacts(MODEL, 50, {7: replace(OPENED, lane=outcomes(8, 0))}, outcomes(8, 0))
     assert thresholds_from([], POLICY, known, LATER)[7].t_high == 0.87
 
 
@@ -210,7 +210,7 @@ def test_in_shadow_mode_the_threshold_is_that_of_the_offer_unless_something_stan
     assert (found.t_high, found.estimated, found.budget, found.since) == (0.87, (0.011, 0.091), 0.10, None)
     assert held(offered).certified
     assert uncertified(offered, BY_HAND).t_high == 0.99
-    shut = thresholds_from([], POLICY, Known(MODEL, 50, {7: offered}, outcomes(8, 0)), LATER)[7]
+    shut = thresholds_from([], POLICY, LaneFacts(MODEL, 50, {7: offered}, outcomes(8, 0)), LATER)[7]
     assert code(shut) == "lane_alarm"
 
 
@@ -224,7 +224,7 @@ def held_low(
     clean: tuple[LaneOutcome, ...] = (), elsewhere: tuple[LaneOutcome, ...] = (), policy: Thresholds = LOW_POLICY
 ) -> Thresholds:
     repositories = {7: replace(QUIET, clean=clean), 8: replace(QUIET, clean=elsewhere)}
-    return thresholds_from([LOW], policy, Known(MODEL, 50, repositories), LATER)[7]
+    return thresholds_from([LOW], policy, LaneFacts(MODEL, 50, repositories), LATER)[7]
 
 
 def test_a_certified_t_low_stands_before_one_that_was_set_by_hand_and_opens_no_lane() -> None:
@@ -238,13 +238,13 @@ def test_a_certified_t_low_stands_before_one_that_was_set_by_hand_and_opens_no_l
 @pytest.mark.parametrize(("budget", "t_low"), [(0.05, 0.30), (0.10, 0.5), (0.20, 0.5), (None, 0.5)])
 def test_a_repository_may_bear_fewer_false_alarms_than_the_site(budget: float | None, t_low: float) -> None:
     repositories = {7: replace(QUIET, alarm_budget=budget), 8: QUIET}
-    found = thresholds_from([LOW], LOW_POLICY, Known(MODEL, 50, repositories), LATER)
+    found = thresholds_from([LOW], LOW_POLICY, LaneFacts(MODEL, 50, repositories), LATER)
     assert (found[7].t_low, found[7].low_certified) == (t_low, t_low == 0.5)
     assert (found[8].t_low, found[8].low_certified) == (0.5, True)
 
 
 def test_t_low_expires_and_the_operators_own_stands_again() -> None:
-    late = thresholds_from([LOW], LOW_POLICY, Known(MODEL, 50, {7: QUIET}), NOW + timedelta(days=91))[7]
+    late = thresholds_from([LOW], LOW_POLICY, LaneFacts(MODEL, 50, {7: QUIET}), NOW + timedelta(days=91))[7]
     assert (late.t_low, late.low_certified) == (0.30, False)
 
 
@@ -276,7 +276,7 @@ def test_newcomers_are_never_sent_to_a_person_for_lack_of_history_whatever_is_ce
 
 
 def test_neither_side_speaks_for_the_other() -> None:
-    only_high = thresholds_from([CERTIFICATE], LOW_POLICY, Known(MODEL, 50, {7: QUIET}), LATER)[7]
+    only_high = thresholds_from([CERTIFICATE], LOW_POLICY, LaneFacts(MODEL, 50, {7: QUIET}), LATER)[7]
     assert (only_high.certified, only_high.low_certified, only_high.t_low) == (True, False, 0.30)
-    both = thresholds_from([CERTIFICATE, LOW], LOW_POLICY, Known(MODEL, 50, {7: QUIET}), LATER)[7]
+    both = thresholds_from([CERTIFICATE, LOW], LOW_POLICY, LaneFacts(MODEL, 50, {7: QUIET}), LATER)[7]
     assert (both.t_low, both.t_high, both.certified, both.low_certified) == (0.5, 0.95, True, True)

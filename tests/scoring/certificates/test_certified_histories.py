@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scoring.certificates.issue import bad_shares
-from scoring.certificates.lane_counts import Judged
+from scoring.certificates.lane_counts import ScoredCases
 from scoring.certificates.threshold import choose_threshold
 from scoring.dataset.cases import Cases
 from tests.conftest import Count
@@ -18,7 +18,7 @@ NEVER = np.datetime64("NaT", "us")
 DAY = np.timedelta64(1, "D")
 
 
-def broken(world: World, histories: list[Judged]) -> tuple[float, float]:
+def broken(world: World, histories: list[ScoredCases]) -> tuple[float, float]:
     """The share of histories whose certified lane really breaks the budget, and the mean share of the lane."""
     choices = [choose_threshold(history, BUDGET, DELTA).threshold for history in histories]
     lanes = [(0.0, 0.0) if threshold is None else world.lane(threshold) for threshold in choices]
@@ -53,7 +53,7 @@ def test_where_refusals_are_known_after_194_days_the_budget_is_kept(count: Count
     assert share > 0.02
 
 
-def as_known(draw: np.random.Generator, history: Judged) -> Judged:
+def as_known(draw: np.random.Generator, history: ScoredCases) -> ScoredCases:
     """The last year of a history of two as an attempt sees it: merges after some days, refusals after 194."""
     history = history.select(np.argsort(history.opened_at, kind="stable"))
     count, opened, bad = len(history), history.opened_at, history.bad == 1
@@ -72,4 +72,4 @@ def as_known(draw: np.random.Generator, history: Judged) -> Judged:
     )
     told = bad_shares(cases, "label_merge", "label_merge", {}, NOW)
     recent = ~np.isnan(told) & (opened >= np.datetime64(NOW) - 365 * DAY)
-    return Judged.of(history.scores[recent], told[recent], history.authors[recent], opened[recent])
+    return ScoredCases.of(history.scores[recent], told[recent], history.authors[recent], opened[recent])

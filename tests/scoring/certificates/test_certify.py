@@ -12,23 +12,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.certificates.certificate import (
-    LARGEST,
+    FILE_LIMIT,
     REVIEWED,
     Certificate,
     CertificateProblem,
-    Later,
-    ToldNeed,
+    LaterOutcome,
+    NeedRecord,
     case_name,
     data_digest,
     decode,
-    delta_of,
+    delta_of_attempt,
     encode,
     name_of,
     to_seconds,
 )
-from scoring.certificates.issue import bytes_and_name, certify, label_for, succeed
-from scoring.certificates.verify import differences, differences_to_store, extends, later_differences
-from tests.scoring.certificates.certified_cases import MODEL, NOW, TERMS, settled
+from scoring.certificates.issue import add_later_outcomes, certify, label_for
+from scoring.certificates.verify import differences, differences_to_previous, differences_to_store, later_differences
+from tests.scoring.certificates.certified_cases import MODEL, NOW, TERMS, bytes_and_name, settled
 
 CERTIFICATE = certify(settled(), TERMS, {}, NOW)
 DATA, NAME = bytes_and_name(CERTIFICATE)
@@ -75,7 +75,7 @@ def _changed(**changes: Any) -> list[str]:
         ({"found": {"k": 5.0}}, "It says k = 5.0; recomputed it is 6.0."),
         ({"found": {"threshold": 0.5}}, "It says threshold = 0.5; recomputed it is 0.95."),
         ({"found": {"authors": 301}}, "It says authors = 301; recomputed it is 300."),
-        ({"found": {"need": ToldNeed(1, 0, None, None, False)}}, "It says need = ToldNeed(needed=1"),
+        ({"found": {"need": NeedRecord(1, 0, None, None, False)}}, "It says need = NeedRecord(needed=1"),
         ({"found": {"bound": 0.001}}, "It says bound = 0.001"),
         ({"rule": {"version": "fixed-sequence/9"}}, "It names a version of the rule that is not known here."),
         ({"rule": {"numbers": {"parts": 1}}}, "Its rule has other numbers than that version has."),
@@ -89,7 +89,10 @@ def _changed(**changes: Any) -> list[str]:
         ({"made_at": NOW + timedelta(days=1)}, "It was made in the future."),
         ({"window": (NOW - timedelta(days=30), NOW)}, "A case was opened outside its window."),
         ({"window": (NOW, datetime.max)}, "Its window ends after it was made."),
-        ({"later": (Later("00" * 32, 5, 0.0, 1.0),)}, "Its later outcomes do not follow each other after it was made."),
+        (
+            {"later": (LaterOutcome("00" * 32, 5, 0.0, 1.0),)},
+            "Its later outcomes do not follow each other after it was made.",
+        ),
     ],
 )
 def test_whoever_writes_it_anew_with_another_figure_is_found_out(changes: dict[str, Any], sentence: str) -> None:
@@ -129,7 +132,7 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     "the end of the calendar": lambda: DATA.replace(b'"2026-03-10T12:30:00"', b'"9999-12-31T23:59:59"'),
     "a key too many": lambda: DATA.replace(b'"attempt":1', b'"attempt":1,"more":1'),
     "half a file": lambda: DATA[: len(DATA) // 2],
-    "too large": lambda: b" " * (LARGEST + 1),
+    "too large": lambda: b" " * (FILE_LIMIT + 1),
 }
 
 
@@ -171,7 +174,7 @@ def test_delta_is_spent_over_all_attempts_of_all_models_together() -> None:
         before[bytes_and_name(made)[1]] = made
     assert [one.attempt for one in before.values()] == list(range(1, 8))
     assert sum(one.delta_spent for one in before.values()) < TERMS.delta
-    assert sum(delta_of(1.0, attempt) for attempt in range(1, 10_000)) < 1
+    assert sum(delta_of_attempt(1.0, attempt) for attempt in range(1, 10_000)) < 1
 
 
 def test_a_later_attempt_has_to_show_more() -> None:
@@ -183,22 +186,27 @@ def test_a_later_attempt_has_to_show_more() -> None:
 
 
 def test_a_successor_adds_what_became_known_later_and_nothing_else() -> None:
-    rows = [Later("11" * 32, to_seconds(NOW) + 60, 1.0, 0.2)]
-    more = succeed(CERTIFICATE, NAME, rows)
+    rows = [LaterOutcome("11" * 32, to_seconds(NOW) + 60, 1.0, 0.2)]
+    more = add_later_outcomes(CERTIFICATE, NAME, rows)
     data, name = bytes_and_name(more)
     assert differences(data, name, NOW + timedelta(hours=1)) == []
-    assert extends(more, CERTIFICATE) == []
-    assert extends(succeed(more, name, [Later("22" * 32, to_seconds(NOW) + 90, 0.0, 1.0)]), more) == []
+    assert differences_to_previous(more, CERTIFICATE) == []
+    assert (
+        differences_to_previous(
+            add_later_outcomes(more, name, [LaterOutcome("22" * 32, to_seconds(NOW) + 90, 0.0, 1.0)]), more
+        )
+        == []
+    )
     forged = msgspec.structs.replace(more, budget=0.5)
-    assert extends(forged, CERTIFICATE) == ["It changed budget of the certificate that it extends."]
-    assert extends(more, more) == ["It does not keep the later outcomes that were there before."]
+    assert differences_to_previous(forged, CERTIFICATE) == ["It changed budget of the certificate that it extends."]
+    assert differences_to_previous(more, more) == ["It does not keep the later outcomes that were there before."]
 
 
 def test_a_successor_is_no_attempt() -> None:
-    more = succeed(CERTIFICATE, NAME, [Later("11" * 32, to_seconds(NOW) + 60, 1.0, 0.2)])
+    more = add_later_outcomes(CERTIFICATE, NAME, [LaterOutcome("11" * 32, to_seconds(NOW) + 60, 1.0, 0.2)])
     following = certify(settled(), TERMS, {NAME: CERTIFICATE, "11" * 32: more}, NOW + timedelta(days=40))
     assert (following.attempt, following.previous) == (2, NAME)
-    assert extends(following, CERTIFICATE) == []
+    assert differences_to_previous(following, CERTIFICATE) == []
 
 
 def test_the_store_may_say_otherwise_and_need_not_have_every_case() -> None:
@@ -278,11 +286,11 @@ def test_a_certificate_names_by_which_definition_a_case_is_clean() -> None:
 
 
 def test_a_later_outcome_is_compared_with_the_store() -> None:
-    row = Later(case_name(NOW, "a"), to_seconds(NOW) + 60, 1.0, 0.2)
-    more = succeed(CERTIFICATE, NAME, [row])
+    row = LaterOutcome(case_name(NOW, "a"), to_seconds(NOW) + 60, 1.0, 0.2)
+    more = add_later_outcomes(CERTIFICATE, NAME, [row])
     assert later_differences(more, {"a": (to_seconds(NOW) + 60, True, 0.2)}) == []
     assert later_differences(more, {}) == []
     for told in ((to_seconds(NOW) + 60, False, 0.2), (to_seconds(NOW), True, 0.2), (to_seconds(NOW) + 60, True, 1.0)):
         assert len(later_differences(more, {"a": told})) == 1
-    twice = succeed(more, NAME, [row])
+    twice = add_later_outcomes(more, NAME, [row])
     assert "It has a later outcome twice." in differences(*bytes_and_name(twice), NOW + timedelta(hours=1))

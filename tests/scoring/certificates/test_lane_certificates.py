@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scoring.certificates.certificate import keep_certificate
+from scoring.certificates.certificate import write_certificate
 from scoring.certificates.issue import certify
 from scoring.config.policy import Policy
 from scoring.config.repository import DEFAULTS
@@ -41,7 +41,7 @@ def models(tmp_path: Path) -> Path:
     folder = tmp_path / "models"
     name = save_model(folder, made_up_model(1), "")
     serve(folder, LABEL, name)
-    keep_certificate(folder / CERTIFICATES, certify(settled(), replace(TERMS, model=name), {}, NOW))
+    write_certificate(folder / CERTIFICATES, certify(settled(), replace(TERMS, model=name), {}, NOW))
     return folder
 
 
@@ -115,7 +115,7 @@ def test_a_new_one_is_found_by_the_next_pass(judge: Judge, models: Path) -> None
 def test_a_certified_t_low_is_found_by_a_pass_and_judged_by(judge: Judge, models: Path, world: Result) -> None:
     high = next(iter((models / CERTIFICATES).iterdir()))
     model = json.loads(high.read_bytes())["model"]
-    keep_certificate(models / CERTIFICATES, certify(settled(), replace(TERMS, model=model, side="low"), {}, NOW))
+    write_certificate(models / CERTIFICATES, certify(settled(), replace(TERMS, model=model, side="low"), {}, NOW))
     policy = Policy(models=models, lane_traffic=0, thresholds=Thresholds(budget=0.10, low_budget=0.10))
     score(world.store, At(LATER), policy)
     with world.store.read() as rows:

@@ -14,20 +14,20 @@ from hypothesis import strategies as draw_from
 from scipy.stats import binom
 
 from scoring.certificates import lane_curve
-from scoring.certificates.lane_counts import Judged
+from scoring.certificates.lane_counts import ScoredCases
 from scoring.certificates.lane_curve import (
     FILE,
+    borrowed_curve,
     curve_of,
     group_of,
     interval_of,
-    lent_curve,
     offer_of,
     present_offer,
     read_curve,
     starter_curve,
 )
 from scoring.certificates.lane_offer import LaneCurve, LanePoint, Offer
-from scoring.certificates.threshold_queries import Kept, KeptGroup, Table, keep_table, table_of
+from scoring.certificates.threshold_queries import StoredGroup, StoredTable, Table, table_of, write_table
 from scoring.config.policy import Policy
 from scoring.models.serving import LABEL
 from scoring.models.storage import save_model, serve
@@ -219,7 +219,7 @@ def test_with_a_model_that_serves_its_table_is_the_curve(world: Result, tmp_path
     name = save_model(models, made_up_model(1), "")
     serve(models, LABEL, name)
     assert curve(world, models) is None, "it has no table yet, and its scores are not the shrunk rate's"
-    kept = Kept(
+    kept = StoredTable(
         form="sunstead-lanes/1",
         model=name,
         label=LABEL,
@@ -229,9 +229,9 @@ def test_with_a_model_that_serves_its_table_is_the_curve(world: Result, tmp_path
         bad=(1.0, 20.0),
         authors=(20.0, 30.0),
         effective=(40.0, 60.0),
-        newcomers=KeptGroup(9.0, (7.0,) * 101, (1.0,) * 101),
+        newcomers=StoredGroup(9.0, (7.0,) * 101, (1.0,) * 101),
     )
-    keep_table(models, kept)
+    write_table(models, kept)
     found = curve(world, models)
     assert found is not None
     assert (found.source, found.cases, found.model) == ("own", 80.0, name)
@@ -245,7 +245,7 @@ def test_with_a_model_that_serves_its_table_is_the_curve(world: Result, tmp_path
         (0.95, 40.0, 20),
         (0.5, 80.0, 30),
     ]
-    assert lent_curve(models) is None, "thresholds of the starter are in the scores of the shrunk rate"
+    assert borrowed_curve(models) is None, "thresholds of the starter are in the scores of the shrunk rate"
 
 
 @given(size=draw_from.integers(2, 400), part=draw_from.floats(0, 1))
@@ -261,7 +261,7 @@ def test_each_end_of_the_interval_is_missed_once_in_forty(size: int, part: float
 
 def judged(authors: Sequence[int], bad: Sequence[float]) -> Table:
     """Cases that all scored .9, each of one of these people."""
-    return table_of(Judged.of([0.9] * len(bad), bad, authors, [np.datetime64("2026-01-01")] * len(bad)))
+    return table_of(ScoredCases.of([0.9] * len(bad), bad, authors, [np.datetime64("2026-01-01")] * len(bad)))
 
 
 def test_without_a_bad_one_each_author_counts_once() -> None:

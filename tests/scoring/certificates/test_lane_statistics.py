@@ -3,22 +3,22 @@
 import numpy as np
 import pytest
 
-from scoring.certificates.lane_counts import Judged
-from scoring.certificates.threshold_queries import Question, QuestionProblem, answer, read_question, table_of
+from scoring.certificates.lane_counts import ScoredCases
+from scoring.certificates.threshold_queries import Question, QuestionProblem, find_best, read_question, table_of
 
 SCORES = np.repeat([0.9, 0.8, 0.7], 100)
 BAD = np.concatenate([np.arange(100) < 2, np.arange(100) < 10, np.arange(100) < 60])
-JUDGED = Judged.of(SCORES, BAD, np.arange(300), np.datetime64("2025-01-01") + np.arange(300))
+JUDGED = ScoredCases.of(SCORES, BAD, np.arange(300), np.datetime64("2025-01-01") + np.arange(300))
 TABLE = table_of(JUDGED)
 
 
 def ask(text: str) -> float | None:
-    found = answer(read_question(text), TABLE, 0.05)
+    found = find_best(read_question(text), TABLE, 0.05)
     return found.threshold if found else None
 
 
 def test_the_largest_lane_within_a_rate_is_found() -> None:
-    found = answer(read_question("maximum lane share at false-approval rate <= 0.06"), TABLE, 0.05)
+    found = find_best(read_question("maximum lane share at false-approval rate <= 0.06"), TABLE, 0.05)
     assert found is not None
     assert found.threshold == 0.8
     assert found.statistics["lane share"] == pytest.approx(2 / 3)
@@ -71,6 +71,6 @@ def test_what_is_no_question_is_refused_in_a_sentence(text: str) -> None:
 
 def test_without_cases_there_is_no_answer() -> None:
     assert (
-        answer(read_question("maximum lane share at threshold >= 0"), table_of(JUDGED.select(np.arange(0))), 0.05)
+        find_best(read_question("maximum lane share at threshold >= 0"), table_of(JUDGED.select(np.arange(0))), 0.05)
         is None
     )

@@ -13,20 +13,20 @@ from pytest_django import Settings
 
 from scoring.certificates.threshold_queries import (
     ENDING,
-    LARGEST,
+    FILE_LIMIT,
     STATISTICS,
-    Kept,
     QuestionProblem,
+    StoredTable,
     Table,
     answer_query,
-    keep_table,
+    write_table,
 )
 from scoring.models.serving import LABEL
 from scoring.models.storage import serve
 
 MODEL = "ab" * 32
 QUERY = "maximum lane share at false-approval rate <= 5%"
-KEPT = Kept(
+KEPT = StoredTable(
     "sunstead-lanes/1",
     MODEL,
     "label_clean_fix",
@@ -43,7 +43,7 @@ KEPT = Kept(
 def folder(tmp_path: Path) -> Path:
     """A folder of models in which one serves."""
     serve(tmp_path, LABEL, MODEL)
-    keep_table(tmp_path, KEPT)
+    write_table(tmp_path, KEPT)
     return tmp_path
 
 
@@ -67,7 +67,7 @@ def test_what_no_threshold_fulfils_has_an_answer_too(folder: Path) -> None:
     [
         (lambda path: path.unlink(), "has no table of thresholds: train again"),
         (lambda path: path.write_bytes(b"[" * 100_000), "cannot be read: train again"),
-        (lambda path: path.write_bytes(b"{}" + b" " * (LARGEST + 1)), "cannot be read: train again"),
+        (lambda path: path.write_bytes(b"{}" + b" " * (FILE_LIMIT + 1)), "cannot be read: train again"),
         (
             lambda path: path.write_bytes(path.read_bytes().replace(b"abab", b"cdcd")),
             "not that of the model that serves",
@@ -88,11 +88,13 @@ def test_what_cannot_be_answered_from_is_one_sentence(
 def test_a_table_of_every_threshold_is_a_small_file_and_answers_fast(folder: Path) -> None:
     count = np.arange(10_001)
     columns = [1 - count / 10_000, 100.5 + count, 0.123456 * count, 50.0 + count, 60.123456 + count]
-    keep_table(
+    write_table(
         folder,
-        Kept("sunstead-lanes/1", MODEL, LABEL, KEPT.window, *(tuple(one.tolist()) for one in columns), None, None),
+        StoredTable(
+            "sunstead-lanes/1", MODEL, LABEL, KEPT.window, *(tuple(one.tolist()) for one in columns), None, None
+        ),
     )
-    assert (folder / f"{MODEL}{ENDING}").stat().st_size < 1_000_000 < LARGEST
+    assert (folder / f"{MODEL}{ENDING}").stat().st_size < 1_000_000 < FILE_LIMIT
     assert answer_query(folder, QUERY, 0.05).threshold is not None
     assert set(Table.__dataclass_fields__) == {"thresholds", "sizes", "bad", "authors", "effective"}
 

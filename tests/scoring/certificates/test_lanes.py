@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.certificates.lane_counts import Judged, clean_below, lanes_of, parts_of
+from scoring.certificates.lane_counts import ScoredCases, count_clean_below, count_lanes, count_parts
 
 MOMENT = np.datetime64("2025-01-01")
 CASE = st.tuples(
@@ -16,15 +16,15 @@ CASE = st.tuples(
 )
 
 
-def judged(cases: list[tuple[float, float, int, float]]) -> Judged:
+def judged(cases: list[tuple[float, float, int, float]]) -> ScoredCases:
     """One a day."""
     scores, bad, authors, weights = zip(*cases, strict=True)
-    return Judged.of(scores, bad, authors, MOMENT + np.arange(len(cases)), weights)
+    return ScoredCases.of(scores, bad, authors, MOMENT + np.arange(len(cases)), weights)
 
 
 @given(st.lists(CASE, min_size=1, max_size=30))
 def test_a_lane_is_counted_as_if_it_were_the_only_one(cases: list[tuple[float, float, int, float]]) -> None:
-    lanes = lanes_of(judged(cases))
+    lanes = count_lanes(judged(cases))
     assert lanes.thresholds.tolist() == sorted({score for score, *_ in cases}, reverse=True)
     for at, threshold in enumerate(lanes.thresholds):
         inside = np.array([case for case in cases if case[0] >= threshold])
@@ -42,7 +42,7 @@ def test_a_lane_is_counted_as_if_it_were_the_only_one(cases: list[tuple[float, f
 
 @given(st.lists(CASE, min_size=1, max_size=30), st.integers(0, 2**40))
 def test_each_author_gives_one_case_of_the_lane(cases: list[tuple[float, float, int, float]], seed: int) -> None:
-    lanes = lanes_of(judged(cases), seed)
+    lanes = count_lanes(judged(cases), seed)
     for at, threshold in enumerate(lanes.thresholds):
         inside = [case for case in cases if case[0] >= threshold]
         each = [{bad for _, bad, who, _ in inside if who == one} for one in {case[2] for case in inside}]
@@ -51,19 +51,19 @@ def test_each_author_gives_one_case_of_the_lane(cases: list[tuple[float, float, 
 
 def test_which_case_an_author_gives_is_drawn_by_weight() -> None:
     one = judged([(0.9, 1.0, 7, 3.0), (0.9, 0.0, 7, 1.0)])
-    drawn = [lanes_of(one, seed).picked_bad[0] for seed in range(800)]
+    drawn = [count_lanes(one, seed).picked_bad[0] for seed in range(800)]
     assert 0.69 < np.mean(drawn) < 0.81
 
 
 def test_the_draw_is_the_same_in_every_version_of_every_library() -> None:
     cases = judged([(0.9, float(at % 2), at // 4, 1.0) for at in range(40)])
-    assert [lanes_of(cases, seed).picked_bad[0] for seed in range(8)] == [4, 6, 4, 7, 6, 6, 6, 4]
+    assert [count_lanes(cases, seed).picked_bad[0] for seed in range(8)] == [4, 6, 4, 7, 6, 6, 6, 4]
 
 
 def test_parts_hold_the_same_number_of_cases_the_oldest_first() -> None:
     cases = judged([(0.9, float(at < 3), at, 1.0) for at in range(9)])
-    lanes = lanes_of(cases)
-    assert [(part.counts.tolist(), part.rates.tolist()) for part in parts_of(cases, lanes, 3)] == [
+    lanes = count_lanes(cases)
+    assert [(part.counts.tolist(), part.rates.tolist()) for part in count_parts(cases, lanes, 3)] == [
         ([3.0], [1.0]),
         ([3.0], [0.0]),
         ([3.0], [0.0]),
@@ -72,7 +72,7 @@ def test_parts_hold_the_same_number_of_cases_the_oldest_first() -> None:
 
 def test_a_part_without_a_case_in_the_lane_counts_none() -> None:
     cases = judged([(0.2, 0.0, 0, 1.0), (0.9, 0.0, 1, 1.0)])
-    first, second = parts_of(cases, lanes_of(cases), 2)
+    first, second = count_parts(cases, count_lanes(cases), 2)
     assert (first.counts.tolist(), second.counts.tolist()) == ([0.0, 1.0], [1.0, 1.0])
 
 
@@ -91,14 +91,14 @@ def test_a_part_without_a_case_in_the_lane_counts_none() -> None:
 def test_columns_that_make_no_sense_are_refused(name: str, wrong: list[object]) -> None:
     columns = {"scores": [0.5, 0.6], "bad": [0, 1], "authors": [1, 2], "opened_at": [MOMENT, MOMENT], "weights": [1, 1]}
     with pytest.raises(ValueError, match=r"must|needs"):
-        Judged.of(**columns | {name: wrong})
+        ScoredCases.of(**columns | {name: wrong})
 
 
 @given(st.lists(CASE, min_size=1, max_size=30).filter(lambda cases: any(case[1] < 1 for case in cases)))
 def test_the_clean_ones_below_a_threshold_are_counted_as_if_it_were_the_only_one(
     cases: list[tuple[float, float, int, float]],
 ) -> None:
-    lanes = clean_below(judged(cases), 1.0)
+    lanes = count_clean_below(judged(cases), 1.0)
     clean = np.array([(score, who, weight * (1 - bad)) for score, bad, who, weight in cases if bad < 1])
     total, people = clean[:, 2].sum(), sorted(set(clean[:, 1]))
     of_each = np.array([clean[clean[:, 1] == one, 2].sum() for one in people])
@@ -117,6 +117,8 @@ def test_the_clean_ones_below_a_threshold_are_counted_as_if_it_were_the_only_one
 
 
 def test_of_each_author_one_clean_case_is_drawn() -> None:
-    lanes = clean_below(judged([(0.1, 0.0, 1, 1.0), (0.2, 0.0, 1, 1.0), (0.4, 0.0, 2, 1.0), (0.3, 1.0, 3, 1.0)]), 0.5)
+    lanes = count_clean_below(
+        judged([(0.1, 0.0, 1, 1.0), (0.2, 0.0, 1, 1.0), (0.4, 0.0, 2, 1.0), (0.3, 1.0, 3, 1.0)]), 0.5
+    )
     assert lanes.picked_bad[[0, 1500, 2500, 4999]].tolist() in ([0, 1, 1, 2], [0, 0, 1, 2])
     assert set(lanes.authors.tolist()) == {2}

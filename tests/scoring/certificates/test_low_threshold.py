@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scoring.certificates.lane_counts import Judged
+from scoring.certificates.lane_counts import ScoredCases
 from scoring.certificates.low_threshold import choose_low
 from scoring.certificates.sample_size import Need, say_low_need
 from scoring.certificates.threshold import DEFAULT
@@ -23,14 +23,14 @@ def clustered() -> World:
     return World(1.0, base=0.0)
 
 
-def cases(scores: Any, bad: Any, authors: Any = None, days: int = 364) -> Judged:
+def cases(scores: Any, bad: Any, authors: Any = None, days: int = 364) -> ScoredCases:
     """Cases spread evenly over a year, each by another author unless told."""
     count = len(scores)
     moments = YEAR + (np.arange(count) * days * 86_400 // max(count - 1, 1)).astype("m8[s]")
-    return Judged.of(scores, bad, np.arange(count) if authors is None else authors, moments)
+    return ScoredCases.of(scores, bad, np.arange(count) if authors is None else authors, moments)
 
 
-def mixed(count: int = 1200) -> Judged:
+def mixed(count: int = 1200) -> ScoredCases:
     """A third scores .1 and is bad, a third .2 of which 1 in 100 is clean, a third .9 and is clean."""
     score = np.tile([0.1, 0.2, 0.9], count // 3)
     return cases(score, (score < 0.5) & (np.arange(count) % 300 != 1))

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.certificates.lane_counts import Judged
-from scoring.certificates.sample_size import Need, earliest, outcomes_needed
-from scoring.certificates.threshold import MOST, _cases_for, choose_threshold
+from scoring.certificates.lane_counts import ScoredCases
+from scoring.certificates.sample_size import Need, earliest_need, outcomes_needed
+from scoring.certificates.threshold import CASES_LIMIT, _cases_for, choose_threshold
 from scoring.thresholds import items_needed
 from tests.conftest import Count
 
@@ -61,7 +61,7 @@ def test_what_a_certificate_is_said_to_need_is_never_fewer(
     rate: float, budget: float, level: float, effect: float
 ) -> None:
     found = _cases_for(np.array([rate]), np.array([effect]), budget, level)[0]
-    assert found >= min(outcomes_needed(rate, budget, level), MOST) - 1e-6
+    assert found >= min(outcomes_needed(rate, budget, level), CASES_LIMIT) - 1e-6
     assert items_needed(budget, level) >= outcomes_needed(0.0, budget, level)
 
 
@@ -72,7 +72,7 @@ def test_the_weeks_that_a_certificate_names_are_never_fewer(bad: int, size: int,
     opened[[0, -1]] = np.datetime64("2025-01-01"), np.datetime64("2025-12-31")
     outcomes = np.zeros(size)
     outcomes[draw.permutation(size)[:bad]] = 1
-    need = choose_threshold(Judged.of(np.full(size, 0.9), outcomes, np.arange(size), opened), 0.05, 0.05).need
+    need = choose_threshold(ScoredCases.of(np.full(size, 0.9), outcomes, np.arange(size), opened), 0.05, 0.05).need
     assert need is not None
     if need.weeks is not None:
         least = outcomes_needed((bad + 0.5) / (size + 1), 0.05, 0.05)
@@ -81,7 +81,7 @@ def test_the_weeks_that_a_certificate_names_are_never_fewer(bad: int, size: int,
 
 @given(st.integers(0, 4), st.integers(5, 200), st.floats(0.02, 0.2))
 def test_the_need_of_the_page_is_that_of_the_theorem_or_more(bad: int, size: int, budget: float) -> None:
-    need = earliest([(0.9, size, bad)], 52, 52, budget, 0.05, 3)
+    need = earliest_need([(0.9, size, bad)], 52, 52, budget, 0.05, 3)
     least = outcomes_needed((bad + 0.5) / (size + 1), budget, 0.05)
     if need is None:
         assert least == math.inf or size >= max(least, items_needed(budget, 0.05 / 3))
@@ -92,9 +92,9 @@ def test_the_need_of_the_page_is_that_of_the_theorem_or_more(bad: int, size: int
 
 def test_the_lane_that_comes_first_is_named_and_a_loose_one_is_not() -> None:
     lanes = [(0.95, 20.0, 0.0), (0.90, 120.0, 4.0), (0.60, 600.0, 58.0)]
-    assert earliest(lanes, 260, 520, 0.10, 0.05, 3) == Need(39, 20, 0.95, 247)
+    assert earliest_need(lanes, 260, 520, 0.10, 0.05, 3) == Need(39, 20, 0.95, 247)
     # A lane of 9.7 % bad takes 20,922 outcomes for a budget of 10 %, and no window holds them.
-    need = earliest(lanes[2:], 260, 520, 0.10, 0.05, 3)
+    need = earliest_need(lanes[2:], 260, 520, 0.10, 0.05, 3)
     assert need is not None
     assert (need.needed, need.weeks) == (20_922, None)
 
@@ -106,8 +106,8 @@ def test_the_numbers_of_the_method_page() -> None:
 
 def test_what_no_number_of_outcomes_certifies_is_infinite() -> None:
     assert outcomes_needed(0.10, 0.10, 0.05) == math.inf
-    assert earliest([(0.9, 40.0, 8.0), (0.8, 0.0, 0.0)], 52, 52, 0.10, 0.05, 3) is None
-    assert earliest([], 52, 52, 0.10, 0.05, 3) is None
+    assert earliest_need([(0.9, 40.0, 8.0), (0.8, 0.0, 0.0)], 52, 52, 0.10, 0.05, 3) is None
+    assert earliest_need([], 52, 52, 0.10, 0.05, 3) is None
 
 
 def test_chance_alone_needs_no_outcome() -> None:

@@ -12,18 +12,17 @@ import pytest
 from ingest.store.transaction import Rows
 from scoring.certificates.certificate import (
     Certificate,
-    Later,
+    LaterOutcome,
     Side,
     case_name,
-    keep_certificate,
     load_certificate,
     to_seconds,
+    write_certificate,
 )
 from scoring.certificates.in_force import LaneOutcome
-from scoring.certificates.issue import certify, succeed
-from scoring.certificates.renew import write_successors
-from scoring.certificates.store import compare_with_store
-from scoring.certificates.verify import differences, extends
+from scoring.certificates.issue import add_later_outcomes, certify
+from scoring.certificates.store import compare_with_store, write_successors
+from scoring.certificates.verify import differences, differences_to_previous
 from scoring.config.repository import DEFAULTS
 from scoring.pipeline.lane_thresholds import read_outcomes
 from tests.pipeline import Result, prepared
@@ -81,21 +80,21 @@ def written(result: Result, folder: Path, now: datetime) -> list[Path]:
 
 def test_an_audited_outcome_makes_a_successor_and_the_next_one_a_link_more(merged: Result, tmp_path: Path) -> None:
     first = certificate()
-    kept = keep_certificate(tmp_path, first)
+    kept = write_certificate(tmp_path, first)
     assert written(merged, tmp_path, MADE + 9 * DAY) == [], "nothing became known"
     answer(merged, "before", True, MADE - DAY, "at://before")  # it is in the certificate already
     answer(merged, "one", False, MADE + DAY)
     answer(merged, "two", True, MADE + 2 * DAY)  # on another round: the first answer counts
     (path,) = written(merged, tmp_path, MADE + 9 * DAY)
     more = load_certificate(path)
-    assert more.later == (Later(case_name(MADE, OFFERED), to_seconds(MADE + DAY), 1.0, 0.25),)
-    assert (more.previous, extends(more, first)) == (kept.stem, [])
+    assert more.later == (LaterOutcome(case_name(MADE, OFFERED), to_seconds(MADE + DAY), 1.0, 0.25),)
+    assert (more.previous, differences_to_previous(more, first)) == (kept.stem, [])
     assert differences(path.read_bytes(), path.stem, MADE + 9 * DAY) == []
     assert written(merged, tmp_path, MADE + 20 * DAY) == [], "each outcome is added once"
     answer(merged, "three", True, MADE + 10 * DAY, "at://other")
     (next_path,) = written(merged, tmp_path, MADE + 20 * DAY)
     last = load_certificate(next_path)
-    assert (len(last.later), extends(last, more)) == (2, [])
+    assert (len(last.later), differences_to_previous(last, more)) == (2, [])
     with merged.store.read() as rows:
         assert compare_with_store(rows, last, 14, MADE + 20 * DAY) == ([], 0)
 
@@ -103,7 +102,7 @@ def test_an_audited_outcome_makes_a_successor_and_the_next_one_a_link_more(merge
 def test_within_a_week_of_the_newest_outcome_and_after_it_expired_nothing_is_written(
     merged: Result, tmp_path: Path
 ) -> None:
-    keep_certificate(tmp_path, certificate())
+    write_certificate(tmp_path, certificate())
     answer(merged, "one", True, MADE + DAY)
     assert written(merged, tmp_path, MADE + 6 * DAY) == []
     assert written(merged, tmp_path, MADE + timedelta(days=90)) == []
@@ -113,12 +112,12 @@ def test_within_a_week_of_the_newest_outcome_and_after_it_expired_nothing_is_wri
 
 
 def test_of_t_low_the_outcomes_of_what_it_sent_to_a_person_are_added(merged: Result, tmp_path: Path) -> None:
-    keep_certificate(tmp_path, certificate("low"))
+    write_certificate(tmp_path, certificate("low"))
     answer(merged, "one", False, MADE + DAY)  # the fast lane's, not this one's
     assert written(merged, tmp_path, NOW) == []
     flag(merged)
     (path,) = written(merged, tmp_path, NOW)
-    added = Later(case_name(MADE, OFFERED), to_seconds(QUIET), 0.0, 1.0)
+    added = LaterOutcome(case_name(MADE, OFFERED), to_seconds(QUIET), 0.0, 1.0)
     assert load_certificate(path).later == (added,)
     with merged.store.read() as rows:
         forged = load_certificate(path)
@@ -127,8 +126,8 @@ def test_of_t_low_the_outcomes_of_what_it_sent_to_a_person_are_added(merged: Res
 
 def test_an_outcome_that_was_turned_round_is_found(merged: Result, tmp_path: Path) -> None:
     answer(merged, "one", False, MADE + DAY)
-    row = Later(case_name(MADE, OFFERED), to_seconds(MADE + DAY), 0.0, 0.25)
-    forged = succeed(certificate(), "00" * 32, [row])
+    row = LaterOutcome(case_name(MADE, OFFERED), to_seconds(MADE + DAY), 0.0, 0.25)
+    forged = add_later_outcomes(certificate(), "00" * 32, [row])
     with merged.store.read() as rows:
         (found,), _ = compare_with_store(rows, forged, 14, NOW)
     assert found.endswith("is not what the store says.")

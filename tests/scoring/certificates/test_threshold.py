@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.certificates.lane_counts import Judged
+from scoring.certificates.lane_counts import ScoredCases
 from scoring.certificates.sample_size import Need, say_need
 from scoring.certificates.threshold import DEFAULT, Choice, choose_threshold, loosest, plug_in_threshold, upper_bound
 from scoring.thresholds import items_needed
@@ -39,11 +39,11 @@ def independent() -> World:
     return World(0.0)
 
 
-def cases(scores: Any, bad: Any, authors: Any = None, days: int = 364) -> Judged:
+def cases(scores: Any, bad: Any, authors: Any = None, days: int = 364) -> ScoredCases:
     """Cases spread evenly over a year, each by another author unless told."""
     count = len(scores)
     moments = YEAR + (np.arange(count) * days * 86_400 // max(count - 1, 1)).astype("m8[s]")
-    return Judged.of(scores, bad, np.arange(count) if authors is None else authors, moments)
+    return ScoredCases.of(scores, bad, np.arange(count) if authors is None else authors, moments)
 
 
 @pytest.mark.parametrize(("budget", "delta", "needed"), PUBLISHED)
@@ -143,7 +143,7 @@ def test_as_many_clean_cases_as_are_needed_certify() -> None:
 
 
 def test_nothing_at_all_certifies_nothing() -> None:
-    choice = choose_threshold(Judged.of([], [], [], [], None), 0.05, 0.05)
+    choice = choose_threshold(ScoredCases.of([], [], [], [], None), 0.05, 0.05)
     assert (choice.threshold, choice.why, choice.rate) == (None, "too_few", None)
     assert choice.need == Need(80, 0)
 
@@ -219,7 +219,7 @@ def test_two_rows_of_one_case_count_once() -> None:
     scores, authors = np.full(400, 0.9), np.repeat(np.arange(200), 2)
     moments = YEAR + np.repeat(np.arange(200), 2)
     halves = choose_threshold(
-        Judged.of(scores, np.tile([0.0, 1.0], 200), authors, moments, np.tile([0.97, 0.03], 200)), 0.10, 0.05
+        ScoredCases.of(scores, np.tile([0.0, 1.0], 200), authors, moments, np.tile([0.97, 0.03], 200)), 0.10, 0.05
     )
     assert (halves.n, halves.k) == (pytest.approx(200.0), pytest.approx(6.0))
     assert halves.effective <= 200.0 + 1e-6
@@ -227,7 +227,9 @@ def test_two_rows_of_one_case_count_once() -> None:
 
 def test_an_audited_case_stands_for_all_that_were_not_drawn_and_for_no_more_certainty() -> None:
     few = choose_threshold(
-        Judged.of(np.full(60, 0.9), np.zeros(60), np.arange(60), YEAR + np.arange(60), np.full(60, 20.0)), 0.05, 0.05
+        ScoredCases.of(np.full(60, 0.9), np.zeros(60), np.arange(60), YEAR + np.arange(60), np.full(60, 20.0)),
+        0.05,
+        0.05,
     )
     assert (few.threshold, few.why) == (None, "too_few")
 
@@ -242,7 +244,7 @@ def test_the_need_names_the_threshold_that_is_reached_first_and_when() -> None:
     scores, bad = np.repeat([0.95, 0.60], [78, 400]), np.concatenate([np.zeros(78), np.arange(400) % 5 == 0])
     moments = YEAR + np.concatenate([np.arange(78) * 7 // 3, np.arange(400) * 182 // 400])
     order = np.argsort(moments, kind="stable")
-    choice = choose_threshold(Judged.of(scores[order], bad[order], order, moments[order], None), 0.05, 0.05)
+    choice = choose_threshold(ScoredCases.of(scores[order], bad[order], order, moments[order], None), 0.05, 0.05)
     assert choice.why == "too_few"
     need = choice.need
     assert need is not None

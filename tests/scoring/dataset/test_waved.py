@@ -48,7 +48,7 @@ def test_without_a_lane_nothing_changes() -> None:
 
 @pytest.mark.parametrize("bad", [True, False])
 def test_judging_takes_the_answer_and_leaves_out_what_went_unheard(bad: bool) -> None:
-    came = Past(CASES, LABEL, lane(bad=bad)).came()
+    came = Past(CASES, LABEL, lane(bad=bad)).observed()
     assert came[:2].tolist() == [int(not bad), -1]
     assert np.array_equal(came[2:], outcomes(CASES, LABEL).clean[2:])
 

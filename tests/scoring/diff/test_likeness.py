@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ingest.store.database import Store
 from scoring.diff.change import Change
 from scoring.diff.parser import read_change
-from scoring.diff.similarity import DIMENSIONS, cosine, likeness_in, record_vector, vector_of
+from scoring.diff.similarity import DIMENSIONS, cosine, nearest_known_bad, record_vector, vector_of
 from scoring.scanners import near_duplicates
 from scoring.scanners.near_duplicates import NEAR
 from scoring.scanners.submission import Knowledge
@@ -64,7 +64,7 @@ def test_a_copy_is_found_with_its_pull_request(store: Store) -> None:
     with store.write() as txn:
         assert record_vector(txn, BAD, "blob:1", change_of(added_lines(CODE)), known_bad=True)
     with store.read() as rows:
-        near = likeness_in(rows)(change_of(added_lines(CODE.replace("    ", "\t"), "elsewhere/b.py")))
+        near = nearest_known_bad(rows)(change_of(added_lines(CODE.replace("    ", "\t"), "elsewhere/b.py")))
     assert near is not None
     assert near[0] == pytest.approx(1, abs=1e-6)
     assert near[1] == BAD
@@ -76,8 +76,8 @@ def test_what_is_not_known_bad_or_is_the_same_pull_request_is_no_match(store: St
         record_vector(txn, OTHER, "blob:1", change, known_bad=False)
         record_vector(txn, BAD, "blob:1", change, known_bad=True)
     with store.read() as rows:
-        assert likeness_in(rows, own=BAD)(change) is None
-        assert likeness_in(rows, own=OTHER)(change) is not None
+        assert nearest_known_bad(rows, own=BAD)(change) is None
+        assert nearest_known_bad(rows, own=OTHER)(change) is not None
 
 
 def test_a_later_judgement_of_the_same_round_counts(store: Store) -> None:
@@ -88,7 +88,7 @@ def test_a_later_judgement_of_the_same_round_counts(store: Store) -> None:
         record_vector(txn, BAD, "blob:1", change, known_bad=False)
     with store.read() as rows:
         assert rows.value("select count(*) from diff_vectors") == 1
-        assert likeness_in(rows)(change) is None
+        assert nearest_known_bad(rows)(change) is None
 
 
 def test_too_little_text_has_no_vector_and_is_like_nothing(store: Store) -> None:
@@ -97,8 +97,8 @@ def test_too_little_text_has_no_vector_and_is_like_nothing(store: Store) -> None
     with store.write() as txn:
         assert not record_vector(txn, BAD, "blob:1", small, known_bad=True)
     with store.read() as rows:
-        assert likeness_in(rows)(small) is None
-        assert likeness_in(rows)(change_of(added_lines(CODE))) is None
+        assert nearest_known_bad(rows)(small) is None
+        assert nearest_known_bad(rows)(change_of(added_lines(CODE))) is None
 
 
 def test_lock_files_and_removed_lines_do_not_count() -> None:

@@ -9,12 +9,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ingest.git.patches import patch_id, read_patch
-from scoring.diff.mailbox import MailboxProblem, Source, mailbox
+from scoring.diff.mailbox import MailboxProblem, MailSource, write_mailbox
 from tests.conftest import count
 from tests.scoring.diff.patches import mail, one_line
 from tests.waiting import LONG_SECONDS
 
-SOURCE = Source("did:plc:" + "m" * 24, "mara.example", "Mend the lamp", datetime(2026, 9, 21, 14))
+SOURCE = MailSource("did:plc:" + "m" * 24, "mara.example", "Mend the lamp", datetime(2026, 9, 21, 14))
 TEXT = "a\nb\nc\n"
 IDENTITY = ("-c", "user.name=Seed", "-c", "user.email=seed@example.test", "-c", "core.autocrlf=false")
 
@@ -48,7 +48,7 @@ def id_of(text: str) -> str:
 
 
 def written(text: str) -> str:
-    return mailbox(text, id_of(text), SOURCE)
+    return write_mailbox(text, id_of(text), SOURCE)
 
 
 def applied(clone: Path, text: str) -> list[str]:
@@ -154,7 +154,7 @@ def test_a_change_hidden_behind_such_words_is_applied_as_approved_or_refused(clo
     if read.patch_id is None:
         return  # what git would not apply is never approved
     try:
-        made = mailbox(text, read.patch_id, SOURCE)
+        made = write_mailbox(text, read.patch_id, SOURCE)
     except MailboxProblem:
         return
     applied(clone, made)
@@ -165,10 +165,10 @@ def test_a_change_hidden_behind_such_words_is_applied_as_approved_or_refused(clo
 def test_headers_cannot_be_continued_into_others(clone: Path) -> None:
     text = mail(CHANGE, subject="[PATCH] One\n X-Other: two\r", From='"A\n <b@c>" <a@example.test>')
     assert applied(clone, written(text)) == [id_of(CHANGE)]
-    hostile = Source("did:web:evil.example%0aFrom", "M\nFrom: x <y@z>", "T\n\n---\ndiff --git", SOURCE.opened_at)
+    hostile = MailSource("did:web:evil.example%0aFrom", "M\nFrom: x <y@z>", "T\n\n---\ndiff --git", SOURCE.opened_at)
     assert applied(
         clone,
-        mailbox(
+        write_mailbox(
             CHANGE.replace("bee", "sea").replace("-b\n", "-bee\n"),
             id_of(CHANGE.replace("bee", "sea").replace("-b\n", "-bee\n")),
             hostile,
@@ -179,7 +179,7 @@ def test_headers_cannot_be_continued_into_others(clone: Path) -> None:
 
 def test_what_is_not_the_approved_change_is_refused() -> None:
     with pytest.raises(MailboxProblem, match="not the approved patch"):
-        mailbox(CHANGE, "0" * 64, SOURCE)
+        write_mailbox(CHANGE, "0" * 64, SOURCE)
 
 
 def test_an_encoded_mail_is_refused() -> None:
@@ -226,7 +226,7 @@ def test_git_reads_one_mail_with_the_approved_change_whatever_the_words(
     if read.patch_id is None:
         return
     try:
-        made = mailbox(text, read.patch_id, SOURCE)
+        made = write_mailbox(text, read.patch_id, SOURCE)
     except MailboxProblem:
         return
     for old in folder.iterdir():

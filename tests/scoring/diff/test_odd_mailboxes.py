@@ -9,7 +9,7 @@ import pytest
 
 from ingest.git.apply_check import GitReading, compare_with_git
 from scoring.diff.change import Change
-from scoring.diff.parser import compared, read_change
+from scoring.diff.parser import apply_git_reading, read_change
 from tests.conftest import Count
 from tests.scoring.diff.odd_mailboxes import FILES, Mailbox, make_mailbox
 
@@ -100,7 +100,7 @@ def test_no_line_that_git_adds_is_unread_and_untold(clone: Clone, count: Count) 
                 # other, and what is binary, are told by the first only: there git has the same lines before it.
                 assert change.coverage < 1, (seed, box.kinds, lacking)
                 assert reading.state != "same" or not unseen(lacking, change), (seed, box.kinds, lacking)
-                assert compared(change, reading).coverage < 1, seed
+                assert apply_git_reading(change, reading).coverage < 1, seed
     assert told["applied"] > 0.5 * 2 * count(80, 2000), told
     assert told["hidden"] > 0.1 * 2 * count(80, 2000), told
 

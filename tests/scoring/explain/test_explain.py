@@ -31,7 +31,7 @@ from scoring.gate import conditions, decide
 from scoring.gate.conditions import ORDINARY
 from scoring.gate.decide import judge, judge_change
 from scoring.models.registry import factors
-from scoring.review.answers import Why
+from scoring.review.answers import FailureReason
 from scoring.thresholds import Thresholds
 from scoring.types import Attestation, Content, Evidence, Lane, Reason
 
@@ -286,6 +286,11 @@ def test_a_clear_review_is_named_where_only_that_is_missing() -> None:
 
 
 def test_every_reason_for_a_missing_verdict_has_its_words() -> None:
-    assert {*get_args(Why), "findings_incomplete", "review_failed", "on_trial", "review_off", "base_elsewhere"} == set(
-        MISSING_WORDS
-    )
+    assert {
+        *get_args(FailureReason),
+        "findings_incomplete",
+        "review_failed",
+        "on_trial",
+        "review_off",
+        "base_elsewhere",
+    } == set(MISSING_WORDS)

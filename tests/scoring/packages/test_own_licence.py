@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ingest.git.mirror import mirror_path
-from scoring.packages.own_licence import named_by, own_licence
+from scoring.packages.own_licence import licence_of_text, own_licence
 from tests.ingest.git.git_world import Work
 from tests.pipeline import Result
 from tests.scoring.small import OFFERED, settled, take
@@ -34,7 +34,7 @@ MIT = "The MIT License\n\nPermission is hereby granted, free of\ncharge, to any 
     ],
 )
 def test_a_licence_is_known_by_its_words(text: str, name: str | None) -> None:
-    assert named_by(text) == name
+    assert licence_of_text(text) == name
 
 
 def mirrored(result: Result, folder: Path, files: dict[str, str | None]) -> str | None:

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from ingest.lookups.osv import ECOSYSTEMS, normalised
-from scoring.packages.typosquats import Known, curated, imitation, known_names
+from scoring.packages.typosquats import KnownNames, curated_names, imitation, known_names
 from scoring.scanners.typosquats import scan
 from scoring.types import Severity
 from tests.scoring.diff.patched import submission
 
-KNOWN = Known(frozenset({"requests", "numpy", "python-nmap", "cross-env", "beautifulsoup4", "@types/node", "six"}))
-GO = Known(frozenset({"github.com/boltdb/bolt", "github.com/sirupsen/logrus"}))
+KNOWN = KnownNames(frozenset({"requests", "numpy", "python-nmap", "cross-env", "beautifulsoup4", "@types/node", "six"}))
+GO = KnownNames(frozenset({"github.com/boltdb/bolt", "github.com/sirupsen/logrus"}))
 LEAST_COUNT = {"PyPI": 400, "npm": 300, "crates.io": 150, "Go": 80, "RubyGems": 120}
 
 
@@ -35,7 +35,7 @@ def honest(folder: Path) -> set[str]:
 
 def test_of_95_malicious_names_at_least_88_are_found_at_no_more_than_3_of_664_honest_ones(shared: Path) -> None:
     pairs, others = squats(shared), honest(shared)
-    known = Known(frozenset(target for _, target in pairs))
+    known = KnownNames(frozenset(target for _, target in pairs))
     assert (len(pairs), len(others)) == (95, 664)
     missed = sorted(name for name, _ in pairs if imitation(name, known) is None)
     flagged = sorted(name for name in others if imitation(name, known))
@@ -98,14 +98,14 @@ def test_a_module_imitates_by_its_host_or_owner(path: str, kind: str | None) -> 
 
 @pytest.mark.parametrize("ecosystem", ECOSYSTEMS)
 def test_the_own_list_is_long_enough_and_no_known_name_imitates_another(ecosystem: str) -> None:
-    names = curated(ecosystem)
+    names = curated_names(ecosystem)
     assert len(names) >= LEAST_COUNT.get(ecosystem, 0)
-    assert [name for name in names if imitation(name, Known(names))] == []
+    assert [name for name in names if imitation(name, KnownNames(names))] == []
 
 
 @given(some.text(max_size=20), some.frozensets(some.text("abré1-@/", min_size=1, max_size=6), max_size=2))
 def test_a_known_name_never_imitates_whatever_it_is(name: str, others: frozenset[str]) -> None:
-    known = Known(others | {name})
+    known = KnownNames(others | {name})
     assert imitation(name, known) is None
     for other in others:
         found = imitation(other + "x", known)

@@ -14,7 +14,7 @@ from scoring.config.policy import Policy
 from scoring.dataset.dataset import read_material
 from scoring.models.serving import LABEL
 from scoring.queries.training_need import TrainingNeed, training_need
-from scoring.training.process import ENDED, MARK
+from scoring.training.process import ENDED, STARTED
 from scoring.training.train import train
 from tests.ingest.history_import.past import DAY, WATCHED, past, write
 from tests.ingest.stream.frames import SOURCE
@@ -67,7 +67,7 @@ def test_what_is_open_or_young_or_from_long_ago_is_not_counted(store: Store, tmp
 def test_the_next_training_is_due_as_the_worker_counts(
     store: Store, tmp_path: Path, began: timedelta | None, ended: timedelta | None, due: datetime | None
 ) -> None:
-    for name, before in ((MARK, began), (ENDED, ended)):
+    for name, before in ((STARTED, began), (ENDED, ended)):
         if before is not None:
             (tmp_path / name).touch()
             moment = NOW.replace(tzinfo=UTC).timestamp() - before.total_seconds()

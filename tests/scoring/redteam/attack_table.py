@@ -14,8 +14,8 @@ import numpy as np
 from scoring.config.policy import Parameters, Policy
 from scoring.redteam.attack import Attack, Generator, Ground, Pairs, choose_vouchers
 from scoring.redteam.attacks import SHAPES, Score
-from scoring.redteam.fitting import at_their_most, each_to_each, most_passing, play_cliques
-from scoring.redteam.measures import half_mass, reached
+from scoring.redteam.fitting import each_to_each, largest_gains, most_passing, play_cliques
+from scoring.redteam.measures import half_mass, people_reached
 from scoring.redteam.report import Cell, Grid, Play, judge_fakes, regions
 from scoring.trust.first_passage import first_passage
 from scoring.trust.graph import Edges, Floats, Integers, matrix_of, strongest
@@ -140,7 +140,7 @@ def play(ground: Ground, grid: Grid, key: int, policy: Policy, rivals: dict[str,
 
 
 def _judged(ground: Ground, played: Play, attacked: Attack, policy: Policy, rivals: dict[str, Score]) -> Iterator[Row]:
-    honest, mark = reached(ground), half_mass(policy.parameters)
+    honest, mark = people_reached(ground), half_mass(policy.parameters)
     mass = first_passage(attacked.edges, ground.seeds, attacked.size, policy.parameters).mass
     yield Row(OURS, played, measure(mass, honest, attacked, mark), judge_fakes(ground, played, attacked, policy))
     passing = int((mass[honest] >= mark).sum())
@@ -200,6 +200,6 @@ def fit(ground: Ground, bought: int, top: float, policy: Policy, draw: Generator
 
     limit = most_passing(mass[vouchers] * policy.parameters.transfer, policy.parameters)
     plays = [one for entering in (on_hub, spread) for one in play_cliques(ground, entering, limit, policy)]
-    found = at_their_most(plays)
+    found = largest_gains(plays)
     count = max(len(vouchers), 1)
     return Fitted(top, bought, found.above / count, found.on_two / count, found.fast)

@@ -9,7 +9,7 @@ import pytest
 from scoring.config.policy import Parameters, Policy
 from scoring.redteam.attack import Attack, Ground, attack, choose_vouchers
 from scoring.redteam.attacks import SHAPES, largest_lift
-from scoring.redteam.measures import reached, standing_on_two
+from scoring.redteam.measures import people_reached, standing_on_two
 from scoring.redteam.report import BRIEF, MOST_TRUSTED, RANDOM, WHOLE, Grid
 from scoring.thresholds import Thresholds
 from scoring.trust.eigentrust import eigentrust
@@ -131,7 +131,7 @@ def test_a_rival_is_judged_where_as_many_honest_people_pass() -> None:
 
 def test_honest_people_are_those_whom_vouches_reach_at_any_distance() -> None:
     line = Ground(edges_of([(place, place + 1, 1.0) for place in range(8)]), people(0), 12)
-    assert reached(line).tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert people_reached(line).tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
 def test_behind_one_bought_vouch_everybody_hangs_on_one_account_and_behind_two_not() -> None:

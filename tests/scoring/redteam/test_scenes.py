@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from scoring.config.policy import Parameters, Policy
 from scoring.redteam.attack import Ground
-from scoring.redteam.attacks import MERGES, Plan, bomb, farm, quote
-from scoring.redteam.fitting import regulars, steal
-from scoring.redteam.measures import RECORDS, Lanes, lanes_of
-from scoring.redteam.render import aligned, answer, shown_report, told
+from scoring.redteam.attacks import MERGES, Plan, simulate_bombing, simulate_evidence, simulate_farming
+from scoring.redteam.fitting import choose_regulars, simulate_theft
+from scoring.redteam.measures import RECORDS, LaneCounts, count_lanes
+from scoring.redteam.render import aligned, report_lines, say_result, shown_report
 from scoring.redteam.report import BRIEF, MOST_TRUSTED, RANDOM, Grid, attack_everything
 from scoring.thresholds import Thresholds
 from scoring.trust.first_passage import first_passage
@@ -49,7 +49,7 @@ def test_a_thousand_fakes_who_denounce_the_twenty_most_trusted_cost_them_at_most
     developers: Ground, count: Count
 ) -> None:
     for key in range(count(2, 20)):
-        found = bomb(developers, Plan(), DEFAULTS, 1.0, np.random.default_rng(key))
+        found = simulate_bombing(developers, Plan(), DEFAULTS, 1.0, np.random.default_rng(key))
         assert 0 < found.trust_lost <= 0.01
         assert (found.plan.fakes, found.bought, found.denounced) == (1_000, 50, 20)
         assert found.moved <= 0.01 * found.trusted
@@ -57,29 +57,31 @@ def test_a_thousand_fakes_who_denounce_the_twenty_most_trusted_cost_them_at_most
 
 
 def test_denounces_by_fakes_whom_nobody_vouched_for_cost_exactly_nothing() -> None:
-    found = bomb(FORGE, Plan(fakes=50, bought=1, victims=5), Parameters(hops=1), 1.0, np.random.default_rng(1))
+    found = simulate_bombing(
+        FORGE, Plan(fakes=50, bought=1, victims=5), Parameters(hops=1), 1.0, np.random.default_rng(1)
+    )
     assert (found.trust_lost, found.mass_lost, found.moved) == (0.0, 0.0, 0)
 
 
 def test_nobody_is_denounced_where_nobody_has_trust() -> None:
     with pytest.raises(ValueError, match="nobody to denounce"):
-        bomb(Ground(edges_of([]), people(0), 3), Plan(), DEFAULTS, 1.0, np.random.default_rng(1))
+        simulate_bombing(Ground(edges_of([]), people(0), 3), Plan(), DEFAULTS, 1.0, np.random.default_rng(1))
 
 
 def test_farmed_merges_bring_no_more_than_their_cap_and_reach_half_only_from_a_cap_of_c_on() -> None:
-    below = farm(FORGE, 20, each=0.03, cap=0.09, parameters=DEFAULTS)
+    below = simulate_farming(FORGE, 20, each=0.03, cap=0.09, parameters=DEFAULTS)
     assert [row.merges for row in below] == list(MERGES) == [1, 2, 5, 10, 20]
     assert [row.weight for row in below] == pytest.approx([0.03, 0.06, 0.09, 0.09, 0.09])
     assert below[-1].by_seed == pytest.approx(0.09 / 0.19)
     assert {row.above for row in below} == {0}
-    at = farm(FORGE, 20, each=0.05, cap=0.1, parameters=DEFAULTS)
+    at = simulate_farming(FORGE, 20, each=0.05, cap=0.1, parameters=DEFAULTS)
     assert [row.above for row in at] == [0, 20, 20, 20, 20]
     assert all(row.by_trusted < row.by_seed for row in (*below, *at))
 
 
 def test_a_stolen_account_brings_what_its_trust_lasts_for_and_nobody_by_two_ways() -> None:
     ground = tree(0)  # F of the account is .4, three hops are left: at most 120 fakes at .01 each
-    found = steal(ground, 4, OPENED)
+    found = simulate_theft(ground, 4, OPENED)
     assert found.trust == pytest.approx(0.4 / 0.41)
     assert 90 <= found.brought.above <= 120
     assert found.brought.on_two == 0
@@ -89,36 +91,39 @@ def test_a_stolen_account_brings_what_its_trust_lasts_for_and_nobody_by_two_ways
 def test_without_the_rules_of_the_lane_a_stolen_account_would_bring_a_thousand() -> None:
     ground = tree(0)
     thresholds = OPENED.thresholds
-    weak = steal(ground, 4, replace(OPENED, thresholds=replace(thresholds, trust=0.0, two_ways=False))).brought
+    weak = simulate_theft(ground, 4, replace(OPENED, thresholds=replace(thresholds, trust=0.0, two_ways=False))).brought
     assert weak.fast == (0, 1_000, 1_000)
-    half = steal(ground, 4, replace(OPENED, thresholds=replace(thresholds, two_ways=False))).brought
+    half = simulate_theft(ground, 4, replace(OPENED, thresholds=replace(thresholds, two_ways=False))).brought
     assert half.fast[-1] == half.above >= 90, "trust alone leaves those whom it lasts for"
-    ways = steal(ground, 4, replace(OPENED, thresholds=replace(thresholds, trust=0.0))).brought
+    ways = simulate_theft(ground, 4, replace(OPENED, thresholds=replace(thresholds, trust=0.0))).brought
     assert ways.fast == (0, 0, 0), "the second way alone keeps everybody out"
 
 
 def test_no_stolen_account_brings_more_than_the_exposure_that_maintainers_are_told() -> None:
     passage = first_passage(FORGE.edges, FORGE.seeds, FORGE.size, DEFAULTS)
-    found = {int(person): steal(FORGE, int(person), OPENED).brought.above for person in regulars(FORGE, DEFAULTS, 5)}
+    found = {
+        int(person): simulate_theft(FORGE, int(person), OPENED).brought.above
+        for person in choose_regulars(FORGE, DEFAULTS, 5)
+    }
     most = {person: exposure_of(passage, person, DEFAULTS, 0.5).lanes for person in found}
     assert all(found[person] <= most[person] for person in found)
     assert max(found.values()) >= 0.5 * max(most.values()) > 0, "the bound is no empty one"
 
 
 def test_an_account_with_little_trust_brings_nobody_to_half() -> None:
-    found = steal(tree(10), 5, OPENED)
+    found = simulate_theft(tree(10), 5, OPENED)
     assert found.trust > 0.5
     assert found.brought.above == 0
 
 
 def test_the_regulars_are_trusted_no_seeds_and_the_most_trusted_is_among_them() -> None:
     trust = first_passage(FORGE.edges, FORGE.seeds, FORGE.size, DEFAULTS).trust
-    found = regulars(FORGE, DEFAULTS, 4)
+    found = choose_regulars(FORGE, DEFAULTS, 4)
     assert len(found) == 4
     assert trust[found[0]] == np.delete(trust, FORGE.seeds).max()
     assert (trust[found] >= 0.5).all()
     assert not set(found.tolist()) & {0, 1, 2, 3}
-    assert len(regulars(Ground(edges_of([]), people(0), 3), DEFAULTS, 4)) == 0
+    assert len(choose_regulars(Ground(edges_of([]), people(0), 3), DEFAULTS, 4)) == 0
 
 
 def test_a_clique_fitted_to_the_budget_gains_from_the_most_trusted_but_stays_within_the_bound(
@@ -132,28 +137,30 @@ def test_a_clique_fitted_to_the_budget_gains_from_the_most_trusted_but_stays_wit
 def test_the_gate_itself_sorts_the_fakes() -> None:
     crowd = np.array([0.0, 0.2, 0.2, 0.5, 0.9, 0.9])
     two = np.array([False, False, True, True, True, False])
-    assert lanes_of(crowd, two, 20, Policy()) == Lanes(20, fast=0, normal=6, human=0), "shut"
-    assert lanes_of(crowd, two, 0, OPENED) == Lanes(0, fast=0, normal=6, human=0), "no record"
-    assert lanes_of(crowd, two, 20, OPENED) == Lanes(20, fast=2, normal=4, human=0)
+    assert count_lanes(crowd, two, 20, Policy()) == LaneCounts(20, fast=0, normal=6, human=0), "shut"
+    assert count_lanes(crowd, two, 0, OPENED) == LaneCounts(0, fast=0, normal=6, human=0), "no record"
+    assert count_lanes(crowd, two, 20, OPENED) == LaneCounts(20, fast=2, normal=4, human=0)
     strict = replace(OPENED, thresholds=Thresholds(t_low=0.95, t_high=0.99))
-    assert lanes_of(crowd, two, 20, strict) == Lanes(20, fast=0, normal=0, human=6)
+    assert count_lanes(crowd, two, 20, strict) == LaneCounts(20, fast=0, normal=0, human=6)
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), max_size=30), st.sampled_from(RECORDS))
 def test_halving_finds_the_lanes_that_judging_each_fake_finds(fakes: list[tuple[float, bool]], record: int) -> None:
     trust, two = np.array([one for one, _ in fakes]), np.array([two for _, two in fakes], dtype=bool)
-    found = lanes_of(trust, two, record, OPENED)
-    alone = [lanes_of(np.array([s]), np.array([safe]), record, OPENED) for s, safe in fakes]
+    found = count_lanes(trust, two, record, OPENED)
+    alone = [count_lanes(np.array([s]), np.array([safe]), record, OPENED) for s, safe in fakes]
     assert (found.fast, found.normal) == (sum(one.fast for one in alone), sum(one.normal for one in alone))
     assert found.fast + found.normal + found.human == len(fakes)
 
 
 def test_quoted_merges_lift_a_friendly_vouch_to_a_full_one_and_no_further() -> None:
-    rows = quote(tree(0), 5, base=0.75, each=0.125, parameters=DEFAULTS)
+    rows = simulate_evidence(tree(0), 5, base=0.75, each=0.125, parameters=DEFAULTS)
     assert [row.merges for row in rows] == [0, *MERGES]
     assert [row.weight for row in rows] == pytest.approx([0.75, 0.875, 1, 1, 1, 1])
     assert [row.gain for row in rows] == pytest.approx([1, 0.875 / 0.75, *[1 / 0.75] * 4])
-    assert [row.gain for row in quote(tree(0), 5, base=1.0, each=0.5, parameters=DEFAULTS)] == pytest.approx([1.0] * 6)
+    assert [
+        row.gain for row in simulate_evidence(tree(0), 5, base=1.0, each=0.5, parameters=DEFAULTS)
+    ] == pytest.approx([1.0] * 6)
     assert {row.above for row in rows} == {5}, "behind somebody with s = .98 friendly vouches pass with and without"
 
 
@@ -191,9 +198,11 @@ def test_the_report_plays_denounces_and_merges_as_they_are_served(report: dict[s
 
 def test_each_attack_is_one_row_with_its_cost_what_it_reached_and_what_stops_it(report: dict[str, Any]) -> None:
     shown = shown_report(report, OPENED, True, NOW)
-    lines = told(shown)
-    assert lines[0] == answer(shown)
-    assert answer(shown).startswith("2 of 8 simulated attacks reached the fast lane: fakes behind 2 bought vouches of ")
+    lines = report_lines(shown)
+    assert lines[0] == say_result(shown)
+    assert say_result(shown).startswith(
+        "2 of 8 simulated attacks reached the fast lane: fakes behind 2 bought vouches of "
+    )
     assert lines[1].startswith("600 people, 1,500 vouches, 4 seeds; ")
     rows = {one.name: one for one in shown.attacks}
     one = rows["Fakes behind 1 bought vouch of anybody trusted"]
@@ -209,9 +218,9 @@ def test_what_reaches_the_lane_is_said_first_and_a_shut_lane_hides_nothing(repor
     stolen = report["stolen"] | {"tried": 10, "trusted": 80, "fast": [0, 3, 1_000]}
     none = [one for one in report["regions"] if one["play"]["bought"] == 1]
     kept = report | {"regions": none}
-    assert answer(shown_report(kept, OPENED, True, NOW)) == "None of 7 simulated attacks reached the fast lane."
+    assert say_result(shown_report(kept, OPENED, True, NOW)) == "None of 7 simulated attacks reached the fast lane."
     through = shown_report(kept | {"stolen": stolen}, OPENED, False, NOW)
-    assert answer(through) == (
+    assert say_result(through) == (
         "1 of 7 simulated attacks reached the fast lane: a trusted account is stolen. "
         "It is shut; they met one that is open from 60 %."
     )
@@ -229,5 +238,5 @@ def test_columns_have_one_width() -> None:
 
 
 def test_no_more_are_bought_and_denounced_than_there_are() -> None:
-    found = bomb(tree(3), Plan(fakes=5), DEFAULTS, 1.0, np.random.default_rng(1))
+    found = simulate_bombing(tree(3), Plan(fakes=5), DEFAULTS, 1.0, np.random.default_rng(1))
     assert (found.bought, found.denounced) == (4, 4)

@@ -8,7 +8,7 @@ import pytest
 
 from ingest.git import commits
 from ingest.git.mirror import mirror_path
-from scoring.review.base_files import base_files_in
+from scoring.review.settings import base_files_in
 from tests.ingest.git.git_world import Work
 from tests.pipeline import Result
 from tests.scoring.diff.patched import change

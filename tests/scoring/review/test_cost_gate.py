@@ -5,7 +5,7 @@ from math import nan, nextafter
 import pytest
 
 from scoring.config.repository import Mode
-from scoring.review.cost_gate import Ask, Call, decide
+from scoring.review.cost_gate import Call, GateFacts, decide
 
 
 def ask(
@@ -17,8 +17,8 @@ def ask(
     spent: float = 0.0,
     budget: float = 5.0,
     repository_spent: float = 0.0,
-) -> Ask:
-    return Ask(mode, trust, sensitive, has_key, screens, spent, budget, repository_spent, repository_budget=2.0)
+) -> GateFacts:
+    return GateFacts(mode, trust, sensitive, has_key, screens, spent, budget, repository_spent, repository_budget=2.0)
 
 
 @pytest.mark.parametrize(
@@ -50,12 +50,12 @@ def ask(
     ],
 )
 def test_each_case_has_its_reader_and_reason(
-    asked: Ask, t_low: float | None, t_high: float | None, decision: tuple[Call, str]
+    asked: GateFacts, t_low: float | None, t_high: float | None, decision: tuple[Call, str]
 ) -> None:
     assert decide(asked, t_low, t_high) == decision
 
 
 @pytest.mark.parametrize("asked", [ask(nan), ask(-0.1), ask(1.1), ask(spent=nan), ask(spent=-1.0), ask(budget=nan)])
-def test_what_is_no_trust_and_no_money_is_refused(asked: Ask) -> None:
+def test_what_is_no_trust_and_no_money_is_refused(asked: GateFacts) -> None:
     with pytest.raises(ValueError, match="must be"):
         decide(asked, 0.3, 0.9)

@@ -15,7 +15,7 @@ from scoring.review import prose_mask
 from scoring.review.cache import MemoryLedger
 from scoring.review.cost_gate import Call
 from scoring.review.payload import Case, render_change
-from scoring.review.prose_mask import GRAMMARS, masked_file, masked_path
+from scoring.review.prose_mask import GRAMMARS, masked_hunks, masked_path
 from scoring.review.schema import Review
 from scoring.scanners.submission import Submission
 from scoring.training.prose_grammar import attempts, grammar
@@ -48,7 +48,7 @@ def claude_fixture() -> Iterator[ClaudeStandIn]:
 
 
 def masked(path: str, *lines: str) -> list[str]:
-    return [line.text for hunk in masked_file(a_file(path, lines)).hunks for line in hunk.lines]
+    return [line.text for *_, hunk in masked_hunks(a_file(path, lines)) for line in hunk]
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,8 @@ def test_no_more_of_a_file_is_masked_than_is_sent(monkeypatch: pytest.MonkeyPatc
 
 def test_removed_lines_are_masked_as_part_of_the_old_text() -> None:
     file = a_file("a.py", ["x = 1  # safe now"], ["x = 2  # not safe"])
-    assert [line.text for line in masked_file(file).hunks[0].lines] == ["x = 2  # xxx xxxx", "x = 1  # xxxx xxx"]
+    ((*_, lines),) = masked_hunks(file)
+    assert [line.text for line in lines] == ["x = 2  # xxx xxxx", "x = 1  # xxxx xxx"]
 
 
 def test_a_change_with_words_in_its_code_is_read_without_and_then_with_them(claude: ClaudeStandIn) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scoring.diff.change import Change, FileChange, Line, Mail
 from scoring.review import prompt
-from scoring.review.locations import NOT_FOUND, finding_place, numbered, resolved
+from scoring.review.locations import NOT_FOUND, finding_place, number_lines, resolve_flag_place
 from scoring.review.payload import WORDS_LENGTH, Case, Rendering, render_change, render_words
 from scoring.review.prompt import PARTS, content_hash, first_request, nonce, prompt_part, prompt_version, second_request
 from scoring.review.schema import Flag
@@ -179,8 +179,8 @@ def is_found(flag: Flag) -> bool:
 
 def test_places_lead_from_the_model_to_the_line_and_back() -> None:
     change = a_change(a_file("b.py"), a_file("src/pear.py", ["one", "two"], ["gone"]))
-    for number, line in numbered(change.files[1]):
-        told = resolved(an_assessment(0.5, flag_parts(f"F2:L{number}")).flags[0], change)
+    for number, line in number_lines(change.files[1]):
+        told = resolve_flag_place(an_assessment(0.5, flag_parts(f"F2:L{number}")).flags[0], change)
         assert is_found(told)
         assert told.location == ("src/pear.py:1 (removed)" if line.mark == "-" else f"src/pear.py:{line.new}")
     assert finding_place(a_finding(line=2), change) == "F2:L3"
@@ -190,7 +190,7 @@ def test_places_lead_from_the_model_to_the_line_and_back() -> None:
 
 @pytest.mark.parametrize("place", ["F1", "F1:L1", "F1:L1-L1", "F1:L1-F1:L1", " F1:L1 ", "title", "discussion"])
 def test_a_place_of_the_change_is_found(place: str) -> None:
-    assert is_found(resolved(an_assessment(0.5, flag_parts(place)).flags[0], a_change()))
+    assert is_found(resolve_flag_place(an_assessment(0.5, flag_parts(place)).flags[0], a_change()))
 
 
 NOWHERE = (
@@ -201,15 +201,15 @@ NOWHERE = (
 
 @pytest.mark.parametrize("place", NOWHERE)
 def test_a_place_that_is_not_there_is_kept_and_says_so(place: str) -> None:
-    told = resolved(an_assessment(0.5, flag_parts(place)).flags[0], a_change())
+    told = resolve_flag_place(an_assessment(0.5, flag_parts(place)).flags[0], a_change())
     assert not is_found(told)
     assert told.explanation == "Wrong."
 
 
 def test_the_message_of_a_commit_is_a_place_where_there_is_one() -> None:
     change = replace(a_change(), mails=(Mail("", "", "", "Fix it", ""),))
-    assert is_found(resolved(an_assessment(0.5, flag_parts("commit 1")).flags[0], change))
-    assert not is_found(resolved(an_assessment(0.5, flag_parts("commit 2")).flags[0], change))
+    assert is_found(resolve_flag_place(an_assessment(0.5, flag_parts("commit 1")).flags[0], change))
+    assert not is_found(resolve_flag_place(an_assessment(0.5, flag_parts("commit 2")).flags[0], change))
 
 
 def test_the_words_are_described_as_they_are_given() -> None:
@@ -229,5 +229,5 @@ def test_equal_content_has_one_hash_and_words_count() -> None:
 
 def test_lines_are_numbered_over_all_hunks() -> None:
     file = a_file("a.py", ["one", "two"], ["gone"])
-    assert [(number, line.mark) for number, line in numbered(file)] == [(1, "-"), (2, "+"), (3, "+")]
-    assert isinstance(next(numbered(file))[1], Line)
+    assert [(number, line.mark) for number, line in number_lines(file)] == [(1, "-"), (2, "+"), (3, "+")]
+    assert isinstance(next(number_lines(file))[1], Line)

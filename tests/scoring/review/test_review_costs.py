@@ -182,7 +182,7 @@ def test_an_error_of_ours_leaves_no_reading_under_way(
     with ClaudeStandIn() as claude:
         reviewer = a_reviewer(claude, ledger=ledger)
         with monkeypatch.context() as broken:
-            broken.delattr("scoring.review.reviewer.tidied")
+            broken.delattr("scoring.review.reviewer.tidy_assessment")
             with pytest.raises(NameError):
                 reviewer.review(a_case(), Call.CLAUDE)
         assert rows(store, "select state, reason from reviews") == [("no content verdict", "abandoned")]

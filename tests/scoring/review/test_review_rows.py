@@ -11,7 +11,7 @@ from scoring.diff.parser import read_bytes
 from scoring.queries.reviews import content_review
 from scoring.review.cache import Reading, verdict_json
 from scoring.review.deterministic import assess
-from scoring.review.known_bad import LIKE
+from scoring.review.known_bad import REVIEWS_WITH_RULE
 from scoring.review.reviewer import LEFT_OUT_KEPT
 from scoring.review.schema import (
     DETERMINISTIC,
@@ -22,7 +22,7 @@ from scoring.review.schema import (
     Assessment,
     Flag,
     Review,
-    tidied,
+    tidy_assessment,
 )
 from scoring.review.store import NOT_KEPT, review_columns, shown_findings, shown_flags
 from scoring.types import PATH_LENGTH, Finding, Severity, short_path
@@ -78,7 +78,7 @@ def test_what_a_model_said_is_kept_in_one_column_with_its_strongest_flags(charac
     said = Assessment(
         content_risk=1, flags=mixed, summary=(character * SUMMARY_LENGTH)[:SUMMARY_LENGTH], review_recommended=True
     )
-    one = tidied(said)
+    one = tidy_assessment(said)
     assert one.flags[0].severity is Severity.HIGH
     reading = Reading("m", assessments=(one, one), left_out=tuple(range(1_200, 1_200 + LEFT_OUT_KEPT)))
     assert len(verdict_json(reading).encode()) <= COLUMN_BYTES
@@ -152,7 +152,7 @@ def test_rows_full_of_the_longest_findings_are_searched_within_the_memory(queued
     with queued.store.write() as txn:
         assert txn.value("select current_setting('memory_limit')") == "152.5 MiB"
         txn.execute("update pull_requests set state = 'open'")
-        assert txn.rows(LIKE) == []
+        assert txn.rows(REVIEWS_WITH_RULE) == []
         assert txn.value("select max(strlen(findings)) from content_reviews") > COLUMN_BYTES * 3 // 4
 
 

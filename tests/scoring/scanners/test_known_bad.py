@@ -7,7 +7,7 @@ import pytest
 
 from ingest.records.pull_state import settle
 from ingest.store.transaction import Rows
-from scoring.diff.similarity import likeness_in
+from scoring.diff.similarity import nearest_known_bad
 from scoring.review.known_bad import RULE
 from scoring.review.pending import Reviewing, review_due
 from scoring.scanners.submission import Knowledge
@@ -24,7 +24,7 @@ NEXT, LATER = pull_uri(MARA, "next"), MERGED_AT + 20 * DAY
 
 def review(result: Result) -> None:
     def known(rows: Rows, uri: str) -> Knowledge:
-        return Knowledge(likeness=likeness_in(rows, uri))
+        return Knowledge(likeness=nearest_known_bad(rows, uri))
 
     while review_due(result.store, Reviewing(result.policy.thresholds, result.folder / "diffs", known, by_scanners)):
         pass

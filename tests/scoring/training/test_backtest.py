@@ -14,11 +14,11 @@ from scoring.dataset.labels import outcomes, settled
 from scoring.dataset.track_record import settled_record
 from scoring.models.linear import Logistic
 from scoring.training.backtest import BacktestProblem, Plan, run, steps
-from scoring.training.lane_budgets import play
+from scoring.training.lane_budgets import replay_lane
 from scoring.training.metrics import auc, interval_widths, widths_of
 from scoring.training.report import interval_words, page, table
 from scoring.training.rolling_origin import Clock, Past, calibrate_quarters, score_quarters
-from scoring.training.summary import keep_backtest, read_backtest, shown_backtest
+from scoring.training.summary import read_backtest, shown_backtest, write_backtest
 from tests.scoring.dataset.people import made_up, material
 
 PLAN = Plan(labels=("label_merge",), quarters=2, draws=20, seed=3)
@@ -113,7 +113,7 @@ def test_how_wide_the_intervals_were_stands_in_figures_table_and_page(ran: tuple
 
 def test_the_page_is_told_the_figures_of_the_table(ran: tuple[dict, dict, list[str]], tmp_path: Path) -> None:
     found, besides, _ = ran
-    keep_backtest(tmp_path, shown_backtest(found, besides, datetime(2026, 3, 12)))
+    write_backtest(tmp_path, shown_backtest(found, besides, datetime(2026, 3, 12)))
     shown = read_backtest(tmp_path)
     assert shown is not None
     label, (told,) = found["labels"]["label_merge"], shown.labels
@@ -182,7 +182,7 @@ def scored(cases: Cases, labels: np.ndarray | None = None) -> np.ndarray:
             past._known[moment] = known._replace(target=labels[known.positions])
     found = score_quarters(past, cases.features, lambda as_of: Logistic({"worth": 0, "noise": 0}), CLOCK, print)
     calibrate_quarters(past, found, CLOCK)
-    return found.told
+    return found.predicted
 
 
 def test_what_happens_after_a_month_began_changes_no_score_of_it() -> None:
@@ -213,9 +213,9 @@ def test_the_lane_of_a_month_rests_on_earlier_months_only() -> None:
     features = {**CASES.features, **settled_record(CASES, "label_merge")}
     found = score_quarters(past, features, lambda as_of: Logistic({"worth": 1}), CLOCK, print)
     calibrate_quarters(past, found, CLOCK)
-    lane = play(past, [found], everybody, CLOCK, 0.1).plug_in
+    lane = replay_lane(past, [found], everybody, CLOCK, 0.1).plug_in
     judged = CASES.opened_at >= CLOCK.judged_from
-    assert found.told[lane].min() > np.nanmedian(found.told[judged])
+    assert found.predicted[lane].min() > np.nanmedian(found.predicted[judged])
     assert not lane[~judged].any()
 
 
@@ -223,7 +223,7 @@ def test_an_interval_rests_on_what_was_settled_before_and_without_that_is_everyt
     past, everybody = Past(CASES, "label_merge"), np.ones(len(CASES), dtype=bool)
     found = score_quarters(past, CASES.features, lambda as_of: Logistic({"worth": 0, "noise": 0}), CLOCK, print)
     calibrate_quarters(past, found, CLOCK)
-    judged = ~np.isnan(found.told)
+    judged = ~np.isnan(found.predicted)
     widths = interval_widths(past, found, CLOCK, everybody)
     assert np.array_equal(np.isnan(widths), ~judged)
     assert 0 < np.median(widths[judged]) < 0.5

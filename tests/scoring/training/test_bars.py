@@ -17,7 +17,7 @@ from scoring.config.policy import Policy
 from scoring.dataset.dataset import Material, material_of_file
 from scoring.training import backtest
 from scoring.training.backtest import SCOPES, Plan, Study
-from scoring.training.lane_budgets import play, told_budget
+from scoring.training.lane_budgets import budget_figures, replay_lane
 from scoring.training.metrics import figures_of, gain_of, gains_by_split, splits_of
 from scoring.training.queue_orders import order_figures
 from scoring.training.rolling_origin import Scored
@@ -71,8 +71,8 @@ def without_trees(material: Material, label: Any) -> dict[str, Any]:
     for model in (("person", "beta"), ("person", "logistic"), ("change", "logistic")):
         backtest._score(study, material, *model, plan, lambda words: None)
     person, change = (study.scored[scope, "logistic"] for scope in SCOPES[::-1])
-    lane = play(study.past, [change], np.ones(len(study.judged), dtype=bool), study.clock, 0.1)
-    budget = told_budget(study.past, lane, study.came, study.judged, study.newcomers, study.clock, 0.1, DRAWS, 0)
+    lane = replay_lane(study.past, [change], np.ones(len(study.judged), dtype=bool), study.clock, 0.1)
+    budget = budget_figures(study.past, lane, study.observed, study.judged, study.newcomers, study.clock, 0.1, DRAWS, 0)
     return {
         "test": figures_on(study, change, study.tested),
         "newcomers": figures_on(study, change, study.tested & study.newcomers),
@@ -80,7 +80,9 @@ def without_trees(material: Material, label: Any) -> dict[str, Any]:
         "gain": gain(study, change),
         "budgets": {"0.1": budget},
         "splits": splits(study, material, change),
-        "gate": {"splits": splits(study, material, replace(change, told=np.minimum(change.told, person.told)))},
+        "gate": {
+            "splits": splits(study, material, replace(change, predicted=np.minimum(change.predicted, person.predicted)))
+        },
         "order": orders(study, material, change, person, np.ones(len(study.judged), dtype=bool)),
         "without_push_holders": {"order": orders(study, material, change, person, ~material.cases.push_holder)},
     }
@@ -91,19 +93,19 @@ def orders(study: Study, material: Material, change: Scored, person: Scored, gro
 
 
 def figures_on(study: Study, scored: Scored, which: np.ndarray) -> dict[str, Any]:
-    return figures_of(scored.told[which], study.came[which].astype(float), DRAWS, 0, scored.odds[which])
+    return figures_of(scored.predicted[which], study.observed[which].astype(float), DRAWS, 0, scored.odds[which])
 
 
 def gain(study: Study, scored: Scored) -> dict[str, Any]:
     which, plain = study.tested, study.scored["person", "beta"]
-    pair = [(one.told[which], one.odds[which]) for one in (scored, plain)]
-    return gain_of(*pair, study.came[which].astype(float), study.past.cases.authors[which], DRAWS, 0)
+    pair = [(one.predicted[which], one.odds[which]) for one in (scored, plain)]
+    return gain_of(*pair, study.observed[which].astype(float), study.past.cases.authors[which], DRAWS, 0)
 
 
 def splits(study: Study, material: Material, scored: Scored) -> dict[str, Any]:
     cases = study.past.cases
     parts = splits_of(cases, study.clock.quarters, material.repositories, study.newcomers, study.tested)
-    told = scored.told, study.scored["person", "beta"].told, study.came.astype(float), cases.authors
+    told = scored.predicted, study.scored["person", "beta"].predicted, study.observed.astype(float), cases.authors
     return gains_by_split(*told, parts, DRAWS, 0)
 
 

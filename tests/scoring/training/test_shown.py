@@ -21,11 +21,11 @@ from scoring.training.summary import (
     ShownScope,
     ShownShare,
     interval,
-    keep_backtest,
-    keep_figures,
     read_backtest,
     read_serving,
     shown_lane,
+    write_backtest,
+    write_figures,
 )
 from tests.scoring.certificates.certified_cases import MODEL, NOW, TERMS, settled
 
@@ -114,7 +114,7 @@ def test_an_interval_holds_the_rate_and_narrows_with_what_it_stands_for(rate: fl
 def test_the_figures_of_the_model_that_serves_are_read_back_and_those_of_another_are_not(tmp_path: Path) -> None:
     assert read_serving(tmp_path, "label_clean_fix") == (None, None)
     kept = shown(certify(settled(), TERMS, {}, NOW))
-    keep_figures(tmp_path, kept)
+    write_figures(tmp_path, kept)
     assert read_serving(tmp_path, "label_clean_fix") == (None, None), "it does not serve by that"
     (tmp_path / "label_clean_fix.serving").write_text(f"{MODEL}\n")
     assert read_serving(tmp_path, "label_clean_fix") == (MODEL, kept)
@@ -139,7 +139,7 @@ def test_a_damaged_file_reads_as_none(tmp_path: Path, data: bytes) -> None:
 )
 def test_a_figure_out_of_its_range_is_not_believed(tmp_path: Path, name: str, value: object) -> None:
     (tmp_path / "label_clean_fix.serving").write_text(MODEL)
-    path = keep_figures(tmp_path, shown())
+    path = write_figures(tmp_path, shown())
     wrong = json.loads(path.read_text())
     wrong["change"]["bins"][0][name] = value
     path.write_text(json.dumps(wrong))
@@ -154,7 +154,7 @@ def test_a_file_says_nothing_of_people_or_pull_requests() -> None:
 
 def test_a_backtest_is_kept_whole_and_read_back(tmp_path: Path) -> None:
     assert read_backtest(tmp_path) is None
-    keep_backtest(tmp_path, backtest())
-    keep_backtest(tmp_path, backtest())
+    write_backtest(tmp_path, backtest())
+    write_backtest(tmp_path, backtest())
     assert read_backtest(tmp_path) == backtest()
     assert [file.name for file in tmp_path.iterdir()] == ["backtest.json"]

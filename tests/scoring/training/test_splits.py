@@ -5,7 +5,7 @@ import pytest
 
 from scoring.dataset.labels import outcomes
 from scoring.training.metrics import gains_by_split, splits_of
-from scoring.training.report import _below
+from scoring.training.report import _lines_below_rate
 from tests.scoring.dataset.people import made_up
 
 CASES = made_up()
@@ -28,7 +28,7 @@ def test_a_model_that_is_too_sure_is_worse_for_sure_than_the_rate(told: float, w
     found = gains_by_split(sure, rate, CAME, CASES.authors, {"all": EVERY}, 50, 0)["all"]
     assert found["worse"] is worse
     assert (found["log_loss"] < 0) is worse
-    assert len(list(_below({"all": found}))) == worse
+    assert len(list(_lines_below_rate({"all": found}))) == worse
 
 
 def test_of_few_cases_and_authors_nothing_is_sure() -> None:

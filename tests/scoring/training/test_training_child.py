@@ -8,7 +8,7 @@ import pytest
 from pytest_django import Settings
 
 from scoring.tasks import train_again
-from scoring.training.process import DAY_SECONDS, MARK, TrainingChild, note_end
+from scoring.training.process import DAY_SECONDS, STARTED, TrainingChild, note_end
 from tests.waiting import LONG_SECONDS
 
 NOW = 1_800_000_000.0
@@ -94,7 +94,7 @@ def test_what_cannot_be_started_is_told(child: TrainingChild, caplog: pytest.Log
     with caplog.at_level(logging.ERROR):
         assert not child.follow(("/nonexistent/python",), 7, NOW)
     assert "Training could not be started" in caplog.text
-    assert (child.folder / MARK).exists()
+    assert (child.folder / STARTED).exists()
     assert not child.follow(command(""), 7, NOW + 3600), "and is not tried every hour"
 
 

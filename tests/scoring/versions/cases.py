@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from ingest.git.apply_check import GitReading
-from scoring.diff.parser import compared, read_change
+from scoring.diff.parser import apply_git_reading, read_change
 from scoring.diff.paths import Role
 from scoring.gate.decide import Inputs
 from scoring.scanners._rules import Rule, rules
@@ -190,7 +190,7 @@ def submissions() -> Iterator[tuple[str, Submission]]:
     for name, reading in GIT_READINGS.items():
         for kind in ("small change", "encoded mail"):
             text = CHANGES[kind]
-            yield f"{kind}, {name}", Submission(compared(read_change(text), reading, text))
+            yield f"{kind}, {name}", Submission(apply_git_reading(read_change(text), reading, text))
 
 
 def _with_whole_files(name: str, before: str, added: str) -> Iterator[tuple[str, Submission]]:

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ingest.git.patches import PatchProblem, load_patch
 from ingest.store.snapshots import SnapshotReader
-from scoring.diff.mailbox import MailboxProblem, Source, mailbox
+from scoring.diff.mailbox import MailboxProblem, MailSource, write_mailbox
 from scoring.formatting import visible
 from scoring.queries import read
 from scoring.queries.read import Approved
@@ -61,10 +61,10 @@ class Command(BaseCommand):
     def _write(self, folder: Path, one: Approved) -> bool:
         """Write one mailbox; False, and the reason on stderr, where it cannot be had."""
         subject = one.subject
-        source = Source(subject.author.did, subject.author.name, subject.title, subject.opened_at)
+        source = MailSource(subject.author.did, subject.author.name, subject.title, subject.opened_at)
         try:
             text = load_patch(settings.DIFF_CORPUS_DIR, subject.sha256 or "")
-            mails = mailbox(text, subject.seen.patch_id or "", source)
+            mails = write_mailbox(text, subject.seen.patch_id or "", source)
         except (PatchProblem, MailboxProblem) as problem:
             self.stderr.write(f"{_line(one)}\n  not written: {problem}")
             return False

@@ -12,7 +12,7 @@ from ingest.clock import wall_now
 from scoring.dataset.cases import LABELS
 from scoring.training.backtest import BacktestProblem, Plan, run, steps
 from scoring.training.report import page, table
-from scoring.training.summary import keep_backtest, shown_backtest
+from scoring.training.summary import shown_backtest, write_backtest
 from trustsite.worker.material import material_of
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _write(text: str, shown: "ShownBacktest") -> Path:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)
-        keep_backtest(settings.LOG_DIR, shown)
+        write_backtest(settings.LOG_DIR, shown)
     except OSError as problem:
         raise CommandError(f"{settings.LOG_DIR} cannot be written ({problem.strerror}).") from problem
     return target

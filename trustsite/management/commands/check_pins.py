@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from ingest.store.snapshots import SnapshotReader
 from scoring.formatting import visible
 from scoring.packages.entry import Package
-from scoring.review.pins import PinProblem, known_advisories, read_pins, unsafe_pins
+from scoring.review.pins import PinProblem, count_advisories, read_pins, unsafe_pins
 
 PINS = settings.BASE_DIR / "requirements" / "base.txt"
 EMPTY = "No advisory on a package of Python was imported: run `manage.py import_osv` with the all.zip of PyPI first."
@@ -31,7 +31,7 @@ class Command(BaseCommand):
         """Print a line an advisory; CommandError with 1 where there is any, with 2 where nothing could be said."""
         packages = _packages(pins)
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
-            known = known_advisories(snapshot) if snapshot else 0
+            known = count_advisories(snapshot) if snapshot else 0
             if snapshot is None or not known:
                 raise CommandError(EMPTY, returncode=2)
             unsafe = unsafe_pins(snapshot, packages)

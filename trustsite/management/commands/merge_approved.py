@@ -11,7 +11,7 @@ from ingest.git.patches import PatchProblem, load_patch
 from ingest.http.fetcher import Fetcher
 from ingest.lookups.forge_merge import MergeOrder, Outcome, TokenSession, merge
 from ingest.store.snapshots import Snapshot, SnapshotReader
-from scoring.diff.mailbox import MailboxProblem, Source, mailbox
+from scoring.diff.mailbox import MailboxProblem, MailSource, write_mailbox
 from scoring.queries import read
 from scoring.queries.approvals import data_server, merge_place
 
@@ -61,10 +61,10 @@ def _order(snapshot: Snapshot, uri: str) -> MergeOrder:
     subject, place = found.subject, merge_place(snapshot, uri)
     if place is None:
         raise CommandError("Its knot, branch or its author's data server is not known yet.", returncode=2)
-    source = Source(subject.author.did, subject.author.name, subject.title, subject.opened_at)
+    source = MailSource(subject.author.did, subject.author.name, subject.title, subject.opened_at)
     try:
         text = load_patch(settings.DIFF_CORPUS_DIR, subject.sha256 or "")
-        patch = mailbox(text, subject.seen.patch_id or "", source)
+        patch = write_mailbox(text, subject.seen.patch_id or "", source)
     except (PatchProblem, MailboxProblem) as problem:
         raise CommandError(f"Its patch cannot be handed on: {problem}.", returncode=2) from problem
     return MergeOrder(

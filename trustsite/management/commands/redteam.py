@@ -14,7 +14,7 @@ from ingest.store.snapshots import SnapshotReader
 from scoring.config.policy import Policy, policy_from_settings
 from scoring.queries import read
 from scoring.redteam.attack import Ground
-from scoring.redteam.render import ShownReport, keep_report, shown_report, told
+from scoring.redteam.render import ShownReport, report_lines, shown_report, write_report
 from scoring.redteam.report import BRIEF, WHOLE, Scale, attack_everything, present_ground
 from scoring.trust.files import FileProblem, build_graph, no_edges, read_edges, read_seeds
 
@@ -63,7 +63,7 @@ class Command(BaseCommand):
         except ValueError as problem:
             raise CommandError(f"Nothing to simulate: {problem}.", returncode=2) from problem
         shown = shown_report(report, policy, lane_open, wall_now())
-        self.stdout.write(json.dumps(report, allow_nan=False) if options["json"] else "\n".join(told(shown)))
+        self.stdout.write(json.dumps(report, allow_nan=False) if options["json"] else "\n".join(report_lines(shown)))
         if edges is None:
             _keep(shown)
 
@@ -107,7 +107,7 @@ def _from_files(edges: Path, seeds: Path) -> tuple[Ground, Policy]:
 def _keep(shown: ShownReport) -> None:
     """Keep what the dashboard and the page /redteam show."""
     try:
-        keep_report(settings.LOG_DIR, shown)
+        write_report(settings.LOG_DIR, shown)
     except OSError as problem:
         raise CommandError(
             f"A file in {settings.LOG_DIR} cannot be written ({problem.strerror}): pages show the run before."

@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from scoring.explain.content import missing_words
 from scoring.formatting import risk_percent
-from scoring.review.by_hand import Artefact, review_artefact, told
+from scoring.review.by_hand import SentPatch, review_json, review_patch
 from scoring.review.cache import MemoryLedger
 from scoring.review.settings import reviewer_from_settings
 from scoring.scanners.submission import Knowledge
@@ -47,9 +47,9 @@ class Command(BaseCommand):
         reviewer = _reviewer() if claude else None
         knowledge = _knowledge(options)
         for name in files:
-            artefact = Artefact(_read(name), options["title"], options["description"])
-            review, findings = review_artefact(artefact, knowledge, reviewer)
-            shown = told(review, findings)
+            artefact = SentPatch(_read(name), options["title"], options["description"])
+            review, findings = review_patch(artefact, knowledge, reviewer)
+            shown = review_json(review, findings)
             if json and review.reason:  # the object has no place for it
                 self.stderr.write(f"{_plain(name)}: no content verdict: {_why(review.reason)}.")
             self.stdout.write(_line(shown) if json else _text(name, shown, review.reason))

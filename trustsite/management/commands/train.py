@@ -18,11 +18,11 @@ from tqdm import tqdm
 from ingest.clock import wall_now
 from ingest.files import write_whole
 from ingest.store.snapshots import SnapshotReader
-from scoring.certificates.certificate import CertificateProblem, keep_certificate, read_certificates
+from scoring.certificates.certificate import CertificateProblem, read_certificates, write_certificate
 from scoring.certificates.issue import Terms
 from scoring.certificates.lane_curve import FILE as CURVE_FILE
 from scoring.certificates.sample_size import Need, say_low_need, say_need
-from scoring.certificates.threshold_queries import keep_table
+from scoring.certificates.threshold_queries import write_table
 from scoring.dataset.audit_weights import FastLaned
 from scoring.dataset.cases import LABELS, LabelName
 from scoring.dataset.dataset import read_lane
@@ -43,7 +43,7 @@ from scoring.pipeline.lane_thresholds import CERTIFICATES
 from scoring.training.certify import attempt, lane_table
 from scoring.training.process import note_end
 from scoring.training.starter import text_of
-from scoring.training.summary import keep_figures, shown_model
+from scoring.training.summary import shown_model, write_figures
 from scoring.training.train import train
 from trustsite.worker.material import material_of, starter_of
 
@@ -119,7 +119,7 @@ class Command(BaseCommand):
             name = save_model(settings.MODEL_DIR, record, card_of(record))
             is_kept_only = bool(against) or file is not None
             told = None if is_kept_only else self._certify(material, trained, label, name, now)
-            keep_figures(settings.MODEL_DIR, shown_model(record, name, *(told.shown if told else (None,))))
+            write_figures(settings.MODEL_DIR, shown_model(record, name, *(told.shown if told else (None,))))
             if not against:  # last: the pass that a new model asks for finds its certificate there
                 serve(settings.MODEL_DIR, label, name)
         except OSError as problem:
@@ -154,7 +154,7 @@ class Command(BaseCommand):
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
             lane = read_lane(snapshot, now) if snapshot else FastLaned()
         high, low = (_terms(side, label, name) for side in ("high", "low"))
-        keep_table(settings.MODEL_DIR, lane_table(material.cases, trained, high, lane, now))
+        write_table(settings.MODEL_DIR, lane_table(material.cases, trained, high, lane, now))
         (said, made), (said_low, made_low) = (
             _attempt(material.cases, trained, terms, lane, now) for terms in (high, low)
         )
@@ -197,7 +197,7 @@ def _attempt(
     folder = settings.MODEL_DIR / CERTIFICATES
     try:
         made = attempt(cases, trained, terms, lane, read_certificates(folder)[0], now)
-        path = keep_certificate(folder, made)
+        path = write_certificate(folder, made)
     except CertificateProblem as problem:
         return f"No certificate: {problem}.", None
     return f"{_found(made) if made.side == 'high' else _found_low(made)} {path}", made

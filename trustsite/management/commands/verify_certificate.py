@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from ingest.store.snapshots import SnapshotReader
 from scoring.certificates.certificate import (
     ENDING,
-    MOST,
+    FOLDER_LIMIT,
     Certificate,
     CertificateProblem,
     decode,
@@ -18,7 +18,7 @@ from scoring.certificates.certificate import (
     read_bytes,
 )
 from scoring.certificates.store import compare_with_store
-from scoring.certificates.verify import differences, extends
+from scoring.certificates.verify import differences, differences_to_previous
 from scoring.formatting import bad_percent, percent_in_full
 
 
@@ -71,7 +71,7 @@ def _of_chain(file: Path, told: Certificate) -> list[str]:
 
     Attempts may lie elsewhere: then the chain is followed as far as it is there.
     """
-    for _ in range(MOST):
+    for _ in range(FOLDER_LIMIT):
         if told.previous is None:
             first = told.attempt == 1 and not told.later
             return [] if first else ["It names no earlier file, but it is not a first attempt."]
@@ -82,10 +82,10 @@ def _of_chain(file: Path, told: Certificate) -> list[str]:
             before = load_certificate(place)
         except CertificateProblem as problem:
             return [f"The file before it does not count: {problem}."]
-        if found := extends(told, before):
+        if found := differences_to_previous(told, before):
             return found
         told = before
-    return [f"More than {MOST:,} files come before it."]
+    return [f"More than {FOLDER_LIMIT:,} files come before it."]
 
 
 def _words(told: Certificate) -> Iterator[str]:
