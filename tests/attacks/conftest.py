@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.played import Play, Played
-from tests.conftest import for_all_workers
+from tests.conftest import for_all_workers, simulated_network
 from tests.pipeline import OPEN_LANE, Result, opened, run
 from trustsite.world import World, build_world
 
@@ -18,7 +18,7 @@ def base_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The closed store of the world with all its attacks, played once: whoever goes on takes a copy."""
 
     def make(folder: Path) -> None:
-        with played(build_world(), folder):
+        with played(simulated_network(), folder):
             pass
 
     return for_all_workers("attacked-world", make, tmp_path_factory)
@@ -28,7 +28,7 @@ def base_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def full_fixture(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     """That world."""
     with opened(shutil.copytree(base, tmp_path_factory.mktemp("full") / "world"), OPEN_LANE) as result:
-        yield Played(build_world(), result)
+        yield Played(simulated_network(), result)
 
 
 @pytest.fixture(scope="package", name="play")

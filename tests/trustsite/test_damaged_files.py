@@ -10,14 +10,6 @@ from tests.trustsite.ports import free_port
 from trustsite import drive
 
 
-@pytest.fixture
-def root(tmp_path: Path, manage: Manage) -> Path:
-    folder = tmp_path / "drive"
-    folder.mkdir()
-    assert manage("init_drive", DATA_ROOT=folder).returncode == 0
-    return folder
-
-
 def told_by_doctor(manage: Manage, root: Path, name: str) -> str:
     """The doctor's line of this name, which is not ok; every other check still has its line."""
     done = manage("doctor", DATA_ROOT=root)
@@ -47,36 +39,32 @@ def break_inside(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [overwrite, break_inside])
 def test_a_damaged_queue_ends_the_worker_in_one_sentence(
-    manage: Manage, root: Path, damage: Callable[[Path], None]
+    manage: Manage, new_drive: Path, damage: Callable[[Path], None]
 ) -> None:
-    damage(root / "queue.sqlite3")
-    sentence = refusal(manage, "worker", root)
+    damage(new_drive / "queue.sqlite3")
+    sentence = refusal(manage, "worker", new_drive)
     assert "queue.sqlite3 is damaged" in sentence
     assert "stop worker and web and delete it, nothing is lost" in sentence
-    assert "delete it" in told_by_doctor(manage, root, "queue")
+    assert "delete it" in told_by_doctor(manage, new_drive, "queue")
 
 
-@pytest.mark.parametrize("held", ["", "x" * 64, "a" * 63, "a" * 65, "a" * 63 + "\n"])
-@pytest.mark.parametrize("command", ["worker", "web"])
-def test_a_damaged_key_is_refused_in_one_sentence(manage: Manage, root: Path, held: str, command: str) -> None:
-    (root / "keys" / "django").write_text(held)
-    sentence = refusal(manage, command, root)
-    assert "keys/django is empty or damaged: put its backup there, or delete it" in sentence
+def test_a_damaged_key_is_refused_in_one_sentence_and_the_doctor_looks_at_all_beside_it(
+    manage: Manage, new_drive: Path
+) -> None:
+    (new_drive / "keys" / "django").write_text("")
+    for command in ("worker", "web"):
+        sentence = refusal(manage, command, new_drive)
+        assert "keys/django is empty or damaged: put its backup there, or delete it" in sentence
+    assert "django missing or damaged" in told_by_doctor(manage, new_drive, "keys")
 
 
-def test_the_doctor_looks_at_everything_beside_a_damaged_key(manage: Manage, root: Path) -> None:
-    (root / "keys" / "django").write_text("")
-    assert "django missing or damaged" in told_by_doctor(manage, root, "keys")
-
-
-@pytest.mark.parametrize("name", drive.KEYS)
-def test_every_key_of_a_drive_is_looked_at(root: Path, name: str) -> None:
-    drive.require_keys(root)
-    (root / "keys" / name).write_text("half a k")
-    with pytest.raises(drive.DriveProblem, match=f"keys/{name} is empty or damaged: put its backup there"):
-        drive.require_keys(root)
-
-
-def test_a_damaged_key_is_never_used_to_sign(root: Path) -> None:
-    (root / "keys" / "django").write_text("a")
-    assert drive.key(root, "django") != drive.key(root, "django")
+@pytest.mark.parametrize("held", ["", "half a k", "x" * 64, "a" * 63, "a" * 65, "a" * 63 + "\n"])
+def test_every_key_of_a_drive_is_looked_at_and_a_damaged_one_never_signs(new_drive: Path, held: str) -> None:
+    for name in drive.KEYS:
+        drive.require_keys(new_drive)
+        path = new_drive / "keys" / name
+        path.write_text(held)
+        with pytest.raises(drive.DriveProblem, match=f"keys/{name} is empty or damaged: put its backup there"):
+            drive.require_keys(new_drive)
+        assert drive.key(new_drive, name) != drive.key(new_drive, name)
+        path.unlink()

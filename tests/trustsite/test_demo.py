@@ -17,14 +17,14 @@ from scoring.config.policy import Policy, policy_from_settings
 from scoring.queries import read, trust
 from scoring.queries.trust import SeedView
 from scoring.thresholds import Thresholds
-from tests.conftest import Manage, Site
+from tests.conftest import Manage, Site, simulated_network
 from tests.pipeline import Result
 from triage.models import Maintainer
 from trustsite import drive
 from trustsite.demo.one_click import open_account
 from trustsite.demo.story import CAUGHT, NAMED, OPENED, VOIDED, WATCHED, WENT_WRONG, promises, tell
 from trustsite.management.commands import demo
-from trustsite.world import World, build_world
+from trustsite.world import World
 
 
 def test_a_demo_is_refused_where_its_folder_holds_somebodys_files(manage: Manage, tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_the_demos_maintainer_maintains_on_the_site_what_is_watched() -> None:
 @pytest.fixture(scope="module")
 def world() -> World:
     """The simulated network."""
-    return build_world()
+    return simulated_network()
 
 
 @pytest.fixture(scope="module")
