@@ -49,7 +49,8 @@ def operations_fixture() -> dict[str, Any]:
     import schemathesis  # 1 s of CPU, of which all processes but one are spared
 
     schema = schemathesis.openapi.from_dict(json.loads(json.dumps(api.get_openapi_schema(path_prefix="/"))))
-    return {made.label: made for made in (found.ok() for found in schema.get_all_operations())}
+    found: list[Any] = list(schema.get_all_operations())
+    return {made.label: made for made in (one.ok() for one in found)}
 
 
 @pytest.fixture(name="headers", autouse=True)

@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
 from tests.conftest import Manage
-from trustsite.standins.claude import KEY, ClaudeStandIn
+from tests.standins.claude import KEY, ClaudeStandIn
 
 
 @pytest.fixture(name="claude", scope="module")

@@ -18,8 +18,8 @@ from scoring.scanners.submission import Knowledge
 from tests.conftest import PROVE, Manage, count, with_environment
 from tests.growth import in_linear_time
 from tests.sources import PROJECT
+from tests.standins.claude import KEY, ClaudeStandIn
 from tests.waiting import LONG_SECONDS, ends_by_itself
-from trustsite.standins.claude import KEY, ClaudeStandIn
 
 CLEAN = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1,2 @@\n print(1)\n+print(2)\n"
 TOKEN = "https://hooks.slack." + "com/services/T02GW5K8R/B05MXPL2Q7/kQ3vZr8WbNtY6cLmH1xJp4Sd"

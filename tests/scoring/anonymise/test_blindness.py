@@ -17,7 +17,7 @@ from scoring.scanners.submission import Submission
 from tests.conftest import Count
 from tests.scoring.diff.identities import MALLORY, QUENTIN, TRUDY, planted
 from tests.scoring.review.reviewing import a_reviewer
-from trustsite.standins.claude import Captured, ClaudeStandIn
+from tests.standins.claude import Captured, ClaudeStandIn
 
 TIMES = ("+0930", "+09:30", "2017-11-13", "13 nov 2017", "nov 13")
 # Of a connection and of the machine that asks, not of a change.

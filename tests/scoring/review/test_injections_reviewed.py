@@ -12,7 +12,7 @@ from scoring.scanners.submission import Submission
 from tests.conftest import count
 from tests.scoring.review.injections import CASES
 from tests.scoring.review.reviewing import a_flag, a_reviewer
-from trustsite.standins.claude import CALM, ClaudeStandIn, obedient
+from tests.standins.claude import CALM, ClaudeStandIn, obedient
 
 PLAYED = CASES[:: max(1, len(CASES) // count(40, len(CASES)))]
 

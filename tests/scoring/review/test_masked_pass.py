@@ -34,7 +34,7 @@ from tests.scoring.review.reviewing import (
     says,
     worded,
 )
-from trustsite.standins.claude import CALM, ClaudeStandIn, message, said_in
+from tests.standins.claude import CALM, ClaudeStandIn, message, said_in
 
 LOWERED = "lowered the reviewer's risk"
 FLAW = re.compile(r"eval\(|innerHTML|sudo sh|InsecureSkipVerify")

@@ -29,8 +29,8 @@ from tests.scoring.review.reviewing import (
     an_assessment,
     says,
 )
+from tests.standins.claude import Answer, ClaudeStandIn
 from tests.stores import fresh_store
-from trustsite.standins.claude import Answer, ClaudeStandIn
 
 NOON = datetime(2026, 11, 21, 12)
 READING = Reading(
