@@ -142,11 +142,11 @@ def test_one_whose_data_server_is_dead_is_named_and_claude_reads_one_pull_reques
 ) -> None:
     peers.peers.fail(MARAS_SERVER, "close")
     with ClaudeStandIn() as claude, override_settings(ANTHROPIC_API_KEY=KEY, ANTHROPIC_BASE_URL=claude.base_url):
-        found = judge("mara.example.test", "mallory.example.test", "sami.example.test", repositories=(LANTERN,))
+        found = judge("mara.example.test", "mallory.example.test", "pim.example.test", repositories=(LANTERN,))
     assert found.review is not None
     assert found.review.reviewer.startswith("claude-")
     assert len(claude.messages) == 2  # the two passes of one review
-    assert [one.name for one in found.contributors] == ["mallory.example.test", "sami.example.test"]
+    assert [one.name for one in found.contributors] == ["mallory.example.test", "pim.example.test"]
     (failed,) = found.failed
     assert failed.why.startswith("The records of mara.example.test could not be read")
     assert "try later" in failed.why
