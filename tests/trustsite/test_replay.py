@@ -25,6 +25,7 @@ from ingest.store.snapshots import SnapshotReader
 from scoring.explain.decided import LONGEST, LONGEST_REASON
 from scoring.queries import read
 from tests.conftest import Count, simulated_network
+from tests.standins.load import bulk
 from tests.trustsite import runs
 from tests.trustsite.decided import check_decisions
 from tests.trustsite.ports import free_port
@@ -32,7 +33,6 @@ from tests.waiting import LONG_SECONDS, wait_for
 from trustsite.demo.one_click import offer_busiest
 from trustsite.drive import replay_place
 from trustsite.standins.recording import make_recording, open_recording, write_recording
-from trustsite.world import bulk
 
 FRAMES = 500  # of the simulated network's 1,164: people, vouches, pull requests and merges, in half the time
 SHARED_COUNTS = {

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from ingest.atproto.cbor import TID_LETTERS, blob_cid, draw, encode_tid, record_cid
+from tests.standins.load import bulk
 from trustsite.standins.recording import open_recording, write_recording
-from trustsite.world import ATTACKS, END_TIME_US, World, build_world, bulk
+from trustsite.world import ATTACKS, END_TIME_US, World, build_world
 from trustsite.world.changes import CHANGES
 from trustsite.world.patches import Signature, format_patch, make_edit
 
