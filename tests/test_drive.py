@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import shutil
 import socket
 import stat
@@ -13,11 +14,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from django.core.management import CommandError
+from pytest_django import Settings
 
 from ingest.backup import restore
 from tests.conftest import Manage, count, with_environment
 from tests.sources import PROJECT
 from trustsite import drive
+from trustsite.management.commands.web import listen
 from trustsite.setup import SetupProblem, choose_root
 
 # A command with state that Django itself brings: it would make web.sqlite3 if it were let through.
@@ -67,18 +71,29 @@ def files_below(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
 
 
-@pytest.mark.parametrize("command", ["migrate", "web", "demo", "init_drive"])
-def test_without_data_root_every_start_with_state_is_refused(manage: Manage, command: str) -> None:
-    assert "is not set: export DATA_ROOT=" in refusal(manage(command, DATA_ROOT=None))
-    assert "is not set: export DATA_ROOT=" in refusal(manage(command, DATA_ROOT=""))
+def refused(root: Path | None, *arguments: str) -> str:
+    """The sentence in which this command is refused, as `manage.py` does before it starts."""
+    argv = ["manage.py", *arguments]
+    assert drive.needs_state(argv) or arguments == ("init_drive",)
+    place = drive.choose_place(argv, root)
+    with pytest.raises(drive.DriveProblem) as problem:
+        drive.mark(place.root) if arguments == ("init_drive",) else drive.require(place)
+    return str(problem.value)
 
 
-@pytest.mark.parametrize(
-    "command", [["--help"], ["version"], ["check"], ["web", "--help"], ["makemigrations", "--help"]]
-)
+def test_without_data_root_every_start_with_state_is_refused(manage: Manage) -> None:
+    assert "is not set: export DATA_ROOT=" in refusal(manage(STATEFUL, DATA_ROOT=None))
+    assert "is not set: export DATA_ROOT=" in refusal(manage("init_drive", DATA_ROOT=""))
+    for command in (STATEFUL, "web", "demo", "init_drive", "worker", "replay"):
+        assert "is not set: export DATA_ROOT=" in refused(None, command)
+
+
+@pytest.mark.parametrize("command", [["--help"], ["makemigrations", "--help"]])
 def test_commands_without_state_run_without_a_drive(manage: Manage, command: list[str]) -> None:
     result = manage(*command, DATA_ROOT=None)
     assert result.returncode == 0, result.stderr
+    for other in (["version"], ["check"], ["web", "--help"]):
+        assert not drive.needs_state(["manage.py", *other])
 
 
 def test_commands_without_state_write_nothing_on_an_unmarked_drive(manage: Manage, tmp_path: Path) -> None:
@@ -93,11 +108,11 @@ def test_an_unmarked_drive_is_refused_and_left_empty(manage: Manage, tmp_path: P
     assert files_below(tmp_path) == []
 
 
-def test_a_missing_drive_is_refused_and_not_made(manage: Manage, tmp_path: Path) -> None:
+def test_a_missing_drive_is_refused_and_not_made(tmp_path: Path) -> None:
     missing = tmp_path / "not" / "mounted"
-    assert "is not a folder: mount the drive" in refusal(manage(STATEFUL, DATA_ROOT=missing))
-    assert "is not a folder" in refusal(manage("init_drive", DATA_ROOT=missing))
-    assert "is not a folder" in refusal(manage("demo", DATA_ROOT=missing))
+    assert "is not a folder: mount the drive" in refused(missing, STATEFUL)
+    assert "is not a folder" in refused(missing, "init_drive")
+    assert "is not a folder" in refused(missing, "demo")
     assert not missing.exists()
 
 
@@ -119,16 +134,16 @@ def test_set_up_makes_a_missing_folder_only_for_what_can_be_made_again(tmp_path:
     assert not (tmp_path / "my drive").exists()
 
 
-def test_a_file_instead_of_a_folder_is_refused(manage: Manage, tmp_path: Path) -> None:
+def test_a_file_instead_of_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert "is not a folder" in refusal(manage("init_drive", DATA_ROOT=tmp_path / "file"))
+    assert "is not a folder" in refused(tmp_path / "file", "init_drive")
 
 
-def test_a_space_in_the_path_is_refused(manage: Manage, tmp_path: Path) -> None:
+def test_a_space_in_the_path_is_refused(tmp_path: Path) -> None:
     spaced = tmp_path / "my drive"
     spaced.mkdir()
-    assert "has a space in it" in refusal(manage(STATEFUL, DATA_ROOT=spaced))
-    assert "has a space in it" in refusal(manage("init_drive", DATA_ROOT=spaced))
+    assert "has a space in it" in refused(spaced, STATEFUL)
+    assert "has a space in it" in refused(spaced, "init_drive")
     assert files_below(spaced) == []
 
 
@@ -139,24 +154,31 @@ def test_an_unwritable_drive_is_refused(manage: Manage, root: Path) -> None:
     root.chmod(0o700)
 
 
-def test_a_read_only_drive_is_refused(
-    manage: Manage, mounted: Callable[[str], tuple[str, ...]], tmp_path: Path
+MARKING = """
+import sys
+from pathlib import Path
+from trustsite import drive
+try:
+    drive.mark(Path(sys.argv[1]))
+except drive.DriveProblem as problem:
+    print(problem)
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("-t tmpfs -o ro", "cannot be written"),
+        ("-t tmpfs -o size=190m", "is full (less than 200 MB free)"),
+        ("-t mqueue", "without symbolic links"),  # a file system that any Linux can mount and that has none
+    ],
+)
+def test_a_drive_that_is_read_only_full_or_without_symbolic_links_is_refused(
+    mounted: Callable[[str], tuple[str, ...]], tmp_path: Path, options: str, words: str
 ) -> None:
-    prefix = mounted("-t tmpfs -o ro")
-    assert "cannot be written" in refusal(manage("init_drive", DATA_ROOT=tmp_path / "small", prefix=prefix))
-
-
-def test_a_full_drive_is_refused(manage: Manage, mounted: Callable[[str], tuple[str, ...]], tmp_path: Path) -> None:
-    prefix = mounted("-t tmpfs -o size=190m")
-    sentence = refusal(manage("init_drive", DATA_ROOT=tmp_path / "small", prefix=prefix))
-    assert "is full (less than 200 MB free)" in sentence
-
-
-def test_a_file_system_without_symbolic_links_is_refused(
-    manage: Manage, mounted: Callable[[str], tuple[str, ...]], tmp_path: Path
-) -> None:
-    prefix = mounted("-t mqueue")  # one that any Linux can mount and that has none
-    assert "without symbolic links" in refusal(manage("init_drive", DATA_ROOT=tmp_path / "small", prefix=prefix))
+    command = [*mounted(options), sys.executable, "-c", MARKING, str(tmp_path / "small")]
+    marked = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True)
+    assert words in marked.stdout
 
 
 @pytest.mark.parametrize(
@@ -183,30 +205,30 @@ def test_what_is_shared_with_the_machine_is_never_marked(folder: Path) -> None:
 
 def test_init_drive_marks_a_folder_for_its_owner_alone(manage: Manage, tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
-    for _ in range(2):
-        result = manage("init_drive", DATA_ROOT=tmp_path)
-        assert result.returncode == 0, result.stderr
+    result = manage("init_drive", DATA_ROOT=tmp_path)
+    assert result.returncode == 0, result.stderr
+    drive.mark(tmp_path)
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
     assert stat.S_IMODE((tmp_path / "keys").stat().st_mode) == 0o700
     assert {stat.S_IMODE(key.stat().st_mode) for key in (tmp_path / "keys").iterdir()} == {0o600}
-    assert manage(STATEFUL, DATA_ROOT=tmp_path).returncode == 0
+    drive.require(drive.Place("drive", tmp_path))
 
 
 def test_a_drive_that_was_unmounted_is_not_written_to(manage: Manage, root: Path) -> None:
-    assert manage(STATEFUL, DATA_ROOT=root).returncode == 0
+    drive.key(root, "django")
     (root / drive.MARKER).rename(root.parent / "elsewhere")
     before = files_below(root)
     assert "has no mark" in refusal(manage(STATEFUL, DATA_ROOT=root))
     assert files_below(root) == before
 
 
-def test_a_drive_with_half_a_restored_backup_is_refused(manage: Manage, root: Path) -> None:
+def test_a_drive_with_half_a_restored_backup_is_refused(root: Path) -> None:
     (root / drive.RESTORING).parent.mkdir()
     (root / drive.RESTORING).touch()
     assert Path(restore.STAGED) / restore.SWAPPING == drive.RESTORING
-    assert "run `manage.py restore DIR --replace` once more" in refusal(manage(STATEFUL, DATA_ROOT=root))
+    assert "run `manage.py restore DIR --replace` once more" in refused(root, STATEFUL)
     (root / drive.RESTORING).unlink()
-    assert manage(STATEFUL, DATA_ROOT=root).returncode == 0
+    drive.require(drive.Place("drive", root))
 
 
 def test_a_wrong_setting_is_one_sentence(manage: Manage, root: Path) -> None:
@@ -230,9 +252,8 @@ def test_a_start_writes_nothing_into_the_home_folder_or_the_folder_that_it_is_st
     home = tmp_path / "home"
     home.mkdir(mode=0o500)
     there = (*UNPRIVILEGED, "env", "-C", str(home))
-    for command in ("init_drive", STATEFUL):
-        result = manage(command, DATA_ROOT=root, HOME=home, XDG_CACHE_HOME=None, prefix=there)
-        assert result.returncode == 0, result.stderr
+    result = manage("init_drive", DATA_ROOT=root, HOME=home, XDG_CACHE_HOME=None, prefix=there)
+    assert result.returncode == 0, result.stderr
     assert files_below(home) == []
 
 
@@ -274,11 +295,14 @@ def test_a_port_in_use_is_one_sentence_and_changes_nothing(manage: Manage, root:
 
 
 @pytest.mark.parametrize("bind", ["127.0.0.1:port", "198.51.100.7:8000"])
-def test_an_address_that_cannot_be_listened_on_is_one_sentence(manage: Manage, root: Path, bind: str) -> None:
-    result = manage("web", DATA_ROOT=root, BIND=bind)
-    assert result.returncode == 2
-    assert f"BIND={bind} " in result.stderr
-    assert "Traceback" not in result.stderr
+def test_an_address_that_cannot_be_listened_on_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings, root: Path, bind: str
+) -> None:
+    settings.ROOT = root
+    monkeypatch.setattr(tempfile, "tempdir", None)  # which the server moves to the drive
+    with pytest.raises(CommandError, match=f"^BIND={re.escape(bind)} ") as problem:
+        listen(bind)
+    assert problem.value.returncode == 2
 
 
 def test_what_a_process_makes_is_its_users_alone_also_outside_the_drive(manage: Manage, tmp_path: Path) -> None:

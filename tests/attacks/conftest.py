@@ -1,5 +1,6 @@
 """The simulated network in all its variants, each played once."""
 
+import pickle
 import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
@@ -7,19 +8,24 @@ from pathlib import Path
 
 import pytest
 
-from tests.attacks.played import Play, Played
-from tests.conftest import for_all_workers
+from tests.attacks.played import SWAPS, Play, Played, play_swaps
+from tests.conftest import for_all_workers, simulated_network
 from tests.pipeline import OPEN_LANE, Result, opened, run
 from trustsite.world import World, build_world
 
 
 @pytest.fixture(scope="package", name="base")
 def base_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The closed store of the world with all its attacks, played once: whoever goes on takes a copy."""
+    """The closed store of the world with all its attacks, played once: whoever goes on takes a copy.
+
+    Beside it lies what was shown of the pull requests whose patch was swapped.
+    """
 
     def make(folder: Path) -> None:
-        with played(build_world(), folder):
-            pass
+        world = simulated_network()
+        first, watched, maintainers = world.stages[:1], world.watched.values(), [world.cast["ana"]]
+        with run(world.recording, folder, watched, maintainers, first, OPEN_LANE) as result:
+            (folder / SWAPS).write_bytes(pickle.dumps(play_swaps(world, result)))
 
     return for_all_workers("attacked-world", make, tmp_path_factory)
 
@@ -28,7 +34,7 @@ def base_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def full_fixture(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     """That world."""
     with opened(shutil.copytree(base, tmp_path_factory.mktemp("full") / "world"), OPEN_LANE) as result:
-        yield Played(build_world(), result)
+        yield Played(simulated_network(), result)
 
 
 @pytest.fixture(scope="package", name="play")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from scoring.queries.read import QueueRow
 from tests.pipeline import Later, Result
 from trustsite.world import World
 
@@ -53,6 +54,37 @@ class Played:
 
 
 Play = Callable[..., Played]
+
+
+SWAPS = "swaps.pickle"
+
+
+@dataclass(frozen=True)
+class Swap:
+    """The row of one pull request before its patch was swapped, after, and once the new one was looked up."""
+
+    before: QueueRow
+    between: QueueRow
+    after: QueueRow
+    kept: list[dict[str, Any]]
+
+
+def play_swaps(world: World, result: Result) -> dict[str, Swap]:
+    """Play the second stage, in which patches are swapped in both ways, to the world's end."""
+    uris = {name: world.pulls[name][0] for name in ("swapped", "round_added")}
+
+    def shown() -> dict[str, QueueRow]:
+        return {name: row for name, uri in uris.items() if (row := result.pull(uri)) is not None}
+
+    before = shown()
+    result.feed(world.recording.frames[world.stages[0] :])
+    between = shown()
+    result.play(())
+    after = shown()
+    kept = "select record_cid, round, patch_id from scores where pull_uri = ?"
+    return {
+        name: Swap(before[name], between[name], after[name], result.rows(kept, [uri])) for name, uri in uris.items()
+    }
 
 
 def now(result: Result) -> datetime:

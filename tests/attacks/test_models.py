@@ -151,7 +151,7 @@ VALUES = draw.one_of(draw.just(float("nan")), draw.floats(allow_nan=True, allow_
 
 
 @pytest.mark.parametrize("name", NAMES[1:])
-@settings(max_examples=count(40, 2000))
+@settings(max_examples=count(15, 2000))
 @given(own=draw.fixed_dictionaries(dict.fromkeys(sorted(OWN), VALUES)), who=draw.sampled_from(ATTACKERS))
 def test_whatever_stands_in_the_columns_that_a_person_moves_p_is_no_higher_than_without_them(
     forge: Forge, name: str, own: dict[str, float], who: str
@@ -166,7 +166,7 @@ CHANGE = sorted(one.name for one in FEATURES if one.of == "change")
 
 
 @pytest.mark.parametrize("name", NAMES[1:])
-@settings(max_examples=count(40, 2000))
+@settings(max_examples=count(15, 2000))
 @given(change=draw.fixed_dictionaries(dict.fromkeys(CHANGE, VALUES)), who=draw.sampled_from(ATTACKERS))
 def test_however_a_change_is_shaped_its_p_is_no_higher_than_that_of_its_author(
     forge: Forge, name: str, change: dict[str, float], who: str
@@ -185,7 +185,7 @@ AGAINST = sorted(name for name, direction in DIRECTION.items() if direction and 
 
 
 @pytest.mark.parametrize("name", NAMES[1:])
-@settings(max_examples=count(40, 2000))
+@settings(max_examples=count(15, 2000))
 @given(
     worse=draw.dictionaries(draw.sampled_from(AGAINST), draw.floats(0, 300), min_size=1),
     who=draw.sampled_from((MARA, MALLORY)),

@@ -1,9 +1,6 @@
 """Everything that the docs name exists: files, links, settings, tests, and figures that are called measured."""
 
 import re
-from pathlib import Path
-
-import pytest
 
 from tests.docs.pages import PAGES, name, rows_below, spans, text_of
 from tests.sources import PROJECT, environment_names
@@ -14,22 +11,16 @@ OTHERS = {"FILE", "NAME", "SCANNER"}
 README_LINES, PICTURE_BYTES = 150, 150_000
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_every_file_that_a_page_names_exists(page: Path) -> None:
-    named = {one for one in spans(page.read_text()) if re.fullmatch(rf"(?:{FOLDERS})/[\w./]*", one)}
-    assert sorted(one for one in named if not (PROJECT / one).exists()) == []
-
-
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_every_link_to_another_page_leads_somewhere(page: Path) -> None:
-    leads = [link.split("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()) if "://" not in link]
-    assert [link for link in leads if not (page.parent / link).exists()] == []
-
-
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_every_setting_that_a_page_names_is_one(page: Path) -> None:
-    named = {one.split("=")[0] for one in spans(page.read_text()) if re.fullmatch(r"[A-Z][A-Z_]+(=.*)?", one)}
-    assert named - environment_names() - OTHERS == set()
+def test_every_file_link_and_setting_that_a_page_names_exists() -> None:
+    settings = environment_names() | OTHERS
+    for page in PAGES:
+        text = page.read_text()
+        files = {one for one in spans(text) if re.fullmatch(rf"(?:{FOLDERS})/[\w./]*", one)}
+        assert sorted(one for one in files if not (PROJECT / one).exists()) == [], page
+        links = [link.split("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
+        assert [link for link in links if not (page.parent / link).exists()] == [], page
+        named = {one.split("=")[0] for one in spans(text) if re.fullmatch(r"[A-Z][A-Z_]+(=.*)?", one)}
+        assert named - settings == set(), page
 
 
 def test_the_readme_is_short_and_shows_the_queue() -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import for_all_workers
+from tests.conftest import for_all_workers, simulated_network
 from tests.pipeline import OPEN_LANE, Result, opened, prepared, run
 from tests.scoring.offered import one_open
-from trustsite.world import World, build_world
+from trustsite.world import World
 
 
 @pytest.fixture(name="result")
@@ -29,7 +29,7 @@ def queued_fixture(tmp_path: Path) -> Iterator[Result]:
 @pytest.fixture(scope="session", name="world")
 def world_fixture() -> World:
     """The simulated network."""
-    return build_world()
+    return simulated_network()
 
 
 @pytest.fixture(scope="session", name="ended")

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ingest.store.snapshots import current_number
+from tests.standins.load import bulk
 from tests.trustsite import runs
 from tests.trustsite.ports import free_port
 from tests.waiting import LONG_SECONDS, wait_for
 from trustsite import drive
 from trustsite.standins.recording import write_recording
-from trustsite.world import bulk
 
 PEOPLE = 4_000
 

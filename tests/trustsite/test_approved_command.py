@@ -17,6 +17,7 @@ from tests.ingest.stream.frames import MARA, REPO, SEED, Frames, at
 from tests.pipeline import Result
 from tests.scoring.pipeline.offered_world import SECOND, a_new_round, offered_world
 from tests.scoring.small import OFFERED, settled
+from tests.standins.merging import Merging
 from trustsite.standins import StandIns
 from trustsite.standins.recording import Person, Repository, make_recording
 
@@ -140,9 +141,10 @@ def merged(
     with result.store.write() as txn:
         txn.execute("update contributors set pds = ?", [f"https://{HOST}"])
         txn.execute("update pull_requests set record_cid = ? where pull_uri = ?", ["bafyrei1", OFFERED])
-    with StandIns(make_recording(frames, {}, people, repositories)) as stand_ins:
+    recording = make_recording(frames, {}, people, repositories)
+    with StandIns(recording) as stand_ins:
         settings.STAND_IN_ORIGIN, settings.MERGE_ON_FORGE = stand_ins.origin, on
-        forge = stand_ins.peers.merging
+        forge = Merging.beside(stand_ins, recording)
         monkeypatch.setattr("sys.stdin", StringIO(forge.sign_in(SEED) + "\n"))
         approve(result, OFFERED)
         call_command("merge_approved", OFFERED, "--as", SEED, stdout=StringIO())

@@ -2,15 +2,19 @@
 
 import json
 import signal
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from django.core.management import CommandError, call_command
 from msgspec.structs import replace
+from pytest_django import Settings
 
 from ingest.backfill.runs import Progress
 from ingest.backfill.turn import NOBODY_NAMED
 from ingest.store.snapshots import SnapshotReader, current_number
 from ingest.worker.status import DEAD_SECONDS, Status
+from tests.stores import use_own_store
 from tests.trustsite import runs
 from tests.trustsite.recordings import ANA, MARA, small
 from tests.waiting import wait_for
@@ -20,34 +24,35 @@ from trustsite.management.commands.backfill import told, waits_for
 from trustsite.standins import StandIns
 
 
-@pytest.fixture
-def marked(tmp_path: Path) -> Path:
-    """A marked drive."""
-    root = tmp_path / "drive"
-    root.mkdir()
-    drive.mark(root)
-    return root
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--did", "ana.example.test"), "give the account's DID"),
+        (("--collection", "com.example.post"), "is not read here"),
+    ],
+)
+def test_what_is_no_account_or_kind_of_record_is_refused_in_one_sentence(
+    arguments: tuple[str, str], sentence: str
+) -> None:
+    with pytest.raises(CommandError, match=sentence) as refused:
+        call_command("backfill", *arguments)
+    assert (refused.value.returncode, str(refused.value).count("\n")) == (2, 0)
 
 
-def test_what_is_no_account_or_kind_of_record_is_refused_in_one_sentence(marked: Path) -> None:
-    status, out, err = runs.run("backfill", "--did", "ana.example.test", DATA_ROOT=marked)
-    assert (status, out) == (2, "")
-    assert "give the account's DID" in err
-    status, out, err = runs.run("backfill", "--collection", "com.example.post", DATA_ROOT=marked)
-    assert (status, out) == (2, "")
-    assert "is not read here" in err
-
-
-def test_it_is_done_at_once_where_no_worker_runs(marked: Path) -> None:
-    status, out, err = runs.run("backfill", "--json", DATA_ROOT=marked)
-    assert status == 0, err
-    summary = json.loads(out)
+def test_it_is_done_at_once_where_no_worker_runs(tmp_path: Path, settings: Settings) -> None:
+    use_own_store(tmp_path, settings)
+    settings.BACKFILL_HOSTS, settings.STAGING_DIR, out = [], tmp_path / "staging", StringIO()
+    call_command("backfill", "--json", stdout=out, stderr=StringIO())
+    summary = json.loads(out.getvalue())
     assert (summary["state"], summary["why"], summary["accounts"]) == ("done", "by_hand", 0)
     assert summary["notes"] == [NOBODY_NAMED]
-    assert current_number(marked / "snapshots") == 1
+    assert current_number(tmp_path / "snapshots") == 1
 
 
-def test_a_running_worker_does_it_after_the_first_run_that_it_began_itself(marked: Path) -> None:
+def test_a_running_worker_does_it_after_the_first_run_that_it_began_itself(tmp_path: Path) -> None:
+    marked = tmp_path / "drive"
+    marked.mkdir()
+    drive.mark(marked)
     with StandIns(small()) as peers:  # its DIDs are no real ones: nobody is asked about them
         worker = runs.start("worker", DATA_ROOT=marked, JETSTREAM_URLS=peers.jetstream_url)
         try:

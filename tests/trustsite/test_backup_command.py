@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from ingest.backup.manifest import Manifest, read_manifest
+from ingest.backup.manifest import read_manifest
 from ingest.store.archive import archive
 from ingest.store.database import Store
 from ingest.store.look_inside import look_inside
 from ingest.store.snapshots import SnapshotReader, current_number, publish
 from ingest.worker.status import read_status
-from tests.conftest import with_environment
+from tests.conftest import simulated_network, with_environment
 from tests.ingest.erasure.erased import story
 from tests.ingest.erasure.planted import GONE, traces
 from tests.ingest.stream.frames import SOURCE, at, take
@@ -26,19 +26,16 @@ from tests.sources import PROJECT
 from tests.trustsite import runs
 from tests.waiting import wait_for
 from trustsite.standins.jetstream import Jetstream
-from trustsite.world import build_world
 
 LOADED = 200  # frames that are there before the backup; the others come while it is made
 
 
 @pytest.fixture(scope="module")
-def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
+def busy(made_drive: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
     """A drive after its worker ingested the world, and a backup made in the midst of that."""
     root = tmp_path_factory.mktemp("busy")
-    drive, target = root / "drive", root / "backup"
-    drive.mkdir()
-    assert runs.run("init_drive", DATA_ROOT=drive)[0] == 0
-    recording = build_world().recording
+    drive, target = shutil.copytree(made_drive, root / "drive"), root / "backup"
+    recording = simulated_network().recording
     with Jetstream(recording, hold_after=LOADED) as jetstream:
         worker = runs.start("worker", DATA_ROOT=drive, JETSTREAM_URLS=jetstream.url)
         try:
@@ -60,27 +57,20 @@ def cursor_of(drive: Path) -> int:
 
 
 def test_a_backup_beside_a_busy_worker_is_restored_row_by_row_on_another_machine(
-    busy: tuple[Path, Path], tmp_path: Path
+    busy: tuple[Path, Path], new_drive: Path
 ) -> None:
     drive, target = busy
     manifest = read_manifest(target)
     assert 0 < manifest.cursors["jetstream"] <= cursor_of(drive)
-    other = tmp_path / "other"
-    other.mkdir()
-    assert runs.run("init_drive", DATA_ROOT=other)[0] == 0
-    status, out, err = runs.run("restore", target, DATA_ROOT=other)
+    status, out, err = runs.run("restore", target, DATA_ROOT=new_drive)
     assert status == 0, err
     assert "is restored" in out
-    assert_same(other, manifest)
+    with closing(SnapshotReader(new_drive / "snapshots")) as reader, reader.pin() as snapshot:
+        assert snapshot is not None
+    assert look_inside(new_drive / "duckdb" / "trust.duckdb").tables == manifest.tables
     status, _, err = runs.run("restore", target, DATA_ROOT=drive)
     assert (status, "stop the worker" in err) == (2, True)
-    assert (cursor_of(drive), read_manifest(target)) == (build_world().recording.last_time_us, manifest)
-
-
-def assert_same(drive: Path, manifest: Manifest) -> None:
-    with closing(SnapshotReader(drive / "snapshots")) as reader, reader.pin() as snapshot:
-        assert snapshot is not None
-    assert look_inside(drive / "duckdb" / "trust.duckdb").tables == manifest.tables
+    assert (cursor_of(drive), read_manifest(target)) == (simulated_network().recording.last_time_us, manifest)
 
 
 def test_the_doctor_leaves_the_store_to_the_worker_and_finds_what_is_to_do(busy: tuple[Path, Path]) -> None:
@@ -126,11 +116,9 @@ NAMED = {
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, list[str]]:
+def kept(made_drive: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, list[str]]:
     """A drive with archived events and every kind of secret, a backup of it, and the secrets."""
-    root = tmp_path_factory.mktemp("kept") / "drive"
-    root.mkdir()
-    assert runs.run("init_drive", DATA_ROOT=root)[0] == 0
+    root = shutil.copytree(made_drive, tmp_path_factory.mktemp("kept") / "drive")
     store = Store.open(root / "duckdb" / "trust.duckdb", key=(root / "keys" / "tombstones").read_bytes())
     store.bind(SOURCE)
     take(store, story())

@@ -13,11 +13,10 @@ from ingest.store.digest import digest
 from ingest.stream import jetstream
 from ingest.stream.jetstream import Listener, Subscription
 from ingest.stream.load import load
-from tests.conftest import Count
+from tests.conftest import Count, simulated_network
 from tests.waiting import wait_for
 from trustsite.standins.jetstream import Jetstream
 from trustsite.standins.recording import Recording, make_recording, open_recording
-from trustsite.world import build_world
 
 SOURCE = "bursts"
 
@@ -36,7 +35,7 @@ def recording_fixture(prove: bool, request: pytest.FixtureRequest) -> Recording:
     """The simulated network; the real history of four projects at full counts."""
     if prove:
         return open_recording(request.getfixturevalue("shared") / "data" / "replay")
-    return build_world().recording
+    return simulated_network().recording
 
 
 def test_doubled_frames_in_bursts_over_a_cut_socket_equal_the_plain_stream(

@@ -1,6 +1,5 @@
 """A queue or a key that is damaged is one sentence that says what to do: from worker, web, commands and the doctor."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,25 +9,6 @@ from tests.trustsite.ports import free_port
 from trustsite import drive
 
 
-@pytest.fixture
-def root(tmp_path: Path, manage: Manage) -> Path:
-    folder = tmp_path / "drive"
-    folder.mkdir()
-    assert manage("init_drive", DATA_ROOT=folder).returncode == 0
-    return folder
-
-
-def told_by_doctor(manage: Manage, root: Path, name: str) -> str:
-    """The doctor's line of this name, which is not ok; every other check still has its line."""
-    done = manage("doctor", DATA_ROOT=root)
-    assert "Traceback" not in done.stderr
-    lines = done.stdout.splitlines()
-    assert len(lines) >= 16, done.stdout + done.stderr
-    (line,) = [line for line in lines if line.split()[1] == name]
-    assert line.startswith("look"), line
-    return line
-
-
 def refusal(manage: Manage, command: str, root: Path) -> str:
     """The one sentence with which a command ends."""
     done = manage(command, DATA_ROOT=root, BIND=f"127.0.0.1:{free_port()}")
@@ -36,47 +16,37 @@ def refusal(manage: Manage, command: str, root: Path) -> str:
     return done.stderr
 
 
-def overwrite(path: Path) -> None:
-    path.write_bytes(b"x" * 9_000)
-
-
-def break_inside(path: Path) -> None:
-    """A file that begins as SQLite's do and holds nothing that makes sense."""
-    path.write_bytes(b"SQLite format 3\0" + b"\x10\0\x02\x02\0@  " + b"\xff" * 9_000)
-
-
-@pytest.mark.parametrize("damage", [overwrite, break_inside])
-def test_a_damaged_queue_ends_the_worker_in_one_sentence(
-    manage: Manage, root: Path, damage: Callable[[Path], None]
-) -> None:
-    damage(root / "queue.sqlite3")
-    sentence = refusal(manage, "worker", root)
+def test_a_damaged_queue_ends_the_worker_in_one_sentence(manage: Manage, new_drive: Path) -> None:
+    """The file begins as SQLite's do and holds nothing that makes sense."""
+    (new_drive / "queue.sqlite3").write_bytes(b"SQLite format 3\0" + b"\x10\0\x02\x02\0@  " + b"\xff" * 9_000)
+    sentence = refusal(manage, "worker", new_drive)
     assert "queue.sqlite3 is damaged" in sentence
     assert "stop worker and web and delete it, nothing is lost" in sentence
-    assert "delete it" in told_by_doctor(manage, root, "queue")
 
 
-@pytest.mark.parametrize("held", ["", "x" * 64, "a" * 63, "a" * 65, "a" * 63 + "\n"])
-@pytest.mark.parametrize("command", ["worker", "web"])
-def test_a_damaged_key_is_refused_in_one_sentence(manage: Manage, root: Path, held: str, command: str) -> None:
-    (root / "keys" / "django").write_text(held)
-    sentence = refusal(manage, command, root)
-    assert "keys/django is empty or damaged: put its backup there, or delete it" in sentence
+def test_a_damaged_key_is_refused_in_one_sentence_and_the_doctor_looks_at_all_beside_it(
+    manage: Manage, new_drive: Path
+) -> None:
+    (new_drive / "keys" / "django").write_text("")
+    for command in ("worker", "web"):
+        sentence = refusal(manage, command, new_drive)
+        assert "keys/django is empty or damaged: put its backup there, or delete it" in sentence
+    done = manage("doctor", DATA_ROOT=new_drive)
+    assert "Traceback" not in done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) >= 16, done.stdout + done.stderr
+    (line,) = [line for line in lines if line.split()[1] == "keys"]
+    assert line.startswith("look")
+    assert "django missing or damaged" in line
 
 
-def test_the_doctor_looks_at_everything_beside_a_damaged_key(manage: Manage, root: Path) -> None:
-    (root / "keys" / "django").write_text("")
-    assert "django missing or damaged" in told_by_doctor(manage, root, "keys")
-
-
-@pytest.mark.parametrize("name", drive.KEYS)
-def test_every_key_of_a_drive_is_looked_at(root: Path, name: str) -> None:
-    drive.require_keys(root)
-    (root / "keys" / name).write_text("half a k")
-    with pytest.raises(drive.DriveProblem, match=f"keys/{name} is empty or damaged: put its backup there"):
-        drive.require_keys(root)
-
-
-def test_a_damaged_key_is_never_used_to_sign(root: Path) -> None:
-    (root / "keys" / "django").write_text("a")
-    assert drive.key(root, "django") != drive.key(root, "django")
+@pytest.mark.parametrize("held", ["", "half a k", "x" * 64, "a" * 63, "a" * 65, "a" * 63 + "\n"])
+def test_every_key_of_a_drive_is_looked_at_and_a_damaged_one_never_signs(new_drive: Path, held: str) -> None:
+    for name in drive.KEYS:
+        drive.require_keys(new_drive)
+        path = new_drive / "keys" / name
+        path.write_text(held)
+        with pytest.raises(drive.DriveProblem, match=f"keys/{name} is empty or damaged: put its backup there"):
+            drive.require_keys(new_drive)
+        assert drive.key(new_drive, name) != drive.key(new_drive, name)
+        path.unlink()

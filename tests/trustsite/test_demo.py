@@ -18,7 +18,7 @@ from scoring.config.policy import Policy, policy_from_settings
 from scoring.queries import read, trust
 from scoring.queries.trust import SeedView
 from scoring.thresholds import Thresholds
-from tests.conftest import Manage, Site
+from tests.conftest import PROVE, Manage, Site, simulated_network
 from tests.pipeline import Result
 from triage.models import Maintainer
 from trustsite import drive
@@ -111,7 +111,7 @@ def test_the_demos_maintainer_maintains_on_the_site_what_is_watched() -> None:
 @pytest.fixture(scope="module")
 def world() -> World:
     """The simulated network."""
-    return build_world()
+    return simulated_network()
 
 
 @pytest.fixture(scope="module")
@@ -244,6 +244,8 @@ BREACHES = [
     ("everybody was scored", "mara", f"delete from current_scores where contributor_id = {THEM}"),
 ]
 
+FIRST_BREACHES = list({breach[0]: breach for breach in reversed(BREACHES)}.values())  # one of each promise
+
 
 @pytest.fixture
 def prior(settings: Settings) -> None:
@@ -275,7 +277,7 @@ def test_every_promise_holds_and_has_a_breach_below(ended: Result, world: World,
 
 
 @pytest.mark.usefixtures("prior", "worked_out_once")
-@pytest.mark.parametrize(("words", "name", "statement"), BREACHES)
+@pytest.mark.parametrize(("words", "name", "statement"), BREACHES if PROVE else FIRST_BREACHES)
 def test_a_promise_that_does_not_hold_is_told_as_broken(
     ended: Result, world: World, before: read.QueueRow, words: str, name: str, statement: str
 ) -> None:

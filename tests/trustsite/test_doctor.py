@@ -127,7 +127,7 @@ def fill_log(root: Path) -> None:
     path = root / "duckdb" / "trust.duckdb"
     main, log = path.read_bytes(), path.with_name("trust.duckdb.wal")
     with closing(duckdb.connect(str(path), config=dict(CONFIG))) as store:
-        for number in range(40):
+        for number in range(30):
             store.execute("insert into meta select 'k' || ?, repeat('<', 6000000)", [number])
         changes = log.read_bytes()
     path.write_bytes(main)

@@ -44,11 +44,9 @@ session = SessionStore(); session["_auth_user_id"] = str(person.pk); session.cre
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(made_drive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A marked drive with somebody in its store, snapshots, files, queue and accounts."""
-    root = tmp_path_factory.mktemp("made") / "drive"
-    root.mkdir()
-    assert runs.run("init_drive", DATA_ROOT=root)[0] == 0
+    root = shutil.copytree(made_drive, tmp_path_factory.mktemp("made") / "drive")
     store = Store.open(root / "duckdb" / "trust.duckdb", key=(root / "keys" / "tombstones").read_bytes())
     store.bind("jetstream")
     _fill(store)

@@ -26,6 +26,7 @@ from ingest.store.snapshots import SnapshotReader
 from ingest.worker.queue import huey
 from ingest.worker.runtime import Runtime
 from ingest.worker.status import read_status
+from tests.conftest import simulated_network
 from tests.pipeline import At
 from tests.trustsite import runs
 from tests.trustsite.busy import answers_at, get
@@ -36,7 +37,6 @@ from triage.services.deliveries import deliver_due
 from triage.tasks import wake
 from trustsite import drive
 from trustsite.standins.jetstream import Jetstream
-from trustsite.world import build_world
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 RUNTIME = cast(Runtime, SimpleNamespace(clock=At(NOW.replace(tzinfo=None))))  # all that is asked here of the worker
@@ -105,7 +105,7 @@ class Running:
     def assert_takes(self, frames: int) -> None:
         """Let so many frames of all out, and assert that they arrive, each once, and that nothing had to be started."""
         self.jetstream.release(frames)
-        newest = json.loads(build_world().recording.frames[frames - 1])["time_us"]
+        newest = json.loads(simulated_network().recording.frames[frames - 1])["time_us"]
         wait_for(lambda: cursor_of(self.root) == newest)
         wait_for(lambda: answers_at(self.port, "/metrics"))
         assert (self.worker.poll(), self.web.poll()) == (None, None)
@@ -121,7 +121,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     root, port = tmp_path_factory.mktemp("running") / "drive", free_port()
     root.mkdir()
     drive.mark(root)
-    with Jetstream(build_world().recording, hold_after=BEFORE) as jetstream:
+    with Jetstream(simulated_network().recording, hold_after=BEFORE) as jetstream:
         worker = runs.start("worker", DATA_ROOT=root, JETSTREAM_URLS=jetstream.url)
         site = Running(root, port, jetstream, worker, start_web(root, port))
         try:
@@ -165,7 +165,7 @@ def test_a_drive_that_goes_while_everything_runs_is_told_and_nothing_is_written_
     assert list(root.iterdir()) == []
     root.rmdir()
     away.rename(root)
-    running.assert_takes(len(build_world().recording.frames))
+    running.assert_takes(len(simulated_network().recording.frames))
     wait_for(lambda: answers_at(running.port, "/health"))
 
 

@@ -19,11 +19,11 @@ from ingest.store.database import Store
 from ingest.store.look_inside import look_inside
 from ingest.worker import jobs, runtime
 from ingest.worker.queue import huey
+from tests.conftest import simulated_network
 from tests.pipeline import At
 from tests.waiting import LONG_SECONDS
 from trustsite.standins import StandIns
 from trustsite.worker import handover
-from trustsite.world import build_world
 
 Told = Mapping[str, Any]
 Show = Callable[[Told], None]
@@ -33,7 +33,7 @@ PATIENT = LONG_SECONDS  # without a word, where the test is not about that
 @pytest.fixture(autouse=True)
 def store(tmp_path: Path) -> Iterator[Store]:
     """The store of a worker whose runtime stands; its tasks are run by `works`."""
-    world = build_world()
+    world = simulated_network()
     owned = Store.open(tmp_path / "trust.duckdb")
     owned.bind("test")
     now = At(from_microseconds(world.recording.last_time_us))
@@ -68,7 +68,7 @@ def works() -> Generator[None]:
 
 
 def test_a_repository_that_is_looked_up_shows_every_step_of_it() -> None:
-    world, steps = build_world(), []
+    world, steps = simulated_network(), []
     wanted = {"did": world.cast["ana"], "repositories": ["ana.example.test/lantern"]}
     done = jobs.JOBS["add_maintainer"](runtime.current(), wanted, lambda told: steps.append(told["step"]))
     assert done["keys"] == [world.watched["lantern"]]

@@ -23,7 +23,7 @@ from trustsite import drive
 from trustsite.standins import jetstream
 from trustsite.standins.recording import Recording
 
-ACCOUNTS = 50
+ACCOUNTS = count(5, 50)  # each writes six such records or more, of which an hour takes two
 APART_US = 10_000  # between two frames: 10,000 fit into an hour, and a worker that begins again rewinds by 500
 STRING = "sh.tangled.string"
 BRACKETS = '"contents": "' + "\\u003c" * 990_000 + '"}'  # 990 kB of `<` as Go's JSON writes it: 5.9 MB
@@ -83,7 +83,7 @@ def published_cursor(root: Path) -> int:
 
 def test_a_flood_of_records_of_a_megabyte_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jetstream, "BATCH", 4)  # 24 MB a write
-    attack, patience = Attack(count(300, 10_000)), count(90, 3_600)
+    attack, patience = Attack(count(32, 10_000)), count(90, 3_600)
     half = attack.size // 2
     root = tmp_path / "drive"
     root.mkdir()

@@ -21,12 +21,12 @@ from ingest.http.fetcher import Fetcher
 from tests.conftest import Manage
 from tests.ingest.stream.frames import CREATED, PULL, REPOSITORY, VOUCH
 from tests.peers.network import RealNetwork
+from tests.standins.claude import KEY, ClaudeStandIn
 from trustsite import drive
 from trustsite.demo.live import Plan, Show, judge_live
 from trustsite.demo.live_gather import LiveProblem, Tell, find_account
 from trustsite.demo.live_story import Answer, Judged, lines
 from trustsite.standins import StandIns
-from trustsite.standins.claude import KEY, ClaudeStandIn
 from trustsite.standins.recording import Person, make_recording
 from trustsite.world import World, build_world
 
@@ -137,20 +137,16 @@ def test_what_the_network_says_cannot_move_the_cursor_of_a_terminal() -> None:
 
 
 @pytest.mark.usefixtures("loopback")
-def test_without_a_repository_those_they_sent_most_to_are_taken_and_said() -> None:
-    found = judge("sami.example.test")
-    assert set(found.repositories) == {"driftwood", "lantern", "tidepool"}
-    assert any(note.startswith("No repository was named") and "/lantern" in note for note in found.notes)
-    (sami,) = found.contributors
-    assert sami.path[0] == "ana.example.test"
-    assert sami.pull is not None
-
-
-@pytest.mark.usefixtures("loopback")
-def test_one_whose_data_server_is_dead_is_named_and_the_others_are_judged(peers: StandIns) -> None:
+def test_one_whose_data_server_is_dead_is_named_and_claude_reads_one_pull_request_of_the_others(
+    peers: StandIns,
+) -> None:
     peers.peers.fail(MARAS_SERVER, "close")
-    found = judge("mara.example.test", "pim.example.test", repositories=(LANTERN,))
-    assert [one.name for one in found.contributors] == ["pim.example.test"]
+    with ClaudeStandIn() as claude, override_settings(ANTHROPIC_API_KEY=KEY, ANTHROPIC_BASE_URL=claude.base_url):
+        found = judge("mara.example.test", "mallory.example.test", "pim.example.test", repositories=(LANTERN,))
+    assert found.review is not None
+    assert found.review.reviewer.startswith("claude-")
+    assert len(claude.messages) == 2  # the two passes of one review
+    assert [one.name for one in found.contributors] == ["mallory.example.test", "pim.example.test"]
     (failed,) = found.failed
     assert failed.why.startswith("The records of mara.example.test could not be read")
     assert "try later" in failed.why
@@ -181,15 +177,6 @@ def test_a_handle_that_its_account_does_not_claim_leads_to_nobody() -> None:
         fetcher.close()
 
 
-@pytest.mark.usefixtures("loopback")
-def test_with_a_key_claude_reads_one_pull_request_and_no_other() -> None:
-    with ClaudeStandIn() as claude, override_settings(ANTHROPIC_API_KEY=KEY, ANTHROPIC_BASE_URL=claude.base_url):
-        found = judge("mallory.example.test", "sami.example.test", repositories=(LANTERN,))
-    assert found.review is not None
-    assert found.review.reviewer.startswith("claude-")
-    assert len(claude.messages) == 2  # the two passes of one review
-
-
 def test_what_the_stream_brings_while_it_listens_counts(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,18 +195,22 @@ def test_what_the_stream_brings_while_it_listens_counts(
 
 
 @pytest.mark.usefixtures("loopback")
-def test_a_stream_that_cannot_be_heard_is_told_at_once_noted_and_the_records_alone_are_judged() -> None:
+def test_without_a_stream_or_a_repository_the_records_of_those_they_sent_most_to_are_judged_and_both_are_said() -> None:
     told: list[str] = []
 
     def show(passed: float, events: int) -> None:
         told.append("listened" if passed else "began")
 
     with override_settings(JETSTREAM_URLS=["ws://127.0.0.1:9/subscribe"]):
-        found = judge("alba.example.test", repositories=(LANTERN,), seconds=0.3, show=show, tell=told.append)
+        found = judge("sami.example.test", seconds=0.3, show=show, tell=told.append)
     (place,) = [number for number, step in enumerate(told) if step.startswith("Can't reach the event stream: ws://127")]
     assert place < len(told) - 1 - told[::-1].index("listened"), "before the listening is over"
-    assert len(found.contributors) == 1
     assert any(note.startswith("The event stream was interrupted") for note in found.notes)
+    assert set(found.repositories) == {"driftwood", "lantern", "tidepool"}
+    assert any(note.startswith("No repository was named") and "/lantern" in note for note in found.notes)
+    (sami,) = found.contributors
+    assert sami.path[0] == "ana.example.test"
+    assert sami.pull is not None
 
 
 @pytest.mark.usefixtures("loopback")

@@ -1,9 +1,12 @@
 """Every command that would own a missing store refuses in one sentence, and `restore --snapshot` is the way out."""
 
+import re
 import shutil
 from pathlib import Path
 
 import pytest
+from django.core.management import CommandError, call_command
+from pytest_django import Settings
 
 from ingest.store.database import Store
 from ingest.store.look_inside import look_inside
@@ -15,13 +18,10 @@ from trustsite import drive
 
 
 @pytest.fixture
-def root(tmp_path: Path, manage: Manage) -> Path:
+def root(new_drive: Path) -> Path:
     """A drive with a store that was published."""
-    folder = tmp_path / "drive"
-    folder.mkdir()
-    assert manage("init_drive", DATA_ROOT=folder).returncode == 0
-    publish_below(folder, folder / "duckdb" / "trust.duckdb")
-    return folder
+    publish_below(new_drive, new_drive / "duckdb" / "trust.duckdb")
+    return new_drive
 
 
 def publish_below(folder: Path, path: Path) -> None:
@@ -32,18 +32,23 @@ def publish_below(folder: Path, path: Path) -> None:
     store.close()
 
 
-@pytest.mark.parametrize("command", [["worker"], ["backfill"], ["compact"], ["retry_dead_letters"]])
 def test_a_command_that_would_own_a_missing_store_refuses_and_leaves_the_snapshots(
-    manage: Manage, root: Path, command: list[str]
+    manage: Manage, root: Path, settings: Settings
 ) -> None:
-    (root / "duckdb" / "trust.duckdb").unlink()
+    path, sentence = root / "duckdb" / "trust.duckdb", "manage.py restore --snapshot`, which takes serve-1.duckdb"
+    path.unlink()
     before = files_of(root / "snapshots")
-    refused = manage(*command, DATA_ROOT=root)
-    assert refused.returncode in (1, 2), refused.stderr
-    assert refused.stderr.count("\n") == 1, refused.stderr
-    assert "manage.py restore --snapshot`, which takes serve-1.duckdb" in refused.stderr
+    refused = manage("worker", DATA_ROOT=root)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1), refused.stderr
+    assert sentence in refused.stderr
+    settings.PLACE, settings.ROOT = drive.Place("drive", root), root
+    settings.DUCKDB_PATH, settings.SNAPSHOT_DIR = path, root / "snapshots"
+    for command in ("backfill", "compact", "retry_dead_letters"):
+        with pytest.raises(CommandError, match=re.escape(sentence)) as problem:
+            call_command(command)
+        assert "\n" not in str(problem.value)
     assert files_of(root / "snapshots") == before
-    assert not (root / "duckdb" / "trust.duckdb").exists()
+    assert not path.exists()
 
 
 def test_the_newest_snapshot_is_restored_and_published_anew(manage: Manage, root: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.conftest import simulated_network
 from tests.sources import PROJECT
 from tests.trustsite import runs
 from tests.trustsite.busy import answers_at, get
@@ -22,7 +23,6 @@ from tests.waiting import wait_for
 from triage.access.tokens import PREFIX, secret_hash
 from trustsite import drive
 from trustsite.standins.jetstream import Jetstream
-from trustsite.world import build_world
 
 SECRET = PREFIX + "s" * 43
 FRAMES = 50  # of the simulated network, that the worker is given
@@ -70,7 +70,7 @@ def watched(tmp_path: Path) -> Iterator[Watched]:
     root.mkdir()
     drive.mark(root)
     ports = web, worker, prometheus = free_port(), free_port(), free_port()
-    with Jetstream(build_world().recording, hold_after=FRAMES) as jetstream:
+    with Jetstream(simulated_network().recording, hold_after=FRAMES) as jetstream:
         processes = [
             runs.start("worker", DATA_ROOT=root, JETSTREAM_URLS=jetstream.url, OPS_BIND=f"127.0.0.1:{worker}"),
             runs.start("web", DATA_ROOT=root, BIND=f"127.0.0.1:{web}"),

@@ -9,8 +9,8 @@ from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
 from scoring.redteam.render import read_report, report_lines
-from tests.conftest import Manage
 from tests.triage.site import Site
+from trustsite import drive
 
 
 @pytest.fixture
@@ -24,16 +24,15 @@ def graph(tmp_path: Path) -> tuple[Path, Path]:
     return edges, seeds
 
 
-def test_a_graph_in_files_needs_no_drive_and_gives_one_json_object(
-    graph: tuple[Path, Path], manage: Manage, tmp_path: Path
-) -> None:
-    done = manage("redteam", "--edges", str(graph[0]), "--seeds", str(graph[1]), "--json", DATA_ROOT=None)
-    assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
+def test_a_graph_in_files_needs_no_drive_and_gives_one_json_object(graph: tuple[Path, Path], tmp_path: Path) -> None:
+    given, printed = ["redteam", "--edges", str(graph[0]), "--seeds", str(graph[1]), "--json"], StringIO()
+    assert not drive.needs_state(["manage.py", *given])
+    call_command(*given, stdout=printed)
+    report = json.loads(printed.getvalue())
     assert report["graph"] == {"people": 20, "vouches": 24, "seeds": 1, "reached": 19, "trusted": 19}
     assert report["scale"]["name"] == "brief"
     assert report["rewiring"]["lift"] == pytest.approx(1.0, abs=1e-9)
-    assert "friend" not in done.stdout
+    assert "friend" not in printed.getvalue()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["edges.csv", "seeds.txt"]
 
 

@@ -5,6 +5,8 @@ import random
 import re
 import shutil
 import signal
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from http.cookiejar import CookieJar
 from pathlib import Path
@@ -16,20 +18,21 @@ from urllib.request import HTTPCookieProcessor, Request, build_opener
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from django.test import Client
 from pytest_django import Settings
 
-from ingest.store.database import Store
 from ingest.store.snapshots import SnapshotReader
 from scoring.explain.decided import LONGEST, LONGEST_REASON
 from scoring.queries import read
-from tests.conftest import Count
+from tests.conftest import Count, simulated_network
+from tests.standins.load import bulk
 from tests.trustsite import runs
 from tests.trustsite.decided import check_decisions
 from tests.trustsite.ports import free_port
 from tests.waiting import LONG_SECONDS, wait_for
+from trustsite.demo.one_click import offer_busiest
 from trustsite.drive import replay_place
-from trustsite.standins.recording import make_recording, write_recording
-from trustsite.world import build_world, bulk
+from trustsite.standins.recording import make_recording, open_recording, write_recording
 
 FRAMES = 500  # of the simulated network's 1,164: people, vouches, pull requests and merges, in half the time
 SHARED_COUNTS = {
@@ -44,11 +47,24 @@ SHARED_COUNTS = {
     "dead_letters": 0,
 }
 
+FIRST_FRAMES = 1_500
+FIRST_COUNTS = {
+    "events": FIRST_FRAMES,
+    "pull_requests": 767,
+    "statuses": 684,
+    "vouches": 45,
+    "denounces": 0,
+    "repositories": 3,
+    "contributors": 177,
+    "scored": 182,
+    "dead_letters": 0,
+}
+
 
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The first frames of the simulated network as a folder that can be replayed."""
-    folder, whole = tmp_path_factory.mktemp("recording"), build_world().recording
+    folder, whole = tmp_path_factory.mktemp("recording"), simulated_network().recording
     frames = whole.frames[:FRAMES]
     write_recording(folder, make_recording(frames, whole.blobs, whole.people, whole.repositories))
     return folder
@@ -76,23 +92,37 @@ def copy_of(recording: Path, tmp_path: Path) -> Path:
     return shutil.copytree(recording, tmp_path / "copy")
 
 
-def refusal(folder: Path, root: Path) -> str:
-    """The one sentence on stderr of a replay that is refused."""
-    status, out, err = runs.run("replay", folder, DATA_ROOT=root)
-    assert (status, out) == (2, "")
-    assert "Traceback" not in err
-    return err.strip().splitlines()[-1]
+@pytest.fixture
+def refusal(settings: Settings) -> Callable[[Path, Path], str]:
+    """The one sentence of a replay below a root that is refused."""
+
+    def refused(folder: Path, root: Path) -> str:
+        settings.PLACE = replay_place(root, folder)
+        settings.ROOT = settings.PLACE.root
+        settings.DUCKDB_PATH = settings.ROOT / "duckdb" / "trust.duckdb"
+        with pytest.raises(CommandError) as refused:
+            call_command("replay", str(folder))
+        assert (refused.value.returncode, str(refused.value).count("\n")) == (2, 0)
+        return str(refused.value)
+
+    return refused
 
 
 def test_the_real_history_of_four_projects_loads_to_the_last_record(shared: Path, tmp_path: Path, prove: bool) -> None:
+    """All of it under PROVE=1, else its first frames."""
     folder = shared / "data" / "replay"
-    counts = runs.replay(folder, tmp_path)
+    if not prove:
+        whole = open_recording(folder)
+        first = whole.frames[:FIRST_FRAMES]
+        folder = tmp_path / "first"
+        write_recording(folder, make_recording(first, whole.blobs, whole.people, whole.repositories))
+    counts = runs.replay(folder, tmp_path / "root")
     assert counts.pop("seconds") < (60 if prove else LONG_SECONDS * 3)
-    assert counts == SHARED_COUNTS
-    with SnapshotReader(replay_place(tmp_path, folder).root / "snapshots").pin() as snapshot:
+    assert counts == (SHARED_COUNTS if prove else FIRST_COUNTS)
+    with SnapshotReader(replay_place(tmp_path / "root", folder).root / "snapshots").pin() as snapshot:
         assert snapshot is not None
         rows = [row for group in read.queue(snapshot, read.QueueQuery()).groups for row in group.rows]
-    assert len(rows) > 100
+    assert len(rows) > (100 if prove else 25)
     for row in rows:
         assert 0 < len(row.decided) <= LONGEST, "no row cuts what decided"
         assert row.sentence.startswith(row.decided)
@@ -142,8 +172,8 @@ def test_kills_at_random_moments_end_with_the_tables_of_an_undisturbed_run(
 
 
 def test_sigterm_stops_a_replay_within_ten_seconds_and_the_next_one_goes_on(tmp_path: Path, count: Count) -> None:
-    folder, pulls = tmp_path / "bulk", count(400, 10_000)
-    write_recording(folder, bulk(count(200, 600), pulls))
+    folder, pulls = tmp_path / "bulk", count(250, 10_000)
+    write_recording(folder, bulk(count(60, 600), pulls))
     process = runs.start("replay", folder, DATA_ROOT=tmp_path)
     wait_for(lambda: bool(list(tmp_path.glob("replay/*/snapshots/CURRENT"))))
     process.send_signal(signal.SIGTERM)
@@ -193,38 +223,33 @@ def test_who_opens_a_served_replay_signs_in_in_one_click_as_the_busiest_maintain
     assert runs.digest(recording, root) == undisturbed.digest, "an account is the web's alone"
 
 
+@pytest.mark.django_db
 def test_nobody_signs_in_in_one_click_where_others_reach_the_replay(
-    recording: Path, undisturbed: Undisturbed, tmp_path: Path
+    recording: Path, undisturbed: Undisturbed, settings: Settings, client: Client
 ) -> None:
-    root, port = shutil.copytree(undisturbed.root, tmp_path / "root"), free_port()
-    with runs.serving("replay", recording, "--serve", port=port, DATA_ROOT=root, BIND=f"0.0.0.0:{port}") as said:
-        assert "one-click sign-in is off, because BIND=0.0.0.0:" in said
-        visitor = Visitor(f"http://127.0.0.1:{port}")
-        assert visitor.open("/sign-in") == 200
-        assert "/sign-in/demo" not in visitor.page
-        assert visitor.send("/sign-in/demo") == 404
+    settings.SNAPSHOT_DIR = replay_place(undisturbed.root, recording).root / "snapshots"
+    settings.BIND, settings.DEMO_MAINTAINER = "0.0.0.0:8000", None
+    with closing(SnapshotReader(settings.SNAPSHOT_DIR)) as reader, reader.pin() as snapshot:
+        assert snapshot is not None
+        assert "one-click sign-in is off, because BIND=0.0.0.0:" in offer_busiest(snapshot)
+    assert b"/sign-in/demo" not in client.get("/sign-in").content
+    assert client.post("/sign-in/demo").status_code == 404
 
 
 def test_a_replay_never_touches_the_drives_own_store(undisturbed: Undisturbed) -> None:
     assert [path.name for path in undisturbed.root.iterdir()] == ["replay"]
 
 
-def test_a_folder_that_is_not_there_is_refused_in_one_sentence(tmp_path: Path) -> None:
-    assert "There is no folder" in refusal(tmp_path / "nowhere", tmp_path)
-
-
-def test_truncated_and_corrupt_frames_are_refused_in_one_sentence_each(
-    recording: Path, tmp_path: Path, settings: Settings
+def test_no_folder_and_truncated_and_corrupt_frames_are_refused_in_one_sentence_each(
+    recording: Path, tmp_path: Path, refusal: Callable[[Path, Path], str]
 ) -> None:
+    assert "There is no folder" in refusal(tmp_path / "nowhere", tmp_path)
     folder = copy_of(recording, tmp_path)
-    settings.PLACE = replay_place(tmp_path, folder)
     frames = folder / "frames.ndjson.gz"
     whole = frames.read_bytes()
     for damaged in (whole[: len(whole) // 2], whole[:40] + bytes(200) + whole[240:]):
         frames.write_bytes(damaged)
-        with pytest.raises(CommandError, match=r"frames\.ndjson\.gz") as refused:
-            call_command("replay", str(folder))
-        assert (refused.value.returncode, str(refused.value).count("\n")) == (2, 0)
+        assert "frames.ndjson.gz" in refusal(folder, tmp_path)
 
 
 def test_a_frame_that_is_not_json_becomes_a_dead_letter_and_loses_nothing(
@@ -241,7 +266,7 @@ def test_a_frame_that_is_not_json_becomes_a_dead_letter_and_loses_nothing(
 
 
 def test_a_recording_that_changed_since_is_refused_and_the_store_stays(
-    recording: Path, undisturbed: Undisturbed, tmp_path: Path
+    recording: Path, undisturbed: Undisturbed, tmp_path: Path, refusal: Callable[[Path, Path], str]
 ) -> None:
     folder = copy_of(recording, tmp_path)
     shutil.copytree(replay_place(undisturbed.root, recording).root, replay_place(tmp_path, folder).root)
@@ -249,11 +274,3 @@ def test_a_recording_that_changed_since_is_refused_and_the_store_stays(
     (folder / "frames.ndjson.gz").write_bytes(gzip.compress(b"\n".join(lines[:-1]) + b"\n"))
     assert "was filled from" in refusal(folder, tmp_path)
     assert runs.digest_here(folder, tmp_path) == undisturbed.digest
-
-
-def test_a_second_worker_on_the_same_file_is_refused_and_told_who_holds_it(recording: Path, tmp_path: Path) -> None:
-    store = Store.open(replay_place(tmp_path, recording).root / "duckdb" / "trust.duckdb")
-    try:
-        assert "is held by process" in refusal(recording, tmp_path)
-    finally:
-        store.close()

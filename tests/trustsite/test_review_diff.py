@@ -15,11 +15,11 @@ from pytest_django import Settings
 
 from scoring.review.by_hand import SentPatch, review_patch
 from scoring.scanners.submission import Knowledge
-from tests.conftest import PROVE, Manage, count, with_environment
+from tests.conftest import PROVE, count, with_environment
 from tests.growth import in_linear_time
 from tests.sources import PROJECT
-from tests.waiting import LONG_SECONDS
-from trustsite.standins.claude import KEY, ClaudeStandIn
+from tests.standins.claude import KEY, ClaudeStandIn
+from tests.waiting import LONG_SECONDS, ends_by_itself
 
 CLEAN = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1,2 @@\n print(1)\n+print(2)\n"
 TOKEN = "https://hooks.slack." + "com/services/T02GW5K8R/B05MXPL2Q7/kQ3vZr8WbNtY6cLmH1xJp4Sd"
@@ -40,29 +40,24 @@ def call(*arguments: object) -> str:
     return out.getvalue()
 
 
-def test_it_reads_a_patch_without_a_drive_and_writes_nothing(manage: Manage, patch: Path, tmp_path: Path) -> None:
-    result = manage("review_diff", patch, "--json", DATA_ROOT=None, HOME=tmp_path / "home")
-    assert result.returncode == 0, result.stderr
-    told = json.loads(result.stdout)
-    assert set(told) == KEYS
-    assert told["reviewer"] == "deterministic"
-    first = told["findings"][0]
-    assert (first["scanner"], first["file"], first["line"]) == ("secrets", "a.py", 2)
-    assert TOKEN[-10:] not in result.stdout
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["leak.patch"]
-
-
-def test_standard_input_is_read_too() -> None:
-    command = [sys.executable, str(PROJECT / "manage.py"), "review_diff", "-", "--json"]
+def test_it_reads_a_patch_and_standard_input_without_a_drive_and_writes_nothing(patch: Path, tmp_path: Path) -> None:
+    command = [sys.executable, str(PROJECT / "manage.py"), "review_diff", str(patch), "-", "--json"]
     done = subprocess.run(
         command,
         input=gzip.compress(CLEAN.encode()),
-        env=with_environment({}),
+        env=with_environment({"DATA_ROOT": None, "HOME": tmp_path / "home"}),
         capture_output=True,
         timeout=LONG_SECONDS,
     )
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["content_risk"] < 0.1
+    told, clean = map(json.loads, done.stdout.splitlines())
+    assert set(told) == KEYS
+    assert told["reviewer"] == "deterministic"
+    first = told["findings"][0]
+    assert (first["scanner"], first["file"], first["line"]) == ("secrets", "a.py", 2)
+    assert TOKEN[-10:].encode() not in done.stdout
+    assert clean["content_risk"] < 0.1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["leak.patch"]
 
 
 def test_several_files_are_an_object_a_line(patch: Path, tmp_path: Path) -> None:
@@ -165,12 +160,11 @@ def test_a_review_with_its_start_takes_no_longer_than_promised(
     assert any(processor_seconds(path) < seconds * (1 if PROVE else 4) for _ in range(5))
 
 
-@pytest.mark.parametrize(("files", "lines", "seconds"), [(4, 50, 0.15), (100, 200, 4.0)])
-def test_a_review_takes_time_in_line_with_the_files(files: int, lines: int, seconds: float) -> None:
+def test_a_review_takes_time_in_line_with_the_files() -> None:
     def review(artefact: SentPatch) -> object:
         return review_patch(artefact, Knowledge())
 
-    in_linear_time(review, lambda size: SentPatch(a_patch(size, lines).encode()), files, seconds)
+    in_linear_time(review, lambda size: SentPatch(a_patch(size, count(50, 200)).encode()), count(40, 100), 4.0)
 
 
 def bomb(bytes_: int) -> bytes:
@@ -185,19 +179,17 @@ def bomb(bytes_: int) -> bytes:
         (lambda size: (CLEAN + "+" + "a" * size).encode(), count(30_000_000, 100_000_000), "larger"),
         (lambda size: a_patch(1, 1).encode() * size, count(300_000, 1_000_000), "more files"),
         (lambda size: a_patch(size, 1).encode(), 10_000, "more files"),
-        (lambda size: a_patch(1, size, "x").encode(), 150_000, "more lines"),
+        (lambda size: a_patch(1, size, "x").encode(), count(101_000, 150_000), "more lines"),
         (lambda size: a_patch(1, 2, "x = '" + "(" * size).encode(), 30_000, "A line is longer"),
     ],
-    ids=["gzip bomb", "one line of many megabytes", "a file many times", "10,000 files", "150,000 lines", "long line"],
+    ids=["gzip bomb", "one line of many megabytes", "a file many times", "10,000 files", "too many lines", "long line"],
 )
 def test_what_is_too_much_is_cut_off_with_a_finding_and_a_person_is_asked(
     tmp_path: Path, make: Callable[[int], bytes], size: int, rule: str
 ) -> None:
-    def written(size: int) -> Path:
-        path = tmp_path / "x.patch"
-        path.write_bytes(make(size))
-        return path
-
-    told = json.loads(in_linear_time(lambda path: call(path, "--json"), written, size, 20))
+    path = tmp_path / "x.patch"
+    path.write_bytes(make(size))
+    with ends_by_itself():
+        told = json.loads(call(path, "--json"))
     assert any(rule in one["explanation"] and one["severity"] == "med" for one in told["findings"])
     assert (told["review_recommended"], told["coverage"] < 1, told["content_risk"] >= 0.4) == (True, True, True)

@@ -1,10 +1,12 @@
 """`manage.py sample_stream` beside a stream: it needs no drive, writes nothing, and says what it saw."""
 
 import json
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
+from pytest_django import Settings
 
 from tests.ingest.stream.frames import ANA, MARA, STRANGER, Frames
 from tests.trustsite import runs
@@ -42,26 +44,25 @@ def test_it_prints_what_it_saw_as_json_without_a_drive(recording: Recording, tmp
     assert list(tmp_path.iterdir()) == []
 
 
-def test_it_prints_text_for_people_in_which_no_name_moves_their_cursor(recording: Recording, tmp_path: Path) -> None:
-    dead = f"ws://127.0.0.1:{free_port()}/subscribe"
+def test_it_prints_text_for_people_in_which_no_name_moves_their_cursor(
+    recording: Recording, settings: Settings
+) -> None:
+    dead, out, err = f"ws://127.0.0.1:{free_port()}/subscribe", StringIO(), StringIO()
     with Jetstream(recording) as server:
-        status, out, err = runs.run(
-            "sample_stream", "--seconds=1", "--back=9999999", DATA_ROOT=None, JETSTREAM_URLS=f"{dead},{server.url}"
-        )
-    assert status == 0, err
-    assert "cannot be listened to" in err
-    assert f"? {NEW}: 1 create" in out
-    assert "  ? surprise  in 20 of 20: integer 20" in out
-    assert "\x1b" not in out
-    assert "title\\u001b[31m" in out
+        settings.JETSTREAM_URLS = [dead, server.url]
+        call_command("sample_stream", "--seconds=1", "--back=9999999", stdout=out, stderr=err)
+    assert "cannot be listened to" in err.getvalue()
+    assert f"? {NEW}: 1 create" in out.getvalue()
+    assert "  ? surprise  in 20 of 20: integer 20" in out.getvalue()
+    assert "\x1b" not in out.getvalue()
+    assert "title\\u001b[31m" in out.getvalue()
 
 
 def test_a_stream_that_cannot_be_heard_is_an_error_in_words() -> None:
-    dead = f"ws://127.0.0.1:{free_port()}/subscribe"
-    status, out, err = runs.run("sample_stream", "--seconds=1", f"--url={dead}", DATA_ROOT=None)
-    assert (status, out) == (1, "")
-    assert "name a server with --url" in err
-    assert "Traceback" not in err
+    dead, out = f"ws://127.0.0.1:{free_port()}/subscribe", StringIO()
+    with pytest.raises(CommandError, match="name a server with --url") as problem:
+        call_command("sample_stream", "--seconds=1", f"--url={dead}", stdout=out, stderr=StringIO())
+    assert (problem.value.returncode, out.getvalue()) == (1, "")
 
 
 @pytest.mark.parametrize("seconds", ["0", "-5", "1e9", "nan"])

@@ -20,7 +20,7 @@ from tests.waiting import wait_for
 from trustsite import drive
 
 NOWHERE = "https://nowhere.invalid"
-SECONDS, RATE, REQUESTS = count(6, 600), count(100, 500), count(40, 200)
+SECONDS, RATE, REQUESTS = count(4, 600), count(60, 500), count(30, 200)
 MOST_GROWTH = 0.05  # of the last half, at the full counts: a process that has just started still fills its caches
 pytestmark = pytest.mark.scale
 

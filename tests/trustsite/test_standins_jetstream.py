@@ -8,12 +8,12 @@ import pytest
 from websockets.exceptions import ConnectionClosedError, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from tests.standins.load import bulk
 from tests.trustsite.recordings import ANA, FIRST_US, MARA, PULL, VOUCH, commit, small
 from tests.waiting import LONG_SECONDS, ends_by_itself
 from trustsite.standins import StandIns
 from trustsite.standins.jetstream import Jetstream
 from trustsite.standins.recording import make_recording
-from trustsite.world import bulk
 
 OLDEST = "cursor=0"
 
@@ -156,7 +156,7 @@ def test_closing_ends_the_connections() -> None:
 
 
 def test_frames_go_out_many_at_a_time_and_none_waits_for_a_timer() -> None:
-    recording = bulk(500, 15_000)
+    recording = bulk(500, 4_000)
     with Jetstream(recording) as jetstream:
         query = f"{OLDEST}&wantedCollections=sh.tangled.*"
         with connect(f"{jetstream.url}?{query}", compression=None) as client, ends_by_itself():
@@ -165,7 +165,7 @@ def test_frames_go_out_many_at_a_time_and_none_waits_for_a_timer() -> None:
 
 
 def test_a_client_that_does_not_read_holds_nobody_else_up_and_loses_nothing() -> None:
-    recording = bulk(500, 15_000)
+    recording = bulk(500, 4_000)
     with Jetstream(recording) as jetstream, subscribe(jetstream, OLDEST) as slow, subscribe(jetstream, OLDEST) as quick:
         assert [quick.recv(LONG_SECONDS, decode=False) for _ in recording.frames] == recording.frames
         assert [slow.recv(LONG_SECONDS, decode=False) for _ in recording.frames] == recording.frames

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from ingest.atproto.cbor import TID_LETTERS, blob_cid, draw, encode_tid, record_cid
+from tests.standins.load import bulk
 from trustsite.standins.recording import open_recording, write_recording
-from trustsite.world import ATTACKS, END_TIME_US, World, build_world, bulk
+from trustsite.world import ATTACKS, END_TIME_US, World, build_world
 from trustsite.world.changes import CHANGES
 from trustsite.world.patches import Signature, format_patch, make_edit
 
@@ -81,15 +82,15 @@ def test_an_unknown_attack_is_refused_by_name() -> None:
 @pytest.mark.parametrize("seed", [7, 8])
 def test_every_patch_is_valid_and_none_is_offered_twice(seed: int, tmp_path: Path) -> None:
     blobs = build_world(seed=seed).recording.blobs
-    for number, data in enumerate(blobs.values()):
-        (tmp_path / f"{number}.patch").write_bytes(gzip.decompress(data))
-    for path in tmp_path.iterdir():
-        numbers = subprocess.run(["git", "apply", "--numstat", path], capture_output=True, text=True, cwd=tmp_path)
-        assert numbers.returncode == 0, numbers.stderr
-        assert len(numbers.stdout.splitlines()) == 1
-    everything = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    patches = [gzip.decompress(data) for data in blobs.values()]
+    for number, patch in enumerate(patches):
+        (tmp_path / f"{number}.patch").write_bytes(patch)
+    files = sorted(tmp_path.iterdir())
+    numbers = subprocess.run(["git", "apply", "--numstat", *files], capture_output=True, text=True, cwd=tmp_path)
+    assert numbers.returncode == 0, numbers.stderr
+    assert len(numbers.stdout.splitlines()) == len(patches)
     ids = subprocess.run(
-        ["git", "patch-id", "--stable"], input=everything, capture_output=True, cwd=tmp_path, check=True
+        ["git", "patch-id", "--stable"], input=b"".join(patches), capture_output=True, cwd=tmp_path, check=True
     )
     patch_ids = [line.split()[0] for line in ids.stdout.splitlines()]
     assert len(patch_ids) == len(set(patch_ids)) == len(blobs)

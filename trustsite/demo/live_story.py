@@ -14,7 +14,7 @@ from scoring.formatting import percent, percent_interval, risk_percent, things, 
 from scoring.queries import read
 from scoring.review.schema import DETERMINISTIC
 from scoring.review.store import ShownFlag
-from scoring.types import Lane, Verdict
+from scoring.types import Lane
 from trustsite.demo.story import LANE_WORDS
 
 REASONS = 3  # strongest reasons that are told
@@ -164,12 +164,8 @@ def _judged(rows: Rows, name: str, score: read.ContributorScore) -> Judged:
         title=row.title if row else None,
         own=row is not None and row.own,
         lane=str(verdict.lane),
-        reasons=_reasons(verdict),
+        reasons=tuple(sentence(reason) for reason in told_reasons(verdict)[:REASONS]),
     )
-
-
-def _reasons(verdict: Verdict) -> tuple[str, ...]:
-    return tuple(sentence(reason) for reason in told_reasons(verdict)[:REASONS])
 
 
 def _review(rows: Rows, uri: str) -> Read | None:

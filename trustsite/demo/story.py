@@ -10,7 +10,7 @@ from ingest.store.transaction import Rows
 from scoring.config.policy import Parameters, policy_from_settings
 from scoring.formatting import percent, percent_interval, things
 from scoring.queries import read
-from scoring.types import Estimate, Lane
+from scoring.types import Lane
 from trustsite.world import World
 
 MAIN = "lantern"  # the repository whose fast lane is open; the others show shadow mode
@@ -85,15 +85,13 @@ def _people(rows: Rows, world: World, seen: "_Seen") -> Iterator[str]:
     for name in ("mara", "sami", "alba", "ruben", "blitz", "mallory", "narcis", "castor", "grudge", "selma"):
         found = read.score(rows, world.cast[name])
         if found is not None:
-            chance, newest = _chance(found.verdict.estimate), seen.newest.get(found.person.did)
+            estimate, newest = found.verdict.estimate, seen.newest.get(found.person.did)
             why = newest.sentence if newest else found.explanation
+            chance = "no score yet"
+            if estimate.probability is not None:
+                interval = percent_interval(estimate.low, estimate.high)
+                chance = f"stays clean: {percent(estimate.probability)} ({interval})"
             yield f"{found.person.name}: {LANE_WORDS[found.decision]}, {chance}. {why}."
-
-
-def _chance(estimate: Estimate) -> str:
-    if estimate.probability is None:
-        return "no score yet"
-    return f"stays clean: {percent(estimate.probability)} ({percent_interval(estimate.low, estimate.high)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +174,8 @@ def _promises(rows: Rows, world: World, before: read.QueueRow, seen: _Seen) -> I
     swapped = after is not None and (after.record_cid, after.patch_id) != (before.record_cid, before.patch_id)
     yield Promise("the swapped patch has a decision of its own", swapped)
     yield Promise(VOIDED, after is not None and _is_voided(rows, world, before, after))
-    yield Promise("only the main repository is out of shadow mode", _out_of_shadow(rows) == {world.watched[MAIN]})
+    open_to_all = {one.key for one in read.watched_repositories(rows) if not one.settings.shadow}
+    yield Promise("only the main repository is out of shadow mode", open_to_all == {world.watched[MAIN]})
     yield Promise(CAUGHT, rows.value(_ADDRESSING) == ["needs_human"])
     unread = rows.value("select count(*) from current_decisions where not own and content_risk is null")
     yield Promise("the content of every open pull request was read", unread == 0)
@@ -270,10 +269,6 @@ def _is_voided(rows: Rows, world: World, before: read.QueueRow, after: read.Queu
     meant = (changed.approver.did, changed.seen.patch_id) == (world.cast["ana"], before.patch_id)
     held = any(reason.code == "approved_before" for reason in after.verdict.reasons)
     return meant and held and after.verdict.lane is not Lane.FAST_LANE
-
-
-def _out_of_shadow(rows: Rows) -> set[str]:
-    return {one.key for one in read.watched_repositories(rows) if not one.settings.shadow}
 
 
 def _hangs_on_one(rows: Rows, author: str, repository: str) -> bool:

@@ -1,21 +1,18 @@
-"""Answers of each kind of host in the wire shapes of the real ones: records, documents, runs, tokens, merges.
+"""Answers of each kind of host in the wire shapes of the real ones: records, documents, runs.
 
 All are pure but for the shelf of records. DID documents and PLC audit logs are those of a recording's people and
 repositories. The collection and method names are those that the stand-ins and the simulated network speak. The stand-in
-spindle has a run, or none, for each commit that a pull request ends with. Data servers and knots answer as the real
-ones do when they are told: tokens, records, merges.
+spindle has a run, or none, for each commit that a pull request ends with.
 """
 
 import gzip
 import hashlib
-import json
 import re
-import secrets
 import threading
 import zlib
 from base64 import b32encode
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
@@ -104,8 +101,6 @@ VOUCH = "sh.tangled.graph.vouch"
 FOLLOW = "sh.tangled.graph.follow"
 COMMENT = "sh.tangled.feed.comment"
 MARKDOWN = "sh.tangled.markup.markdown"
-MERGE = "sh.tangled.repo.merge"
-MERGE_CHECK = "sh.tangled.repo.mergeCheck"
 LIST_COLLABORATORS = "sh.tangled.repo.listCollaborators"
 QUERY_PIPELINES = "sh.tangled.ci.queryPipelines"
 TRIGGER = "sh.tangled.ci.trigger"
@@ -397,71 +392,3 @@ def _missing(name: str) -> Answer:
 
 def _repo_missing(query: Query) -> Answer:
     return xrpc_error(HTTPStatus.BAD_REQUEST, "RepoNotFound", f"Could not find repo: {query.get('repo', '')}")
-
-
-@dataclass(slots=True)
-class Merging:
-    """Merges and records that were taken; `conflicts` names repositories in which nothing applies.
-
-    `access` are the access tokens of people by DID, which a test hands to whoever signs in.
-    """
-
-    recording: Recording
-    access: dict[str, str] = field(default_factory=dict)
-    conflicts: dict[str, list[str]] = field(default_factory=dict)
-    merged: list[dict[str, Any]] = field(default_factory=list)
-    written: list[dict[str, Any]] = field(default_factory=list)
-    lose_answers: bool = False  # a merge is taken and its answer lost
-    refuse_records: bool = False
-    _tokens: dict[str, tuple[str, str, str]] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def sign_in(self, did: str) -> str:
-        """An access token of this person."""
-        return self.access.setdefault(did, secrets.token_urlsafe(24))
-
-    def service_auth(self, query: Mapping[str, str], bearer: str) -> tuple[int, Any]:
-        """com.atproto.server.getServiceAuth."""
-        did = next((did for did, token in self.access.items() if token == bearer), None)
-        if did is None:
-            return HTTPStatus.UNAUTHORIZED, {"error": "AuthMissing", "message": "Authentication Required"}
-        token = secrets.token_urlsafe(24)
-        with self._lock:
-            self._tokens[token] = (did, query.get("aud", ""), query.get("lxm", ""))
-        return HTTPStatus.OK, {"token": token}
-
-    def post(self, host: str, method: str, body: bytes, bearer: str) -> tuple[int, Any] | None:
-        """The answer to a procedure, as status and body; None for one that is not known, a status of 0 for silence."""
-        known = {MERGE_CHECK: self._check, MERGE: self._merge, "com.atproto.repo.createRecord": self._write}
-        return known[method](host, json.loads(body), bearer) if method in known else None
-
-    def _check(self, host: str, sent: dict[str, Any], bearer: str) -> tuple[int, Any]:
-        if self._repository(host, sent) is None:
-            return HTTPStatus.NOT_FOUND, {"error": "RepoNotFound", "message": "failed to access repository"}
-        names = self.conflicts.get(sent["repo"], [])
-        found = [{"filename": name, "reason": "patch does not apply"} for name in names]
-        return HTTPStatus.OK, {"is_conflicted": bool(names), "conflicts": found}
-
-    def _merge(self, host: str, sent: dict[str, Any], bearer: str) -> tuple[int, Any]:
-        repository = self._repository(host, sent)
-        with self._lock:
-            did, audience, method = self._tokens.pop(bearer, ("", "", ""))
-        if repository is None or (audience, method) != (f"did:web:{host}", MERGE) or did not in repository.push:
-            return HTTPStatus.UNAUTHORIZED, {"error": "AccessControl", "message": "insufficient access rights"}
-        if self.conflicts.get(sent["repo"]):
-            return HTTPStatus.CONFLICT, {"error": "MergeConflict", "message": "patch does not apply"}
-        self.merged.append(sent | {"by": did})
-        return (0 if self.lose_answers else HTTPStatus.OK), b""
-
-    def _write(self, host: str, sent: dict[str, Any], bearer: str) -> tuple[int, Any]:
-        if self.refuse_records:
-            return HTTPStatus.INTERNAL_SERVER_ERROR, {"error": "InternalServerError", "message": "told to fail"}
-        if self.access.get(sent["repo"]) != bearer:
-            return HTTPStatus.UNAUTHORIZED, {"error": "AuthMissing", "message": "Authentication Required"}
-        self.written.append(sent)
-        uri = f"at://{sent['repo']}/{sent['collection']}/{len(self.written)}"
-        return HTTPStatus.OK, {"uri": uri, "cid": "bafyreiwritten"}
-
-    def _repository(self, host: str, sent: Mapping[str, Any]) -> Any:
-        of_host = (one for one in self.recording.repositories if one.knot.lower() == host)
-        return next((one for one in of_host if one.repo == sent.get("repo")), None)

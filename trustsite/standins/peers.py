@@ -11,13 +11,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Literal, Self, cast
+from typing import Any, Literal, Self, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from trustsite.standins.answers import Answer, Merging, Network, xrpc_error
+from trustsite.standins.answers import Answer, Network, Query, xrpc_error
 from trustsite.standins.recording import Recording
 
 Fault = int | Literal["hang", "close"]
+# Host, path, query, body and bearer token to a status and a body; None for what it does not know, 0 for silence.
+Procedures = Callable[[str, str, Query, bytes, str], tuple[int, Any] | None]
 
 
 class Peers:
@@ -29,7 +31,7 @@ class Peers:
     def __init__(self, recording: Recording, released: Callable[[], int] | None = None) -> None:
         count = len(recording.frames)
         self.network = Network(recording, released or (lambda: count))
-        self.merging = Merging(recording)
+        self.procedures: Procedures = lambda *_: None  # what a test lets people change here
         self._faults: dict[str, Fault] = {}
         self._rates: dict[str, _Rate] = {}
         self._healed = threading.Condition()
@@ -157,28 +159,27 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         target = self._target()
-        if self._fails(target.host):
-            return
-        if target.path == "/xrpc/com.atproto.server.getServiceAuth":
-            status, body = self.peers.merging.service_auth(target.query, self._bearer())
-            self._send(Answer(body, status))
-            return
-        self._send(self.peers.network.answer(target.host, target.path, target.query))
+        if not self._fails(target.host) and not self._changes(target, b""):
+            self._send(self.peers.network.answer(target.host, target.path, target.query))
 
     def do_POST(self) -> None:
         target, length = self._target(), self.headers.get("Content-Length", "")
         body = self.rfile.read(int(length)) if length.isdecimal() and len(length) < 9 else b""
         if self._fails(target.host):
             return
-        told = self.peers.merging.post(target.host, target.path.removeprefix("/xrpc/"), body, self._bearer())
         self.close_connection = True
-        if told is not None and not told[0]:
-            self.connection.shutdown(socket.SHUT_RDWR)
-            return
-        if told is not None:
+        if not self._changes(target, body):
+            self._send(xrpc_error(HTTPStatus.METHOD_NOT_ALLOWED, "InvalidRequest", "this method is a query: use GET"))
+
+    def _changes(self, target: _Target, body: bytes) -> bool:
+        """Let the procedures answer; False where they do not know what is asked."""
+        bearer = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
+        told = self.peers.procedures(target.host, target.path, target.query, body, bearer)
+        if told is not None and told[0]:
             self._send(Answer(told[1], told[0]))
-            return
-        self._send(xrpc_error(HTTPStatus.METHOD_NOT_ALLOWED, "InvalidRequest", "this method is a query: use GET"))
+        elif told is not None:
+            self.connection.shutdown(socket.SHUT_RDWR)
+        return told is not None
 
     def _fails(self, host: str) -> bool:
         """Do what the host was told to do wrong; False where that is nothing."""
@@ -193,9 +194,6 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             return False
         return True
-
-    def _bearer(self) -> str:
-        return (self.headers.get("Authorization") or "").removeprefix("Bearer ")
 
     def _target(self) -> _Target:
         parts = urlsplit(self.path)

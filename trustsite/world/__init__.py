@@ -10,11 +10,10 @@ from trustsite.standins.recording import Recording
 from trustsite.world.attacks import ATTACKS
 from trustsite.world.cast import ATTACKERS, GROUPS, HONEST, PROJECTS
 from trustsite.world.history import HOUR, Story, draw_honest
-from trustsite.world.load import bulk
 from trustsite.world.network import Sheet
 from trustsite.world.weeks import LOOKS, draw_weeks, look_us
 
-__all__ = ["ATTACKS", "World", "build_world", "bulk"]
+__all__ = ["ATTACKS", "World", "build_world"]
 
 SEED = 7
 END_TIME_US = to_us(datetime(2026, 11, 20, 12, tzinfo=UTC))

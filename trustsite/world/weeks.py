@@ -85,7 +85,10 @@ def _play(story: Story, sent: Sent, project: Project) -> Pull:
     edit = make_edit(random, project.language, project.folder)
     pull = story.sheet.open_pull(sent.author, project, edit, opened_us)
     if sent.fate == "changed":
-        _send_another_round(story, random, pull, project, look_us(story.judged_us, sent.at) + _part_of_step(random))
+        time_us = look_us(story.judged_us, sent.at) + _part_of_step(random)
+        other = story.sheet.make_round(pull.author, make_edit(random, project.language, project.folder), time_us)
+        record = {**pull.record, "rounds": [*pull.record["rounds"], other]}
+        story.sheet.put(pull.author, PULL, pull.rkey, record, time_us)
     settled_us = look_us(story.judged_us, sent.until) - _part_of_step(random)
     status = "closed" if sent.fate == "closed" else "merged"
     story.sheet.set_status(random.choice(mergers(project, sent.author)), pull, status, settled_us)
@@ -94,8 +97,3 @@ def _play(story: Story, sent: Sent, project: Project) -> Pull:
 
 def _part_of_step(random: Random) -> int:
     return int(random.uniform(0.2, 0.6) * STEP_US)
-
-
-def _send_another_round(story: Story, random: Random, pull: Pull, project: Project, time_us: int) -> None:
-    other = story.sheet.make_round(pull.author, make_edit(random, project.language, project.folder), time_us)
-    story.sheet.put(pull.author, PULL, pull.rkey, {**pull.record, "rounds": [*pull.record["rounds"], other]}, time_us)

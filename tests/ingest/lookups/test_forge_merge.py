@@ -9,8 +9,8 @@ import pytest
 from ingest.http.fetcher import Fetcher
 from ingest.lookups.forge_merge import MergeOrder, Outcome, TokenSession, merge, newest_cid
 from tests.ingest.stream.frames import ANA, MALLORY, MARA, PULL, REPO, Frames
+from tests.standins.merging import Merging
 from trustsite.standins import StandIns
-from trustsite.standins.answers import Merging
 from trustsite.standins.recording import Person, Repository, make_recording
 
 NOW = datetime(2026, 11, 20, 12)
@@ -20,15 +20,11 @@ HOST, KNOT = "pds.example.test", "knot.example.test"
 class Place:
     """The stand-ins, a fetcher, and somebody who is signed in."""
 
-    def __init__(self, stand_ins: StandIns) -> None:
+    def __init__(self, stand_ins: StandIns, forge: Merging) -> None:
         self.fetcher = Fetcher(stand_ins.origin)
-        self.stand_ins = stand_ins
+        self.stand_ins, self.forge = stand_ins, forge
         order = MergeOrder(KNOT, REPO, ANA, "lamp", "main", f"at://{MARA}/{PULL}/one", "", HOST, "diff --git", "Mend")
         self.order = replace(order, record_cid=newest_cid(self.fetcher, order))
-
-    @property
-    def forge(self) -> Merging:
-        return self.stand_ins.peers.merging
 
     def merge(self, did: str = ANA, **changes: str) -> Outcome:
         session = TokenSession(self.fetcher, did, HOST, self.forge.sign_in(did))
@@ -41,8 +37,9 @@ def place() -> Iterator[Place]:
     frames.pull(MARA, "one")
     people = [Person(did, f"{did[8:12]}.example.test", f"https://{HOST}", "") for did in (ANA, MARA, MALLORY)]
     repositories = [Repository(REPO, "ana/lamp", ANA, KNOT, "spindle.example.test", (ANA,))]
-    with StandIns(make_recording(frames, {}, people, repositories)) as stand_ins:
-        made = Place(stand_ins)
+    recording = make_recording(frames, {}, people, repositories)
+    with StandIns(recording) as stand_ins:
+        made = Place(stand_ins, Merging.beside(stand_ins, recording))
         yield made
         made.fetcher.close()
 

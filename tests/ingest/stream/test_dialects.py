@@ -28,8 +28,8 @@ from tests.ingest.stream.frames import (
     open_gaps,
 )
 from tests.ingest.stream.listening import Start, cursor, listening, peer, wait_for_frame, written
+from tests.standins.jetstream_v2 import JetstreamV2
 from tests.waiting import wait_for
-from trustsite.standins.jetstream import JetstreamV2
 from trustsite.standins.recording import make_recording
 from trustsite.world import build_world
 

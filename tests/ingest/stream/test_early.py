@@ -39,9 +39,10 @@ from tests.ingest.stream.frames import (
     settled,
 )
 from tests.ingest.stream.listening import Start, cursor, listening, wait_for_frame, written
+from tests.standins.jetstream_v2 import JetstreamV2
 from tests.stores import fresh_store
 from tests.waiting import wait_for
-from trustsite.standins.jetstream import Jetstream, JetstreamV2
+from trustsite.standins.jetstream import Jetstream
 from trustsite.standins.recording import Recording, make_recording
 
 SECOND = 1_000_000

@@ -17,7 +17,7 @@ from scoring.scanners.submission import Submission
 from tests.conftest import Count
 from tests.scoring.diff.identities import MALLORY, QUENTIN, TRUDY, planted
 from tests.scoring.review.reviewing import a_reviewer
-from trustsite.standins.claude import Captured, ClaudeStandIn
+from tests.standins.claude import Captured, ClaudeStandIn
 
 TIMES = ("+0930", "+09:30", "2017-11-13", "13 nov 2017", "nov 13")
 # Of a connection and of the machine that asks, not of a change.
@@ -62,21 +62,15 @@ def _decoded(line: str) -> str:
         return line
 
 
-def test_nobody_who_is_planted_into_real_diffs_is_told_to_the_model(
+def test_nobody_who_is_planted_into_real_diffs_is_told_to_the_model_and_another_author_changes_no_byte(
     claude: ClaudeStandIn, changes: list[Change]
 ) -> None:
     for number, change in enumerate(changes):
-        submission = planted(change, (MALLORY, QUENTIN)[number % 2], Random(number))
-        requests = sent(claude, submission)
-        assert len(requests) in (4, 5), "each pass is counted and asked, the whole change counted by itself"
-        told = "\n".join(map(as_read, requests))
+        mallory, quentin = (sent(claude, planted(change, author, Random(number))) for author in (MALLORY, QUENTIN))
+        assert len(mallory) in (4, 5), "each pass is counted and asked, the whole change counted by itself"
+        told = "\n".join(map(as_read, mallory))
         traces = [text for person in (MALLORY, QUENTIN, TRUDY) for text in person.strings]
         assert [trace for trace in (*traces, *TIMES) if trace.casefold() in told] == []
-
-
-def test_another_author_changes_no_byte(claude: ClaudeStandIn, changes: list[Change]) -> None:
-    for number, change in enumerate(changes):
-        mallory, quentin = (sent(claude, planted(change, author, Random(number))) for author in (MALLORY, QUENTIN))
         assert [request.body for request in mallory] == [request.body for request in quentin]
         assert [headers(request) for request in mallory] == [headers(request) for request in quentin]
 

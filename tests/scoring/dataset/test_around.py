@@ -151,7 +151,7 @@ def test_the_world_of_these_tests_tells_something_of_every_person(whole: Told) -
     assert silent == {"binary_files"}
 
 
-@settings(max_examples=count(6, 300))
+@settings(max_examples=count(4, 300))
 @given(people=ABOUT)
 def test_asking_about_a_few_gives_what_the_whole_store_gives_of_them(
     rows: Rows, whole: Told, people: set[Pair]

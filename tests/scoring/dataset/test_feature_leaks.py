@@ -31,7 +31,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rows]:
         yield found
 
 
-@settings(max_examples=count(10, 500))
+@settings(max_examples=count(5, 500))
 @given(history=histories())
 def test_deleting_every_event_after_opening_changes_no_feature(rows: Rows, history: list[Case]) -> None:
     place(rows, history)

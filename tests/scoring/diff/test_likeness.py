@@ -21,6 +21,7 @@ from scoring.scanners.near_duplicates import NEAR
 from scoring.scanners.submission import Knowledge
 from tests.conftest import Count
 from tests.scoring.scanners.written import added_lines, change_of, found
+from tests.stores import fresh_store
 
 BAD, OTHER = "at://did:plc:mallory/sh.example.pull/1", "at://did:plc:ana/sh.example.pull/2"
 CODE = "\n".join(f"def step_{word}(value): return {word}(value) + offset.{word}" for word in "abcdefgh")
@@ -30,7 +31,7 @@ NEW_WORDS = ("value", "name", "item", "result", "data", "count", "index", "total
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store.open(tmp_path / "trust.duckdb")
+    opened = fresh_store(tmp_path / "trust.duckdb")
     yield opened
     opened.close()
 

@@ -216,7 +216,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("split")
 
 
-@settings(max_examples=count(25, 500), suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=count(8, 500), suppress_health_check=[HealthCheck.too_slow])
 @given(lines=st.lists(st.lists(WORDS, max_size=3).map("".join), max_size=8), subject=st.lists(WORDS, max_size=3))
 def test_git_reads_one_mail_with_the_approved_change_whatever_the_words(
     folder: Path, lines: list[str], subject: list[str]

@@ -85,7 +85,7 @@ def read(box: Mailbox) -> tuple[Change, GitReading]:
 
 def test_no_line_that_git_adds_is_unread_and_untold(clone: Clone, count: Count) -> None:
     told: Counter[str] = Counter()
-    for seed in range(count(80, 2000)):
+    for seed in range(count(40, 2000)):
         box = make_mailbox(seed)
         change, reading = read(box)
         for command in (("am", "-q"), ("apply", "--index")):
@@ -101,8 +101,8 @@ def test_no_line_that_git_adds_is_unread_and_untold(clone: Clone, count: Count) 
                 assert change.coverage < 1, (seed, box.kinds, lacking)
                 assert reading.state != "same" or not unseen(lacking, change), (seed, box.kinds, lacking)
                 assert apply_git_reading(change, reading).coverage < 1, seed
-    assert told["applied"] > 0.5 * 2 * count(80, 2000), told
-    assert told["hidden"] > 0.1 * 2 * count(80, 2000), told
+    assert told["applied"] > 0.5 * 2 * count(40, 2000), told
+    assert told["hidden"] > 0.1 * 2 * count(40, 2000), told
 
 
 def test_an_honest_mailbox_is_read_whole(count: Count) -> None:

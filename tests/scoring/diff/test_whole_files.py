@@ -22,7 +22,7 @@ def sides(made: Change, **base: str) -> list[str | None]:
     return [side.text if side else None for side in whole_files(made, {f"{name}.py": base[name] for name in base})]
 
 
-@settings(max_examples=count(100, 5000))
+@settings(max_examples=count(25, 5000))
 @given(ROWS, ROWS, st.integers(0, 4))
 def test_the_new_side_is_the_text_that_the_patch_was_made_for(old: list[str], new: list[str], context: int) -> None:
     made = read_change(patch("a.py", text_of(old), text_of(new), context))

@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,9 +43,8 @@ def test_without_evidence_no_number_is_spoken() -> None:
     assert not re.search(r"\d", " ".join(lines))
 
 
-@pytest.mark.parametrize("code", [code for code in STRENGTH if code != "audit_drawn"])
-def test_every_reason_that_holds_a_change_back_has_spoken_words(code: str) -> None:
-    assert code in HELD
+def test_every_reason_that_holds_a_change_back_has_spoken_words() -> None:
+    assert set(STRENGTH) - {"audit_drawn"} <= set(HELD)
 
 
 @given(

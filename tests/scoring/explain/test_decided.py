@@ -1,7 +1,7 @@
 """The decisive clause: a cause for every reason, short enough for a row, with file and line kept."""
 
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, product
 from typing import Literal
 
 import pytest
@@ -49,16 +49,15 @@ def test_every_reason_has_a_clause_and_no_clause_is_without_a_reason() -> None:
     assert set(CLAUSES) == set(SENTENCES)
 
 
-@pytest.mark.parametrize("code", sorted(CLAUSES))
-def test_the_clause_of_a_reason_fits_into_a_row_whatever_its_figures_are(code: str) -> None:
-    verdict = Verdict(Lane.NORMAL_QUEUE, Estimate(0.5, 0.2, 0.8, 5), (Reason(code, PARAMS),), ())
-    for evidence in (KNOWN, Evidence(), Evidence(waiting=1_234_567), Evidence(clean=1_234_567)):
-        first = decided(verdict, evidence)
-        assert 0 < len(first) <= LONGEST
-        assert first[0].isupper() or first[0].isdigit()
-        line = explain(verdict, evidence)
+def test_the_clause_of_a_reason_fits_into_a_row_whatever_its_figures_are() -> None:
+    people = (KNOWN, Evidence(), Evidence(waiting=1_234_567), Evidence(clean=1_234_567))
+    for code, evidence in product(CLAUSES, people):
+        verdict = Verdict(Lane.NORMAL_QUEUE, Estimate(0.5, 0.2, 0.8, 5), (Reason(code, PARAMS),), ())
+        first, line = decided(verdict, evidence), explain(verdict, evidence)
+        assert 0 < len(first) <= LONGEST, code
+        assert first[0].isupper() or first[0].isdigit(), first
         assert line.startswith(first)
-        assert len(line) <= LONGEST_REASON
+        assert len(line) <= LONGEST_REASON, line
 
 
 def test_the_cause_comes_first_and_names_come_after_it() -> None:

@@ -238,7 +238,7 @@ def test_the_conditions_only_lower(
 def test_more_risk_or_less_trust_never_improves_a_lane(
     evidence: Evidence, content: Content, around: Circumstances, more: float, less: float
 ) -> None:
-    riskier = replace(content, risk=max(content.risk, more))
+    riskier = replace(content, risk=max(content.risk, more), high_flags=content.high_flags + 1)
     weaker = replace(evidence, structural_trust=evidence.structural_trust * less)
     worst = [(evidence, content), (evidence, riskier), (weaker, riskier)]
     lanes = [judge_change(person, change, around, OPEN, 0.55, 5.0).lane for person, change in worst]

@@ -99,13 +99,6 @@ def test_no_content_lifts_a_change_above_the_lane_of_its_contributor(
     assert change.reasons
 
 
-@given(evidences, contents, st.floats(0, 1))
-def test_more_risk_never_improves_a_lane(evidence: Evidence, content: Content, more: float) -> None:
-    riskier = replace(content, risk=max(content.risk, more), high_flags=content.high_flags + 1)
-    lanes = [judge_change(evidence, one, ORDINARY, OPEN, prior=0.55, strength=5.0).lane for one in (riskier, content)]
-    assert BETTER.index(lanes[0]) <= BETTER.index(lanes[1])
-
-
 @given(evidences, contents)
 def test_what_was_not_read_whole_or_has_no_verdict_is_never_fast_laned(evidence: Evidence, content: Content) -> None:
     lane = judge_change(evidence, content, ORDINARY, OPEN, prior=0.95, strength=5.0).lane

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.history_import.pulls import import_past
-from ingest.store.database import Store, StreamClock
+from ingest.store.database import StreamClock
 from scoring.certificates.lane_curve import FILE as CURVE_FILE
 from scoring.config.policy import FILE, Policy
 from scoring.dataset.dataset import build_cases, read_cases
@@ -28,6 +28,7 @@ from scoring.training.starter import History, curve_record, read_history, record
 from tests.pipeline import Result
 from tests.scoring.models.test_serving import made_up_model
 from tests.scoring.pipeline.offered_world import offered_world
+from tests.stores import fresh_store
 
 BORROWED = ("borrowed", "borrowed_from")
 FOREIGN = "was made with other features"
@@ -202,7 +203,7 @@ def test_one_more_merge_in_the_record_never_lowers_its_ceiling(starter: Any, cou
 def made(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[History, Any, Any, set[str]]:
     """The real history as it is learned from, our columns, those of features.sql, and every name in it."""
     now = datetime(2027, 1, 1)
-    store = Store.open(tmp_path_factory.mktemp("starter") / "past.duckdb", wall=lambda: now)
+    store = fresh_store(tmp_path_factory.mktemp("starter") / "past.duckdb", wall=lambda: now)
     import_past(store, shared / "data" / "pr_history.parquet", None, "file")
     with store.read() as rows:
         build_cases(rows, now, 14)

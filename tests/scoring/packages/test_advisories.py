@@ -15,12 +15,13 @@ from scoring.packages.entry import Package
 from scoring.packages.versions import Event, Kind, is_affected, is_lower, parse_version
 from scoring.scanners.dependencies import advisories_in, find_advisories
 from tests.ingest.lookups.osv_records import folder_of, record
+from tests.stores import fresh_store
 
 
 @pytest.fixture(name="store")
 def store_fixture(tmp_path: Path) -> Iterator[Store]:
     """An empty store."""
-    store = Store.open(tmp_path / "store" / "trust.duckdb")
+    store = fresh_store(tmp_path / "store" / "trust.duckdb")
     yield store
     store.close()
 

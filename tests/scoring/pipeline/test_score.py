@@ -19,7 +19,7 @@ from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, Frames, a
 from tests.pipeline import OPEN_LANE, Result, opened
 from tests.scoring.offered import end_lookups, offer
 from tests.scoring.small import DAY, MERGED_AT, OFFERED, again, feed, settled, take
-from trustsite.world import bulk
+from tests.standins.load import bulk
 
 TABLES = ("scores", "current_scores", "current_decisions")
 

@@ -100,7 +100,7 @@ WORDS = st.lists(
 )
 
 
-@settings(max_examples=count(40, 600), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=count(10, 600), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=WORDS)
 def test_what_stands_is_what_applying_each_record_in_its_order_leaves(
     lantern: Result, words: list[tuple[list[str], list[str]]]

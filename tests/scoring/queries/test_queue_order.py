@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scoring.queries.queue_order import FINDING, TURN, Waiting, need_band, order_lane
 from tests.conftest import PROVE
 
-EXAMPLES = settings(max_examples=2000 if PROVE else 100, deadline=None)
+EXAMPLES = settings(max_examples=2000 if PROVE else 25, deadline=None)
 SHARE = st.one_of(st.just(float("nan")), st.floats(0, 1))
 PULL = st.tuples(SHARE, SHARE, st.integers(0, 40), st.integers(0, 40), st.booleans(), st.booleans(), st.booleans())
 KINDS = (float, float, float, "datetime64[us]", bool, bool, bool)

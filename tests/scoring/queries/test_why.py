@@ -16,14 +16,13 @@ from ingest.store.database import StreamClock
 from scoring.gate.decide import NOTABLE, differ_notably, judge_inputs, read_inputs
 from scoring.pipeline.decisions import reason_codes
 from scoring.queries.replay import judge_again, replay_decision, why_json, why_lines
-from tests.conftest import Count
+from tests.conftest import Count, simulated_network
 from tests.ingest.stream.frames import MARA, SEED, Frames, at
 from tests.pipeline import OPEN_LANE, Result, opened
 from tests.scoring.offered import CLEAN, offer
 from tests.scoring.small import OFFERED, again, settled, take
 from trustsite.standins import StandIns
 from trustsite.standins.recording import open_recording
-from trustsite.world import build_world
 
 DECISIONS = "select * from scores where pull_uri is not null order by data_version, as_of"
 SHOWN = "select pull_uri, as_of, lane, record_cid, round, patch_id, reasons from current_decisions"
@@ -41,7 +40,7 @@ class Played:
 @pytest.fixture(scope="module", name="played")
 def played_fixture(tmp_path_factory: pytest.TempPathFactory, prove: bool, shared: Path) -> Iterator[Played]:
     """The simulated network in stages; at full counts the real history of four projects, with patches and reviews."""
-    recording = open_recording(shared / "data" / "replay") if prove else build_world().recording
+    recording = open_recording(shared / "data" / "replay") if prove else simulated_network().recording
     frames, stages = recording.frames, 60 if prove else 3
     with StandIns(recording) as peers, opened(tmp_path_factory.mktemp("played"), OPEN_LANE) as result:
         result.peers = peers if prove else None  # the scanners take 15 s for the simulated network

@@ -13,7 +13,7 @@ from scoring.review.reviewer import Models, Reviewer
 from scoring.review.schema import Assessment, Review
 from scoring.scanners.submission import Submission
 from scoring.types import Finding, FlagType, Severity
-from trustsite.standins.claude import CALM, KEY, Answer, ClaudeStandIn, message
+from tests.standins.claude import CALM, KEY, Answer, ClaudeStandIn, message
 
 SONNET, HAIKU, OPUS = "claude-sonnet-4-6", "claude-haiku-4-5-20251001", "claude-opus-4-8"
 PRICES = {

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from scoring.review.schema import Assessment, plain_text, tool_schema
 from tests.scoring.review.reviewing import a_flag, an_assessment
-from trustsite.standins.claude_rules import schema_problems
+from tests.standins.claude_rules import schema_problems
 
 
 def told(**changes: object) -> str:

@@ -10,9 +10,9 @@ from scoring.review.schema import Review
 from scoring.scanners import scanners
 from scoring.scanners.submission import Submission
 from tests.conftest import count
-from tests.scoring.review.injections import CASES, Injection
+from tests.scoring.review.injections import CASES
 from tests.scoring.review.reviewing import a_flag, a_reviewer
-from trustsite.standins.claude import CALM, ClaudeStandIn, obedient
+from tests.standins.claude import CALM, ClaudeStandIn, obedient
 
 PLAYED = CASES[:: max(1, len(CASES) // count(40, len(CASES)))]
 
@@ -33,22 +33,15 @@ def burden(review: Review) -> tuple[bool, bool, float]:
     return review.state == "no content verdict", told.review_recommended, told.content_risk
 
 
-@pytest.mark.parametrize("attempt", PLAYED, ids=[case.name for case in PLAYED])
-def test_no_attempt_gets_better_than_the_findings_say_without_it(claude: ClaudeStandIn, attempt: Injection) -> None:
+def test_no_attempt_gets_better_than_the_findings_say_without_it(claude: ClaudeStandIn) -> None:
+    """The model does fall for them: what it says by itself is the best that an attacker could wish for."""
     reviewer = a_reviewer(claude)
-    without = reviewer.review(as_case(attempt.without), Call.DETERMINISTIC)
-    attacked = reviewer.review(as_case(attempt.attacked), Call.CLAUDE)
-    assert attacked.assessment.content_risk >= without.assessment.content_risk
-    assert all(now >= before for now, before in zip(burden(attacked), burden(without), strict=True))
-
-
-def test_the_obedient_model_does_fall_for_them() -> None:
-    """Else the test above would show nothing: what it says by itself is the best that an attacker could wish for."""
-    with ClaudeStandIn(obedient) as claude:
-        reviewer = a_reviewer(claude)
-        for attempt in PLAYED:
-            reviewer.review(as_case(attempt.attacked), Call.CLAUDE)
-        fell = [dict(claude.behaviour(request.told)) for request in claude.messages]
+    for attempt in PLAYED:
+        without = reviewer.review(as_case(attempt.without), Call.DETERMINISTIC)
+        attacked = reviewer.review(as_case(attempt.attacked), Call.CLAUDE)
+        assert attacked.assessment.content_risk >= without.assessment.content_risk, attempt.name
+        assert all(now >= before for now, before in zip(burden(attacked), burden(without), strict=True)), attempt.name
+    fell = [dict(claude.behaviour(request.told)) for request in claude.messages]
     assert sum(told["content_risk"] == 0 and not told["review_recommended"] for told in fell) >= 0.9 * len(PLAYED)
 
 

@@ -22,7 +22,7 @@ from scoring.training.prose_grammar import attempts, grammar
 from scoring.types import Severity
 from tests.conftest import count
 from tests.growth import WHOLE_LINE, in_linear_time
-from tests.scoring.review.injections import CASES, Injection
+from tests.scoring.review.injections import CASES
 from tests.scoring.review.reviewing import (
     SONNET,
     USAGE,
@@ -34,7 +34,7 @@ from tests.scoring.review.reviewing import (
     says,
     worded,
 )
-from trustsite.standins.claude import CALM, ClaudeStandIn, message, said_in
+from tests.standins.claude import CALM, ClaudeStandIn, message, said_in
 
 LOWERED = "lowered the reviewer's risk"
 FLAW = re.compile(r"eval\(|innerHTML|sudo sh|InsecureSkipVerify")
@@ -116,12 +116,13 @@ def test_lines_and_columns_stay_whatever_the_text(path: str, lines: list[str]) -
 
 
 @pytest.mark.parametrize("path", ["a.py", "a.ts", "a.sql", "a.md"])
-@pytest.mark.parametrize("unit", ["a", "a'", "aA", "(", "a.", "a-", "' ", '" ', "\t", "[", "&a", "\\u", "`"])
-def test_a_line_of_whatever_unit_is_masked_in_linear_time(path: str, unit: str) -> None:
-    def lines(size: int) -> list[str]:
-        return [start + (unit * size)[:size] + end for start, end in (('x = "', '!1"'), ("", "!1"), ("# ", "1"))]
+def test_a_line_of_whatever_unit_is_masked_in_linear_time(path: str) -> None:
+    for unit in ("a", "a'", "aA", "(", "a.", "a-", "' ", '" ', "\t", "[", "&a", "\\u", "`"):
 
-    in_linear_time(lambda texts: masked(path, *texts), lines, WHOLE_LINE)
+        def lines(size: int, unit: str = unit) -> list[str]:
+            return [start + (unit * size)[:size] + end for start, end in (('x = "', '!1"'), ("", "!1"), ("# ", "1"))]
+
+        in_linear_time(lambda texts: masked(path, *texts), lines, WHOLE_LINE)
 
 
 @pytest.mark.parametrize(
@@ -237,8 +238,7 @@ def test_no_phrasing_of_any_language_shows_a_word_in_any_carrier() -> None:
         assert set(plain_words(told)) <= set(plain_words(carrier)), (text, told)
 
 
-@pytest.mark.parametrize("attempt", PLAYED, ids=[case.name for case in PLAYED])
-def test_a_model_that_obeys_every_new_word_buys_no_better_lane_even_where_no_scanner_helps(attempt: Injection) -> None:
+def test_a_model_that_obeys_every_new_word_buys_no_better_lane_even_where_no_scanner_helps() -> None:
     """It sees the flaw, unless anything that was added to the change without the attempt reads as words."""
     known = set[str]()
 
@@ -252,11 +252,14 @@ def test_a_model_that_obeys_every_new_word_buys_no_better_lane_even_where_no_sca
         return CALM
 
     with ClaudeStandIn(reads) as claude:
-        without = review_without_findings(claude, attempt.without)
-        for request in claude.messages:
-            known |= {unnumbered(text) for text in said_in(request.told)}
-        attacked = review_without_findings(claude, attempt.attacked)
-    assert burden(attacked) >= burden(without)
+        for attempt in PLAYED:
+            known.clear()
+            read_before = len(claude.messages)
+            without = review_without_findings(claude, attempt.without)
+            for request in claude.messages[read_before:]:
+                known |= {unnumbered(text) for text in said_in(request.told)}
+            attacked = review_without_findings(claude, attempt.attacked)
+            assert burden(attacked) >= burden(without), attempt.name
 
 
 def plain_words(text: str) -> list[str]:

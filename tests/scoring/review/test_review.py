@@ -29,7 +29,7 @@ from tests.scoring.review.reviewing import (
     says,
     worded,
 )
-from trustsite.standins.claude import CALM, Answer, ClaudeStandIn, message
+from tests.standins.claude import CALM, Answer, ClaudeStandIn, message
 
 
 @pytest.fixture(name="claude")

@@ -17,6 +17,7 @@ from scoring.queries import read
 from scoring.review.cache import Reading, Reserved, StoreLedger, Ticket, costs_since
 from scoring.review.cost_gate import Call
 from scoring.review.pricing import Usage
+from tests.conftest import count
 from tests.scoring.review.reviewing import (
     HAIKU,
     SONNET,
@@ -28,7 +29,8 @@ from tests.scoring.review.reviewing import (
     an_assessment,
     says,
 )
-from trustsite.standins.claude import Answer, ClaudeStandIn
+from tests.standins.claude import Answer, ClaudeStandIn
+from tests.stores import fresh_store
 
 NOON = datetime(2026, 11, 21, 12)
 READING = Reading(
@@ -53,7 +55,7 @@ def wall_fixture() -> Wall:
 
 @pytest.fixture(name="store")
 def store_fixture(tmp_path: Path) -> Iterator[Store]:
-    store = Store.open(tmp_path / "trust.duckdb")
+    store = fresh_store(tmp_path / "trust.duckdb")
     yield store
     store.close()
 
@@ -230,11 +232,11 @@ def test_one_repository_and_one_sender_by_hand_spend_their_share_and_no_more(sto
     assert paid("e", 7) == paid("f", None, "person:1") == "reserved"
 
 
-@settings(max_examples=40)
+@settings(max_examples=count(6, 1000))
 @given(st.lists(st.tuples(st.sampled_from([1, 2, 3, "person:1", "token:2"]), st.floats(0.01, 0.6)), max_size=25))
 def test_no_order_of_readings_spends_beyond_any_budget(wanted: list[tuple[int | str, float]]) -> None:
     """And nothing is refused for a budget that still has the dollars."""
-    with tempfile.TemporaryDirectory() as folder, closing(Store.open(Path(folder) / "trust.duckdb")) as store:
+    with tempfile.TemporaryDirectory() as folder, closing(fresh_store(Path(folder) / "trust.duckdb")) as store:
         limits = {"over_budget": 2.0, "over_repository_budget": 0.9, "over_own_budget": 0.7}
         spent: dict[int | str, float] = defaultdict(float)
         for place, (payer, dollars) in enumerate(wanted):

@@ -7,7 +7,7 @@ import pytest
 from scoring.review.cache import MemoryLedger
 from scoring.review.cost_gate import Call
 from tests.scoring.review.reviewing import SONNET, USAGE, a_case, a_flag, a_reviewer, reviewed, says, worded
-from trustsite.standins.claude import CALM, Answer, ClaudeStandIn, error, message, overloaded, plain, rate_limited
+from tests.standins.claude import CALM, Answer, ClaudeStandIn, error, message, overloaded, plain, rate_limited
 
 
 @pytest.fixture(name="claude")

@@ -12,6 +12,7 @@ from scoring.trust import first_passage as returns
 from scoring.trust.eigentrust import eigentrust
 from scoring.trust.first_passage import first_passage, vouch_weights
 from scoring.trust.graph import Edges
+from tests.conftest import Count
 from tests.scoring.trust.graphs import edges_of, graphs, parameters, people, vouches_of, walks, young_forge
 
 NOBODY = people()
@@ -172,13 +173,14 @@ def test_the_cut_into_slices_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> 
     assert whole.mass.tobytes() == sliced.mass.tobytes()
 
 
-def test_a_star_of_half_a_million_people_who_vouch_back_is_right() -> None:
-    rim = np.arange(2, 500_002)
+def test_a_star_of_half_a_million_people_who_vouch_back_is_right(count: Count) -> None:
+    size = count(100_000, 500_000)
+    rim = np.arange(2, size + 2)
     hub = np.ones_like(rim)
     edges = Edges(np.concatenate(([0], hub, rim)), np.concatenate(([1], rim, hub)), np.ones(2 * len(rim) + 1))
-    found = first_passage(edges, people(0), 500_002, DEFAULTS)
+    found = first_passage(edges, people(0), size + 2, DEFAULTS)
     assert found.mass[1] == pytest.approx(0.1, rel=1e-12)
-    assert found.mass[2:] == pytest.approx(0.1 / 500_000 * (1 + 0.1 * (1 - 1 / 500_000)), rel=1e-9)
+    assert found.mass[2:] == pytest.approx(0.1 / size * (1 + 0.1 * (1 - 1 / size)), rel=1e-9)
 
 
 @pytest.mark.parametrize(

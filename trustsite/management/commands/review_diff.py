@@ -1,8 +1,8 @@
 """`manage.py review_diff`: what the reviewer says of a diff in a file or on standard input, without a store."""
 
-import json
 import sys
 import time
+from json import dumps
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,9 @@ class Command(BaseCommand):
 
     def handle(self, *args: object, files: list[str], json: bool, claude: bool, **options: Any) -> None:
         """Review each file; CommandError (2) for one that cannot be read, before anything is printed for it."""
-        reviewer = _reviewer() if claude else None
+        if claude and not settings.ANTHROPIC_API_KEY:
+            raise CommandError("--claude needs ANTHROPIC_API_KEY.", returncode=2)
+        reviewer = reviewer_from_settings(MemoryLedger(settings.REVIEW_DOLLARS_A_DAY), time.sleep) if claude else None
         knowledge = _knowledge(options)
         for name in files:
             artefact = SentPatch(_read(name), options["title"], options["description"])
@@ -52,7 +54,7 @@ class Command(BaseCommand):
             shown = review_json(review, findings)
             if json and review.reason:  # the object has no place for it
                 self.stderr.write(f"{_plain(name)}: no content verdict: {_why(review.reason)}.")
-            self.stdout.write(_line(shown) if json else _text(name, shown, review.reason))
+            self.stdout.write(dumps(shown) if json else _text(name, shown, review.reason))
 
 
 def _knowledge(options: dict[str, Any]) -> Any:
@@ -65,12 +67,6 @@ def _knowledge(options: dict[str, Any]) -> Any:
     )
 
 
-def _reviewer() -> Any:
-    if not settings.ANTHROPIC_API_KEY:
-        raise CommandError("--claude needs ANTHROPIC_API_KEY.", returncode=2)
-    return reviewer_from_settings(MemoryLedger(settings.REVIEW_DOLLARS_A_DAY), time.sleep)
-
-
 def _read(name: str) -> bytes:
     try:
         if name == "-":
@@ -81,14 +77,12 @@ def _read(name: str) -> bytes:
         raise CommandError(f"{name} cannot be read: {error.strerror}.", returncode=2) from error
 
 
-def _line(shown: dict[str, Any]) -> str:
-    return json.dumps(shown, ensure_ascii=True)
-
-
 def _text(name: str, shown: dict[str, Any], missing: str | None) -> str:
     """A review for a person at a terminal; nothing of the change can move the cursor there."""
+    wish = "a person should read it" if shown["review_recommended"] else "no review recommended"
     lines = [
-        f"{_plain(name)}: content risk {risk_percent(shown['content_risk'])}, {_wish(shown, missing)}",
+        f"{_plain(name)}: content risk {risk_percent(shown['content_risk'])}, {wish}"
+        + (f" (no content verdict: {_why(missing)})" if missing else ""),
         _plain(shown["summary"]),
     ]
     for flag in shown["flags"]:
@@ -96,11 +90,6 @@ def _text(name: str, shown: dict[str, Any], missing: str | None) -> str:
     who = "the deterministic reviewer" if shown["reviewer"] == "deterministic" else shown["reviewer"]
     lines.append(f"  Read by {who}: {int(100 * shown['coverage'])} % of the changed lines.")
     return "\n".join(lines)
-
-
-def _wish(shown: dict[str, Any], missing: str | None) -> str:
-    wish = "a person should read it" if shown["review_recommended"] else "no review recommended"
-    return f"{wish} (no content verdict: {_why(missing)})" if missing else wish
 
 
 def _why(reason: str) -> str:

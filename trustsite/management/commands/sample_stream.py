@@ -1,8 +1,8 @@
 """`manage.py sample_stream`: what the stream carries just now, against what the registry knows."""
 
-import json
 import time
 from collections.abc import Iterator
+from json import dumps
 from typing import Any
 
 from django.conf import settings
@@ -43,7 +43,7 @@ class Command(BaseCommand):
         report = sample.report()
         if problems and not report["frames"]:
             raise CommandError(f"{'; '.join(problems)}. Check the network, or name a server with --url.", returncode=1)
-        self.stdout.write(_as_json(report) if json else "\n".join(_lines(report)))
+        self.stdout.write(dumps(report) if json else "\n".join(_lines(report)))
 
     def _follow(self, sample: Sample, url: str, seconds: float, since_us: int | None) -> str | None:
         """Count what comes; the problem in words where it ended before its time."""
@@ -59,10 +59,6 @@ class Command(BaseCommand):
         except KeyboardInterrupt:
             self.stderr.write("Stopped; what was seen so far:")
         return None
-
-
-def _as_json(report: dict[str, Any]) -> str:
-    return json.dumps(report)
 
 
 def _lines(report: dict[str, Any]) -> Iterator[str]:

@@ -21,7 +21,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal, Self, cast
 
-from trustsite.standins.claude_rules import MODELS, Model, Refusal, check_headers, check_message, read_body
+from tests.standins.claude_rules import MODELS, Model, Refusal, check_headers, check_message, read_body
 
 Told = Mapping[str, Any]
 Behaviour = Callable[[Told], Told]

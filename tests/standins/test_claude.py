@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from scoring.review.schema import Assessment, tool_schema
+from tests.standins.claude import KEY, ClaudeStandIn, obedient
+from tests.standins.claude_rules import MODELS, schema_problems
 from tests.waiting import LONG_SECONDS
-from trustsite.standins.claude import KEY, ClaudeStandIn, obedient
-from trustsite.standins.claude_rules import MODELS, schema_problems
 
 OLD, NEW = "2023-06-01", "2026-10-21"
 SONNET, HAIKU, OPUS = "claude-sonnet-4-6", "claude-haiku-4-5-20251001", "claude-opus-4-8"
