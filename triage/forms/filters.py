@@ -1,12 +1,10 @@
-"""Views as query strings: values that cannot be understood fall back to a default and say so; a page is not found."""
+"""Views as query strings: values that cannot be understood fall back to a default and say so. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, cast, get_args
 from urllib.parse import quote_plus, urlencode
-
-from django.http import Http404
 
 from scoring.queries.read import LeaderboardSort, QueueQuery, QueueRow, QueueSort, SettledOutcome, SettledQuery, Subject
 
@@ -154,7 +152,7 @@ class ListFilters:
 
 
 def read_queue(values: Mapping[str, str]) -> QueueFilters:
-    """The queue's view from a query string; `notes` says what was left aside. Http404 for what names no page."""
+    """The queue's view from a query string; never fails, `notes` says what was left aside."""
     notes: list[str] = []
     return QueueFilters(
         bucket=cast(Bucket, _choice(values, "bucket", get_args(Bucket), "", notes)),
@@ -169,7 +167,7 @@ def read_queue(values: Mapping[str, str]) -> QueueFilters:
 
 
 def read_list(values: Mapping[str, str]) -> ListFilters:
-    """The view of a list from a query string; `notes` says what was left aside. Http404 for what names no page."""
+    """The view of a list from a query string; never fails, `notes` says what was left aside."""
     notes: list[str] = []
     return ListFilters(
         text=_text(values, notes),
@@ -190,7 +188,7 @@ def is_in_view(one: QueueRow | Subject, query: QueueQuery) -> bool:
 
 
 def read_leaderboard(values: Mapping[str, str]) -> LeaderboardFilters:
-    """The leaderboard's view from a query string; `notes` says what was left aside. Http404 for what names no page."""
+    """The leaderboard's view from a query string; never fails, `notes` says what was left aside."""
     notes: list[str] = []
     sort = cast(LeaderboardSort, _choice(values, "sort", get_args(LeaderboardSort), "score", notes))
     order = _choice(values, "order", ("up", "down"), "down", notes)
@@ -218,11 +216,14 @@ def _choice(values: Mapping[str, str], name: str, known: tuple[str, ...], defaul
     return default
 
 
+def is_page(text: str) -> bool:
+    """Return whether a text is the number of a page that a list may have."""
+    return text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= PAGE_LIMIT
+
+
 def _page(values: Mapping[str, str]) -> int:
-    text = values.get("page", "") or "1"
-    if text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= PAGE_LIMIT:
-        return int(text)
-    raise Http404(f"There is no page “{_visible_line(text)[:40]}”.")
+    text = values.get("page", "")
+    return int(text) if is_page(text) else 1
 
 
 def _search(values: Mapping[str, str]) -> str:

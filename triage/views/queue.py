@@ -16,6 +16,7 @@ from django_htmx.http import HttpResponseClientRedirect
 from ingest.atproto.syntax import MalformedDid, parse_did
 from ingest.store.snapshots import Snapshot
 from scoring.config.policy import policy_from_settings
+from scoring.formatting import visible
 from scoring.queries import read
 from triage.access.permissions import Role, SignInNeeded, roles_of, sees_thresholds
 from triage.access.problems import ApiProblem, prefers_json, problem_response
@@ -23,7 +24,7 @@ from triage.access.requests import Request
 from triage.access.sign_in import reader_required, refuse_reading, viewing
 from triage.api import answer_as_json
 from triage.context import dashboard_of, present, told_dashboard
-from triage.forms.filters import LeaderboardFilters, read_leaderboard
+from triage.forms.filters import LeaderboardFilters, is_page, read_leaderboard
 from triage.http_cache import Page, unless_fresh, unless_held
 from triage.presenters import contributor as contributor_page
 from triage.presenters import people, rows
@@ -46,11 +47,16 @@ UNKNOWN_NAME = (
 
 
 def reading(page: Page) -> Page:
-    """A page that reads the snapshot: for readers only, never from a shared cache; first run until there is one."""
+    """A page that reads the snapshot: for readers only, never from a shared cache; first run until there is one.
+
+    404 for a `page` that no list can have.
+    """
 
     @wraps(page)
     def answer(request: Request, **arguments: str) -> HttpResponse:
-        snapshot = request.snapshot
+        snapshot, asked = request.snapshot, request.GET.get("page", "")
+        if asked and not is_page(asked):
+            raise Http404(f"There is no page “{visible(asked[:40])}”.")
         response = page(request, snapshot, **arguments) if snapshot and is_begun(snapshot) else first_run(request)
         patch_vary_headers(response, ("HX-Request", "Cookie", "Accept"))
         patch_cache_control(response, private=True, no_cache=True)
