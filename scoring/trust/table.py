@@ -79,21 +79,21 @@ where v.seen_at <= $now and (v.superseded_at is null or v.superseded_at > $now) 
 # author, in a repository where the author may not push, and not contradicted by others. A real vouch or denounce of
 # that pair replaces them. A merge that only a landing shows (`landings`) is nobody's vouch: its pusher is not known.
 MERGES = f"""
-with said as ({VOUCHES}), told as (
-  select pull_uri, arg_max({{'status': status, 'actor_id': actor_id, 'seen_at': seen_at}}, (seen_at, event_seq)) as word
+with vouch_records as ({VOUCHES}), last_statuses as (
+  select pull_uri, arg_max({{'status': status, 'actor_id': actor_id, 'seen_at': seen_at}}, (seen_at, event_seq)) as last
   from statuses
   where authority = 'push_holder' and status in ('open', 'closed', 'merged') and deleted_at is null and seen_at <= $now
   group by pull_uri
 )
-from said union all by name
-select t.word.actor_id as voucher_id, p.author_id as subject_id, true as is_vouch, count(*) as merges,
-  date_diff('day', max(t.word.seen_at), $now::timestamp) as age_days
-from told t join pull_requests p using (pull_uri)
-semi join contributors c on c.contributor_id = t.word.actor_id
-anti join hidden_people h on h.contributor_id = t.word.actor_id
+from vouch_records union all by name
+select t.last.actor_id as voucher_id, p.author_id as subject_id, true as is_vouch, count(*) as merges,
+  date_diff('day', max(t.last.seen_at), $now::timestamp) as age_days
+from last_statuses t join pull_requests p using (pull_uri)
+semi join contributors c on c.contributor_id = t.last.actor_id
+anti join hidden_people h on h.contributor_id = t.last.actor_id
 anti join push_holders own on own.repository_id = p.repository_id and own.contributor_id = p.author_id
-anti join said on said.voucher_id = t.word.actor_id and said.subject_id = p.author_id
-where t.word.status = 'merged' and p.merge_proof is distinct from 'contradicted' and t.word.actor_id <> p.author_id
+anti join vouch_records r on r.voucher_id = t.last.actor_id and r.subject_id = p.author_id
+where t.last.status = 'merged' and p.merge_proof is distinct from 'contradicted' and t.last.actor_id <> p.author_id
 group by voucher_id, subject_id
 """
 NEGLIGIBLE = 1e-12  # below this a share of the EigenTrust walk is rounding
