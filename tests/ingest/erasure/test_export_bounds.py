@@ -15,12 +15,12 @@ from tests.ingest.erasure.planted import GONE
 from tests.ingest.store.long_records import STRING
 from tests.ingest.stream.frames import Frames, at, take
 
-RECORDS, SIZE = 60, 1_000_000
+RECORDS, SIZE = 24, 1_000_000
 
 
 @pytest.fixture(name="held")
 def held_fixture(store: Store, tmp_path: Path) -> dict[str, Any]:
-    """The data held about somebody with 60 records of a megabyte, a third of them archived."""
+    """The data held about somebody with 24 records of a megabyte, a third of them archived."""
     for begin, end in ((0, RECORDS // 3), (RECORDS // 3, RECORDS)):
         frames = Frames([b""] * begin)
         for number in range(begin, end):

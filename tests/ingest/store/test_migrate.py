@@ -376,7 +376,7 @@ def test_a_store_of_version_8_has_the_newest_reviews_of_a_pull_request_and_no_lo
         for part in sorted(SCHEMA.glob("*.sql")):
             old.execute(part.read_text())
         old.execute("insert into meta values ('schema_version', '8')")
-        for number in range(count(400, 800)):
+        for number in range(count(100, 800)):
             old.execute(REVIEW, [f"pull {number // 10}", f"blob:{number % 10}", long, number])
         old.execute(
             "insert into touched_files values ('pull 0', 'blob:9', [], list_transform(range(100), "
@@ -384,7 +384,7 @@ def test_a_store_of_version_8_has_the_newest_reviews_of_a_pull_request_and_no_lo
         )
     store = Store.open(path, memory_mb=160)
     found = rows(store, "select patch_ref, count(*) from content_reviews group by all order by all")
-    assert found == [(f"blob:{number}", count(40, 80)) for number in range(5, 10)]
+    assert found == [(f"blob:{number}", count(10, 80)) for number in range(5, 10)]
     assert rows(
         store,
         "select max(strlen(findings)) <= 32000, count(*) from content_reviews where "

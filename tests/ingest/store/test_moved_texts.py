@@ -82,13 +82,13 @@ def checkpoints(path: Path, memory: str) -> bool:
 
 def test_a_store_of_the_version_before_that_cannot_be_checkpointed_is_mended(tmp_path: Path) -> None:
     path = tmp_path / "trust.duckdb"
-    poisoned(path, count(60, 600), 990_000, "letters")
+    poisoned(path, count(40, 600), 990_000, "letters")
     assert not checkpoints(path, "160MB")
     store = Store.open(path)
     assert rows(store, "select value from meta where key = 'long_texts'") == [("beside, archived too",)]
     assert rows(store, LONGEST)[0][0] <= LIMIT
     assert rows(store, "select max(strlen(body)), count(*) from dead_letters where event_id is null")[0][0] <= LIMIT
-    assert rows(store, "select count(*) from events") == [(count(60, 600) + 1,)]
+    assert rows(store, "select count(*) from events") == [(count(40, 600) + 1,)]
     bodies = {body for (body,) in rows(store, f"{BODIES} offset 1")}
     assert sorted(len(store.long_texts.read(body)) for body in bodies) == [21, 5_940_016]
     assert rows(store, "select current_setting('memory_limit')") == [("152.5 MiB",)]

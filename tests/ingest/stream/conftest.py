@@ -13,8 +13,8 @@ from ingest.stream.jetstream import Listener
 from tests.ingest.stream.listening import Start, listening
 
 
-@pytest.fixture(autouse=True)
-def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches every 50 ms instead of every second; a failure is followed by a new try after 5 ms."""
     monkeypatch.setattr(jetstream, "FLUSH_SECONDS", 0.05)
     monkeypatch.setattr(jetstream, "LONGEST_WAIT_SECONDS", 0.005)
@@ -22,7 +22,7 @@ def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def listen(store: Store) -> Iterator[Start]:
+def listen(store: Store, fast: None) -> Iterator[Start]:
     """Starts listeners on a recording."""
     with ExitStack() as started:
 

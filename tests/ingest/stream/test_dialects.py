@@ -33,6 +33,8 @@ from tests.waiting import wait_for
 from trustsite.standins.recording import make_recording
 from trustsite.world import build_world
 
+pytestmark = pytest.mark.usefixtures("fast")
+
 SECOND = 1_000_000
 
 
@@ -89,7 +91,7 @@ def test_cut_connections_go_on_at_the_servers_own_number(store: Store, live: Sta
     frames = every_kind()
     with peer_v2(frames, hold_after=0) as server:
         live(server.url, quiet=None)
-        for released in range(20, len(frames) + 20, 20):
+        for released in range(50, len(frames) + 50, 50):
             server.release(released)
             wait_for_frame(store, min(released, len(frames)) - 1)
             server.drop_connections()

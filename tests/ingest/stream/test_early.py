@@ -45,6 +45,8 @@ from tests.waiting import wait_for
 from trustsite.standins.jetstream import Jetstream
 from trustsite.standins.recording import Recording, make_recording
 
+pytestmark = pytest.mark.usefixtures("fast")
+
 SECOND = 1_000_000
 FAR_US = to_microseconds(datetime(2099, 12, 31, 23, 59, 58))
 HOUR = timedelta(hours=1)

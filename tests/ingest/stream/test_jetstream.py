@@ -66,7 +66,7 @@ def test_cut_connections_lose_nothing_and_double_nothing(store: Store, listen: S
     frames = written()
     with peer(frames, hold_after=0) as server:
         listen(server.url)
-        for released in range(20, 301, 20):
+        for released in range(50, 301, 50):
             server.release(released)
             time.sleep(0.02)
             server.drop_connections()
