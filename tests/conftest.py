@@ -69,6 +69,9 @@ def _leave_the_users_drive() -> None:
         API_ANONYMOUS_A_MINUTE="1000000",
         BACKFILL_HOSTS="",  # a worker that a test starts asks nobody outside
         OPS_BIND="",  # nor does it take the one port that every other wants too
+        # Threads of one training wait for each other on busy cores: two of them took 19 s of CPU where one takes 3.
+        OMP_NUM_THREADS="1",
+        OPENBLAS_NUM_THREADS="1",
         # What hypothesis works out of Unicode (3 s of CPU in each process) and our sources; no failing case is kept.
         HYPOTHESIS_STORAGE_DIRECTORY=str(CACHE / "hypothesis"),
     )
