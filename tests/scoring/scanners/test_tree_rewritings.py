@@ -9,7 +9,8 @@ from scoring.scanners import dangerous
 from scoring.scanners._assignments import GRAMMAR_KINDS
 from scoring.scanners._rules import Rule, rules
 from scoring.scanners._text import GRAMMARS
-from tests.scoring.scanners.written import PATH, added_lines, rules_found
+from tests.scoring.scanners.test_dangerous import example
+from tests.scoring.scanners.written import rules_found
 
 ASSIGNED = {
     "javascript": "const {name} = {value};",
@@ -42,13 +43,14 @@ BLOCKS = re.compile(
 NOT_THROUGH_A_VARIABLE = {
     "php-run-decoded": "one of its forms is a concatenation of single letters, which stays one in a variable",
     "password-hashed-fast": "the function around it is known by indentation, which the new row does not have",
+    "parameter-in-file-name": "the function around it is known by indentation, which the new row does not have",
     "route-value-as-path": "the function around it is known by indentation, which the new row does not have",
 }
 
 
 def example_rules(rule: Rule, text: str) -> set[str]:
-    """The rules that find the text in a file of the rule's first language."""
-    return rules_found(dangerous.scan, added_lines(text, PATH[rule.languages[0]]))
+    """The rules that find the text in a file where the rule looks."""
+    return rules_found(dangerous.scan, example(rule, text, rule.languages[0]))
 
 
 def tree(rule: Rule, text: str) -> SgNode:
