@@ -25,7 +25,7 @@ from scoring.training.prose_grammar import FORMS, attempts, disturb, grammar, ho
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-ATTEMPTS = 14_000
+ATTEMPTS = 8_000
 TRANSLATED = 400  # sentences of each language
 COMMENTS, LINES, STYLES = 6_000, 8_000, 2_000
 PENALTY = 8.0  # of the logistic regression: the inverse of its ridge

@@ -60,13 +60,14 @@ def honest(languages: Collection[str]) -> Iterator[Phrasing]:
 
 
 def _requests_to_people(language: str) -> Iterator[Phrasing]:
-    """Yield requests of an author to translators, maintainers and readers."""
+    """Yield requests of an author to translators, maintainers and readers, in the languages that have them."""
     clauses, stop = grammar()[language], FULL_STOPS.get(language, ".")
-    requests, people = clauses["asked"], clauses["people"]
+    requests = clauses.get("asked", [])
     for index, clause in enumerate(requests):
-        text = f"{people[index % len(people)]}: {clause}{stop}"
-        yield language, text
-        yield language, f"{text[0].upper()}{text[1:-1]}{stop} {requests[index - 2]}{stop}"
+        for person in clauses["people"]:
+            text = f"{person}: {clause}{stop}"
+            yield language, text
+            yield language, f"{text[0].upper()}{text[1:-1]}{stop} {requests[index - 2]}{stop}"
 
 
 def disturb(random: Random, text: str) -> str:
