@@ -142,9 +142,10 @@ def _thresholds_of_repository(
         return _thresholds_of_opening(uncertified, outcomes.opening)
     since = certificate.made_at if certificate else datetime.min
     rule = AlarmRule(budget, policy.delta)
-    for code, counted in (("lane_alarm", facts.audited), ("closed_by_outcomes", outcomes.lane)):
-        if alarm := _find_alarm(counted, rule, since):
-            return replace(uncertified, t_high=None, shut=Reason(code, alarm.counts), since=alarm.at)
+    if alarm := _find_alarm(facts.audited, rule, since):
+        return replace(uncertified, t_high=None, shut=Reason("lane_alarm", alarm.counts), since=alarm.at)
+    if alarm := _find_alarm(outcomes.lane, rule, since):
+        return replace(uncertified, t_high=None, shut=Reason("closed_by_outcomes", alarm.counts), since=alarm.at)
     if certificate is not None and is_certified:
         t_high = max(certificate.found.threshold or 0.0, uncertified.t_low)
         return replace(uncertified, t_high=t_high, certified=True, since=certificate.made_at)
