@@ -166,7 +166,17 @@ NAMES: dict[Language, tuple[str, ...]] = {
     "perl": ("*.pl", "*.pm", "*.t", "*.cgi"),
     "sql": ("*.sql", "*.pgsql", "*.psql", "*.ddl"),
     "config": (
-        *("dockerfile*", "*.dockerfile", "containerfile*", "makefile*", "gnumakefile", "*.mk", "justfile", "jenkinsfile*", "*.yml"),
+        *(
+            "dockerfile*",
+            "*.dockerfile",
+            "containerfile*",
+            "makefile*",
+            "gnumakefile",
+            "*.mk",
+            "justfile",
+            "jenkinsfile*",
+            "*.yml",
+        ),
         *("*.yaml", "*.toml", "*.cfg", "*.ini", "*.conf", "*.json", "procfile", "*.service", "*.tf", "*.gradle"),
         *("*.npmrc", "*.yarnrc", ".cargo/config", "go.mod", "pom.xml", "*.csproj", "*.targets", "*.props"),
         *("cmakelists.txt", "*.cmake", "*.properties"),
