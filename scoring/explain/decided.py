@@ -42,6 +42,7 @@ class ChangeOutline:
     lines: int = 0
     tests_fail: bool = False
     several_open: bool = False  # its author has other pull requests open in this repository
+    shadow: bool = False  # the fast lane of its repository only watches
 
 
 NOTHING_KNOWN = ChangeOutline()
@@ -67,10 +68,13 @@ def _of_known(verdict: Verdict, evidence: Evidence, change: ChangeOutline, exact
     if below := reasons.get("below_fast_lane"):
         start = f"Chance {percent(number_of(below['probability']))}, fast lane from {{}}"
         return start.format(percent_in_full(number_of(below["t_high"]))) if exact else CLAUSES["below_fast_lane"](below)
+    if is_fast and change.shadow and not change.tests_fail:
+        return fit(f"Would be fast lane: {_merged(evidence)}")
     is_shut = not reasons.keys().isdisjoint(SHUT_LANE)
     if not is_fast and not is_shut and (trust := _clauses(verdict, OF_TRUST)):
         return trust[0]
-    besides = "fast lane shut" if is_shut else _found(change) if is_fast else ""
+    not_open = "fast lane not open" if "fast_lane_shut" in reasons else "fast lane shut"
+    besides = not_open if is_shut else _found(change) if is_fast else ""
     if change.tests_fail:
         besides = "but tests fail" if is_fast else "tests fail"
     whole = ", ".join(filter(None, (record_words(evidence), besides)))
@@ -192,11 +196,11 @@ def _of_newcomer(evidence: Evidence, several_open: bool, besides: str) -> str:
     """Say that nothing of the author is settled here yet, and what else there is to say."""
     cases = evidence.clean + evidence.not_clean
     if not besides and cases and not evidence.waiting:
-        besides = f"{evidence.clean} of {cases} clean elsewhere"
+        besides = f"{evidence.clean} of {cases} good elsewhere"
     # No number: each further one would change the words of all rows of its author.
     new = "No record here yet" if several_open else "First change here"
     first = f"{evidence.waiting} merged here, too new to count" if evidence.waiting else new
-    besides = besides or ("" if evidence.waiting else "several changes open" if several_open else "no record yet")
+    besides = besides or ("" if evidence.waiting or several_open else "no record yet")
     return f"{first}, {besides}" if besides else first
 
 
@@ -222,7 +226,7 @@ CHANGE_CLAUSES: Mapping[str, Callable[[Params], str]] = {
         "A maintainer objects for the author" if params.get("by") == "maintainer" else "The author objects to the score"
     ),
     "content_risk_high": lambda params: f"Content risk {risk_percent(number_of(params['risk']))}",
-    "low_probability": lambda params: f"Low chance to stay clean: {percent(number_of(params['probability']))}",
+    "low_probability": lambda params: f"{percent(number_of(params['probability']))} chance of merging without a fix",
     "attestation_missing": lambda params: "No attestation of jurisdiction",
     "attestation_expired": lambda params: "Attestation of jurisdiction expired",
     "attestation_revoked": lambda params: "Attestation of jurisdiction revoked",

@@ -43,7 +43,7 @@ from scoring.types import Estimate, Lane, Reason, Verdict
 
 DRAWN_CLAUSE = CHANGE_CLAUSES["audit_drawn"]({})
 ASKED = f"{DRAWN_CLAUSE} Read it as it was sent, then answer"
-AUDITED = {True: "Audited: fine to merge as sent", False: "Audited: not to be merged as sent"}
+AUDITED = {True: "Audit passed: ready to merge", False: "Audit failed: not to be merged as sent"}
 UNKNOWN = Estimate(None, 0.0, 1.0, 0)
 
 
@@ -339,7 +339,6 @@ def _queue_rows(
 ) -> list[QueueRow]:
     found = [row for row in rows.rows(sql, params) if row["repository_id"] in watched]
     people = People(rows, (number for row in found for number in (row["contributor_id"], *row["path"])))
-    shadowed = in_shadow(rows) if found else frozenset()
     outlines, turns = _outlines(rows, found), _on_author(rows, found)
     labels = pull_labels(rows, [row["pull_uri"] for row in found])
     made = [_queue_row(row, people, *watched[row["repository_id"]], outlines[row["pull_uri"]]) for row in found]
@@ -347,7 +346,7 @@ def _queue_rows(
     shown = [
         replace(
             one,
-            shadow=row["repository_id"] in shadowed,
+            shadow=outlines[one.uri].shadow,
             on_author=one.uri in turns,
             labels=labels.get(one.uri, ()),
         )
@@ -372,6 +371,7 @@ def _outlines(rows: Rows, found: Sequence[Mapping[str, Any]]) -> dict[str, Chang
     """Return what the reasons of these rows may name of each change."""
     uris = [row["pull_uri"] for row in found]
     findings, several = standing_findings(rows, uris), _several_open(rows, found)
+    shadowed = in_shadow(rows) if found else frozenset()
     return {
         row["pull_uri"]: ChangeOutline(
             findings=findings.get(row["pull_uri"], ()),
@@ -379,6 +379,7 @@ def _outlines(rows: Rows, found: Sequence[Mapping[str, Any]]) -> dict[str, Chang
             lines=(row["added"] or 0) + (row["removed"] or 0),
             tests_fail=row["ci"] == "failed",
             several_open=(row["contributor_id"], row["repository_id"]) in several,
+            shadow=row["repository_id"] in shadowed,
         )
         for row in found
     }

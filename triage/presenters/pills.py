@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from scoring.explain.decided import OF_CONTENT
 from scoring.formatting import percent, percent_interval
 from scoring.queries.read import ContributorScore, QueueRow
 from scoring.types import Lane, Verdict
@@ -35,6 +36,8 @@ def pill(verdict: Verdict, shadow: bool = False) -> Pill:
     """
     probability = verdict.estimate.probability
     if probability is None and verdict.lane is not Lane.NEEDS_HUMAN:
+        if any(reason.code in OF_CONTENT for reason in verdict.reasons):
+            return Pill("review", "", lane_word(verdict))  # what was found decides, not the missing number
         return Pill("unknown", "", "No score yet")
     number = "" if probability is None else percent(probability)
     low, high = verdict.estimate.low, verdict.estimate.high
@@ -69,7 +72,7 @@ def row_pill(row: QueueRow) -> Pill:
     if row.is_sealed:
         return Pill("audit", "", "Audit")
     shown = pill(row.verdict, row.shadow)
-    return replace(shown, kind="audit", word="Audited") if row.audited else shown
+    return replace(shown, word=f"{shown.word}, audited") if row.audited else shown
 
 
 def score_pill(score: ContributorScore) -> Pill:

@@ -69,7 +69,7 @@ def test_no_heading_and_no_count_tells_its_lane(site: ActingSite, ben: Client) -
     answer(ben, site)
     site.work()
     assert "Mend the gate" not in ben.get("/?bucket=normal_queue").content.decode(), "it is read, so it waits no more"
-    assert "Audited: fine to merge as sent" in ben.get("/?bucket=fast_lane").content.decode()
+    assert "Audit passed: ready to merge" in ben.get("/?bucket=fast_lane").content.decode()
 
 
 def test_its_page_says_in_words_why_and_tells_nothing_of_the_decision(site: ActingSite, ben: Client) -> None:
@@ -163,7 +163,7 @@ def test_an_answer_shows_the_rest_at_once_and_to_everybody(site: ActingSite, ben
         assert "they would have merged it as sent" in page
         assert "small and tested" in page
         assert "Stays clean" in row_of(client)
-        assert "Audited" in row_of(client)
+        assert "audited" in row_of(client)
     assert "Stays clean" not in row_of(ben, "Paint the fence"), "the others still wait"
     site.work()
     assert "Stays clean" in row_of(Client())
@@ -214,7 +214,7 @@ def test_a_new_round_takes_the_answer_back_and_is_asked_about_anew(site: ActingS
     site.work()
     said = site.result.rows("select round, would_merge from audits order by round")
     assert [row["would_merge"] for row in said] == [True, False]
-    assert "Audited: not to be merged as sent" in ben.get("/?bucket=needs_human").content.decode()
+    assert "Audit failed: not to be merged as sent" in ben.get("/?bucket=needs_human").content.decode()
 
 
 def test_only_maintainers_of_the_repository_answer(site: ActingSite) -> None:
