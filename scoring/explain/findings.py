@@ -220,6 +220,8 @@ RULES: dict[tuple[str, str], str] = {
     ("dangerous", "secret-hashed-with-text"): "Plain hash as a signature",
     ("dangerous", "generator-seeded"): "Guessable secret or name",
     ("dangerous", "data-makes-objects"): "Unsafe data loading",
+    ("dangerous", "header-says-who"): "Weak access check",
+    ("dangerous", "names-asked-with-secret"): "Secrets sent away",
     ("review", "findings-not-kept"): "More findings",
     ("reading", "not-kept"): "Patch no longer kept",
     ("reading", "cut"): "Patch fetched in part",
