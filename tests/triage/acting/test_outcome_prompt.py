@@ -42,7 +42,7 @@ def test_one_click_marks_all_of_them_as_clean_and_it_asks_again_only_next_week(s
     page = page_of(ben)
     assert f"These 2 {ASKED}" in page
     assert all(f"/history/{uri}#outcome" in page for uri in MERGED)
-    question = page.partition('class="card question"')[2].partition("</section>")[0]
+    question = page.partition('class="question"')[2].partition("</section>")[0]
     assert question.index("<details>") < question.index("<form"), "nobody answers for a list that they do not see"
     assert question.partition("All 2 are fine")[0].count(", merged <time") == 2
     sent = choices(page)
