@@ -20,7 +20,7 @@ from scoring.diff.globs import clean_path, first_match
 from scoring.diff.paths import role
 from scoring.scanners._finding_helpers import cut
 from scoring.scanners.submission import Submission
-from scoring.scanners.whole_files import NewSide
+from scoring.scanners.whole_files import NewSide, removed_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +291,8 @@ def fragment_of(hunk: Hunk, language: str, told: Sequence[str] = ()) -> NewSide:
     tags = 1 if opened[:1] == ["<?php"] else 0
     opened = [*opened[:tags], *told, *opened[tags:]]
     closed = [_missing_brackets("\n".join([*opened, *texts]))] if language in BRACED else []
-    return NewSide("\n".join([*opened, *texts, *closed, ""]), (*(None for _ in opened), *kept, *(None for _ in closed)))
+    lines = (*(None for _ in opened), *kept, *(None for _ in closed))
+    return NewSide("\n".join([*opened, *texts, *closed, ""]), lines, removed_lines([hunk]))
 
 
 def told_elsewhere(hunks: Sequence[Hunk], hunk: Hunk) -> list[str]:
@@ -338,7 +339,7 @@ def _missing_brackets(text: str) -> str:
 
 def cleaned(side: NewSide) -> NewSide:
     """Return the new side of a whole file as the parser takes it, row by row."""
-    return NewSide("\n".join(_clean(text) for text in side.text.split("\n")), side.lines)
+    return replace(side, text="\n".join(_clean(text) for text in side.text.split("\n")))
 
 
 def continued(lines: list[Line]) -> list[Line]:
