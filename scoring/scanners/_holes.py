@@ -134,9 +134,8 @@ def _added(masked: str, texts: list[str], safe: "re2._Regexp | None", is_inner: 
             chain[-1] += text
             behind = _PERCENT.match(masked, place + 1)
             if behind:
-                inner = iter(texts[read:])
                 values = re.split(r",(?![^(]*\))", behind[1]) if behind[1] else [behind[2]]
-                yield from _of_format([text, *(re.sub("\0", lambda _: next(inner), one) for one in values)])
+                yield from _of_format([text, *_with_texts(values, texts[read:])])
         elif masked.startswith("::", place):
             chain[-1] += "::"
             place += 2
@@ -163,6 +162,13 @@ def _added(masked: str, texts: list[str], safe: "re2._Regexp | None", is_inner: 
         place += 1
     for chain in chains:
         yield from _of_chain(chain, is_inner)
+
+
+def _with_texts(values: list[str], texts: list[str]) -> Iterator[str]:
+    """Yield values with the quoted texts that were taken out of them, in order."""
+    following = iter(texts)
+    for value in values:
+        yield re.sub("\0", lambda _: next(following, ""), value)
 
 
 def _of_chain(operands: list[str], is_inner: bool) -> Iterator[str]:

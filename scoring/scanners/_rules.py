@@ -15,8 +15,8 @@ vendored files) a rule of type `security` weighs the same, as builds run those f
 every other, weighs one step less there. `bad` is found and `good` is not; tests play both, and `bad` with other names,
 in another order and with one step of indirection. `frail` names those of the three that the rule does not survive. A
 rule that is `filled_in` reads Python only where names are filled in already, so that a name that is left stands for
-something unknown. One that `spares_moved` reports no statement that holds what it matches in the removed lines. A rule on
-statements yields to another that says as much of the line.
+something unknown. One that `spares_moved` reports no statement that holds what it matches in the removed lines. A rule
+on statements yields to another that says as much of the line.
 
 ast-grep compiles a rule anew at each call, and that is nearly all that a rule on a tree costs: with every shared part
 of its language and Unicode's classes 1 to 7 ms, with the parts that it names and classes of ASCII a tenth. So

@@ -266,6 +266,7 @@ CONTINUED = frozenset({"shell", "config"})  # languages in which a command goes 
 GOES_ON = re.compile(r"(?:\\|&&|[^:\s]\s*\|)\s*$")
 CONTINUED_LINES = 50  # of one command
 BRACED = frozenset({"javascript", "go", "rust", "php", "java", "c", "csharp", "kotlin"})
+BRACE_BELOW = frozenset({"c", "php", "csharp"})  # a function's brace often stands on a line of its own
 TOLD_ROWS, TOLD_CHARACTERS = 30, 300  # of imports and constants that a hunk is given of others
 _TOLD = re.compile(
     r"(?:from [\w.]+ import [\w, ]+$|import [\w., ]+;?$|import\b.*\bfrom\s+[\"']|const\s.*=\s*require\(|"
@@ -314,7 +315,12 @@ def _opened(texts: list[str], section: str, language: str) -> list[str]:
     if language == "python":
         return _python_blocks(texts, section)
     tag = _php_tag(texts) if language == "php" else []
-    return [*tag, section] if language in BRACED and section.rstrip().endswith("{") else tag
+    if language in BRACED and section.rstrip().endswith("{"):
+        return [*tag, section]
+    if language in BRACE_BELOW and section.rstrip().endswith(")"):
+        is_open = next((text.strip() for text in texts if text.strip()), "") == "{"
+        return [*tag, section if is_open else f"{section} {{"]
+    return tag
 
 
 def _php_tag(texts: list[str]) -> list[str]:
