@@ -53,6 +53,8 @@ _LISTED = re2.compile(
 _JOINED = re.compile(
     r"(?:[fF]?[\"'`][^\"'`]{0,12}[\"'`]\.join\(\s*([\w.$]+)\s*\)|([\w.$]+)\.join\([^()]*\))(?:\s*(?:or|\|\||\?\?)\s*[\"'`][^\"'`]*[\"'`])?"
 )
+# A text for each of many, joined: `",".join(f"${n}" for n in range(5))`; the text is the first group.
+_EACH = re.compile(r"[\"'`][^\"'`]{0,12}[\"'`]\.join\(\s*[\[(]?\s*(.{1,200}?)\s+for\s+\w")
 _ENTRY = re.compile(r"\$?([A-Za-z_]\w*)(?:\[\$?[\w.]+\]|\.get\(\$?[\w.]+\))(?:\s*(?:\?\?|\|\||\?:).*)?$")
 _CALL = re.compile(
     r"(?:return\s+|await\s+|(?:const |let |var )?[\w, ]{1,60}:?=\s*)*(?:new\s+)?([\w.$>:?-]+)\((.*?)\)"
@@ -72,7 +74,8 @@ _NUMBER_TYPES = (
 _CALLED = re.compile(r"[\w$.>:-]+$")
 _NAME = re.compile(r"[$@]{0,2}[A-Za-z_]\w*(?:(?:\.|->|\?\.)\w+)*")
 _PERCENT = re.compile(
-    r"\s*%\s*(?:\(([^()]*(?:\([^()]*\)[^()]*)*)\)|((?:[\w.]+|\0\.\w+)(?:\((?:[^()]|\([^()]*\))*\))?))"
+    r"\s*%\s*(?:\(([^()]*(?:\([^()]*\)[^()]*)*)\)|"
+    r"((?:[\w.]+|\0\.\w+)(?:\((?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*\))?))"
 )
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
 _OPEN, _CLOSE, _ENDS = "([{", ")]}", ",;=?:<>&|"
@@ -98,7 +101,7 @@ def holes(statement: str, safe: "re2._Regexp | None" = None, *, is_inner: bool =
     masked = _TEXT.sub(kept, plain)
     for text in texts:
         yield from _interpolated(text)
-    yield from _added(masked, iter(texts), safe, is_inner)
+    yield from _added(masked, texts, safe, is_inner)
 
 
 def _interpolated(text: str) -> Iterator[str]:
@@ -111,13 +114,13 @@ def _interpolated(text: str) -> Iterator[str]:
         yield from _PLAIN.findall(text)
 
 
-def _added(masked: str, texts: Iterator[str], safe: "re2._Regexp | None", is_inner: bool) -> Iterator[str]:
+def _added(masked: str, texts: list[str], safe: "re2._Regexp | None", is_inner: bool) -> Iterator[str]:
     """Yield the operands that are added to a text, and the arguments of formats, from the inside out."""
     chains: list[list[str]] = [[""]]  # of each open bracket, the operands of the chain at hand
     lists: list[list[str]] = [[]]  # and the arguments before it
     formats = [False]  # and whether it takes the arguments of a format
     cleaned = [False]  # and whether what stands in it is made safe
-    place = 0
+    place = read = 0
     while place < len(masked):
         sign, chain = masked[place], chains[-1]
         operator = _ADDED.match(masked, place) or _POINT.match(masked, place)
@@ -126,11 +129,13 @@ def _added(masked: str, texts: Iterator[str], safe: "re2._Regexp | None", is_inn
             place = operator.end()
             continue
         if sign == "\0":
-            text = next(texts, "")
+            text = texts[read]
+            read += 1
             chain[-1] += text
             behind = _PERCENT.match(masked, place + 1)
             if behind:
-                yield from _of_format([text, *re.split(r",(?![^(]*\))", behind[1] or behind[2])])
+                values = re.split(r",(?![^(]*\))", behind[1]) if behind[1] else [behind[2]]
+                yield from _of_format([text, *_with_texts(values, texts[read:])])
         elif masked.startswith("::", place):
             chain[-1] += "::"
             place += 2
@@ -157,6 +162,13 @@ def _added(masked: str, texts: Iterator[str], safe: "re2._Regexp | None", is_inn
         place += 1
     for chain in chains:
         yield from _of_chain(chain, is_inner)
+
+
+def _with_texts(values: list[str], texts: list[str]) -> Iterator[str]:
+    """Yield values with the quoted texts that were taken out of them, in order."""
+    following = iter(texts)
+    for value in values:
+        yield re.sub("\0", lambda _: next(following, ""), value)
 
 
 def _of_chain(operands: list[str], is_inner: bool) -> Iterator[str]:
@@ -217,7 +229,17 @@ def _is_safe_argument(value: str, safe: "re2._Regexp", near: str) -> bool:
 
 def _is_safe(value: str, safe: "re2._Regexp", near: str, depth: int = 0) -> bool:
     is_fixed = _FIXED.fullmatch(value) is not None or safe.search(value) is not None
-    return is_fixed or is_bounded(value, safe, near, depth)
+    return is_fixed or _is_safe_each(value, safe, near, depth) or is_bounded(value, safe, near, depth)
+
+
+def _is_safe_each(value: str, safe: "re2._Regexp", near: str, depth: int) -> bool:
+    """Return whether a value is joined from texts into which only safe values are put."""
+    each = _EACH.match(value)
+    if each is None or depth >= DEPTH:
+        return False
+    inner = [one.strip() for one in holes(each[1], safe)]
+    is_text = bool(inner) or _TEXT.fullmatch(each[1]) is not None
+    return is_text and all(_is_safe(one, safe, near, depth + 1) for one in inner)
 
 
 def is_bounded(value: str, safe: "re2._Regexp", near: str, depth: int = 0) -> bool:
@@ -241,7 +263,9 @@ def _is_chosen(value: str, safe: "re2._Regexp", near: str, depth: int) -> bool:
     given = re2.findall(
         rf"(?m)(?:^|[^\w.])\$?{name}(?:\s*:\s*[\w&' ]+)?(?:,\s*\w+)?(?:\[\])?\s*[:+.|]?=([^=\n][^\n]*)|"
         rf"\b{name}(?:\.(?:append|push|add|extend)\(|\s*<<)([^\n]*)|"
-        rf"\bfor\s*\(?(?:const |let |var |final \w+ |\w+ |_, )?{name}\s*(?:\bof\b|\bin\b|:=\s*range|:)([^\n]*)",
+        rf"\bfor\s*\(?(?:const |let |var |final \w+ |\w+ |_, )?{name}\s*(?:\bof\b|\bin\b|:=\s*range|:)([^\n]*)|"
+        rf"([\w.]+|\[[^\[\]\n]*\])\.(?:map|forEach|flatMap|each|collect)(?:\(\s*(?:async\s*)?\(?{name}\)?\s*(?:=>|->)|"
+        rf"\s*(?:\{{|do)\s*\|{name}\|)",
         near,
     )
     values = [next(filter(None, one), "").strip().rstrip(";").removesuffix("{").strip() for one in given]

@@ -15,7 +15,8 @@ vendored files) a rule of type `security` weighs the same, as builds run those f
 every other, weighs one step less there. `bad` is found and `good` is not; tests play both, and `bad` with other names,
 in another order and with one step of indirection. `frail` names those of the three that the rule does not survive. A
 rule that is `filled_in` reads Python only where names are filled in already, so that a name that is left stands for
-something unknown. A rule on statements yields to another that says as much of the line.
+something unknown. One that `spares_moved` reports no statement that holds what it matches in the removed lines. A rule
+on statements yields to another that says as much of the line.
 
 ast-grep compiles a rule anew at each call, and that is nearly all that a rule on a tree costs: with every shared part
 of its language and Unicode's classes 1 to 7 ms, with the parts that it names and classes of ASCII a tenth. So
@@ -68,6 +69,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     unless: str | None = None
     lighter_outside: bool = False
     filled_in: bool = False
+    spares_moved: bool = False
     frail: tuple[Rewriting, ...] = ()
 
     def __post_init__(self) -> None:
@@ -107,7 +109,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     @cached_property
     def companion(self) -> "re2._Regexp | None":
         """Compile `beside`."""
-        return re2.compile(self.beside) if self.beside else None
+        return re2.compile(with_patterns(self.beside)) if self.beside else None
 
     def looks_at(self, path: str, part: Role) -> bool:
         """Return whether the rule is for files of this path and role."""

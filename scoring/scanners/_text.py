@@ -20,7 +20,7 @@ from scoring.diff.globs import clean_path, first_match
 from scoring.diff.paths import role
 from scoring.scanners._finding_helpers import cut
 from scoring.scanners.submission import Submission
-from scoring.scanners.whole_files import NewSide
+from scoring.scanners.whole_files import NewSide, removed_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +266,7 @@ CONTINUED = frozenset({"shell", "config"})  # languages in which a command goes 
 GOES_ON = re.compile(r"(?:\\|&&|[^:\s]\s*\|)\s*$")
 CONTINUED_LINES = 50  # of one command
 BRACED = frozenset({"javascript", "go", "rust", "php", "java", "c", "csharp", "kotlin"})
+BRACE_BELOW = frozenset({"c", "php", "csharp"})  # a function's brace often stands on a line of its own
 TOLD_ROWS, TOLD_CHARACTERS = 30, 300  # of imports and constants that a hunk is given of others
 _TOLD = re.compile(
     r"(?:from [\w.]+ import [\w, ]+$|import [\w., ]+;?$|import\b.*\bfrom\s+[\"']|const\s.*=\s*require\(|"
@@ -291,7 +292,8 @@ def fragment_of(hunk: Hunk, language: str, told: Sequence[str] = ()) -> NewSide:
     tags = 1 if opened[:1] == ["<?php"] else 0
     opened = [*opened[:tags], *told, *opened[tags:]]
     closed = [_missing_brackets("\n".join([*opened, *texts]))] if language in BRACED else []
-    return NewSide("\n".join([*opened, *texts, *closed, ""]), (*(None for _ in opened), *kept, *(None for _ in closed)))
+    lines = (*(None for _ in opened), *kept, *(None for _ in closed))
+    return NewSide("\n".join([*opened, *texts, *closed, ""]), lines, removed_lines([hunk]))
 
 
 def told_elsewhere(hunks: Sequence[Hunk], hunk: Hunk) -> list[str]:
@@ -313,7 +315,12 @@ def _opened(texts: list[str], section: str, language: str) -> list[str]:
     if language == "python":
         return _python_blocks(texts, section)
     tag = _php_tag(texts) if language == "php" else []
-    return [*tag, section] if language in BRACED and section.rstrip().endswith("{") else tag
+    if language in BRACED and section.rstrip().endswith("{"):
+        return [*tag, section]
+    if language in BRACE_BELOW and section.rstrip().endswith(")"):
+        is_open = next((text.strip() for text in texts if text.strip()), "") == "{"
+        return [*tag, section if is_open else f"{section} {{"]
+    return tag
 
 
 def _php_tag(texts: list[str]) -> list[str]:
@@ -338,7 +345,7 @@ def _missing_brackets(text: str) -> str:
 
 def cleaned(side: NewSide) -> NewSide:
     """Return the new side of a whole file as the parser takes it, row by row."""
-    return NewSide("\n".join(_clean(text) for text in side.text.split("\n")), side.lines)
+    return replace(side, text="\n".join(_clean(text) for text in side.text.split("\n")))
 
 
 def continued(lines: list[Line]) -> list[Line]:

@@ -115,6 +115,8 @@ def _stated(read: Expanded, side: NewSide, meant: list[Rule]) -> Iterator[tuple[
                 continue
             if is_own and _stood(rule, _marked(_standing(side, written, one)), text):
                 continue
+            if rule.spares_moved and _is_moved(rule, text, side.removed):
+                continue
             if not _is_safe(rule, one.text if rule.as_written else text, written, one.first, one.last):
                 told[rule.id].update(rows, taken)
                 yield rule, line
@@ -128,6 +130,14 @@ def _marked(text: str) -> str:
 def _stood(rule: Rule, before: str, text: str) -> bool:
     """Return whether a rule matches a statement as often without the rows that the change adds."""
     return bool(before) and len(rule.pattern.findall(before)) >= len(rule.pattern.findall(text))
+
+
+def _is_moved(rule: Rule, text: str, removed: str) -> bool:
+    """Return whether a rule matches removed lines, without a safeguard beside them, and the same words here."""
+    if not removed or (rule.exception is not None and rule.exception.search(removed)):
+        return False
+    before = [found[0].strip() for found in rule.pattern.finditer(_marked(" ".join(removed.split())))]
+    return all(any(one in found[0] for one in before) for found in rule.pattern.finditer(text))
 
 
 def _standing(side: NewSide, rows: Sequence[str], one: Statement) -> str:

@@ -42,12 +42,23 @@ PROGRAMS = re2.compile(
     r"(?i)\.(exe|dll|so(\.\d+)*|dylib|jar|class|pyc|pyd|wasm|node|apk|deb|rpm|msi|bin|elf|whl|ko|scr)$"
 )
 PICTURES = re2.compile(r"(?i)\.(png|jpe?g|gif|webp|ico|bmp|avif|woff2?|ttf|otf|eot|mp[34]|webm|ogg|wav|pdf|psd)$")
-RIGHTS = re2.compile(
-    r"pull_request_target|workflow_run:|permissions:\s*write-all|(contents|packages|id-token|actions|deployments)"
-    r":\s*write\b|\bsecrets:\s*inherit|runs-on:.*self-hosted|persist-credentials:\s*true"
+_RIGHTS = (
+    r"pull_request_target|workflow_run:|permissions:\s*write-all|(contents|packages|actions|deployments):\s*write\b|"
+    r"\bsecrets:\s*inherit|runs-on:.*self-hosted|persist-credentials:\s*true"
 )
+RIGHTS = re2.compile(rf"{_RIGHTS}|id-token:\s*write\b")
 STRANGER = r"\$\{\{\s*github\.(event\.(issue|pull_request|comment|review|head_commit)\.(title|body|message)|head_ref)"
 PRIVILEGES = re2.compile(f"{RIGHTS.pattern}|{STRANGER}")
+PRIVILEGES_BUT_IDENTITY = re2.compile(f"{_RIGHTS}|{STRANGER}")
+# Steps that prove to a registry or a cloud which workflow runs, for which a job needs `id-token: write`.
+NEEDS_IDENTITY = re2.compile(
+    r"\bnpm publish\b.*--provenance|uses:\s*(pypa/gh-action-pypi-publish|rust-lang/crates-io-auth-action|actions/"
+    r"(attest[\w-]*|deploy-pages)|aws-actions/configure-aws-credentials|google-github-actions/auth|azure/login|"
+    r"rubygems/release-gem|slsa-framework/[\w./-]+|sigstore/[\w./-]+)@|\bcosign (sign|attest)|\buv publish\b"
+)
+OPEN_TO_STRANGERS = re2.compile(
+    r"\b(pull_request_target|workflow_run|issue_comment|issues|pull_request)\b\s*(:|$|,|\])"
+)
 # A stranger's text is a value and not code here: a variable of a step as in `TITLE: ${{ ... }}`, a group, a name.
 GIVEN_AS_VALUE = re2.compile(r"^\s*(-\s+)?([A-Z][A-Z0-9_]*|group|if|run-name|key)\s*:\s")
 SECRETS = re2.compile(r"\$\{\{\s*secrets\.")
@@ -126,7 +137,8 @@ def _lines(change: Change) -> Iterator[Finding]:
         kind = never_fast(file.path)
         if kind == "ci":
             message = "This line gives the CI job more rights, all secrets or the text of a stranger."
-            yield from _found(file, PRIVILEGES, "ci-rights", message)
+            rights = PRIVILEGES_BUT_IDENTITY if _proves_identity(file) else PRIVILEGES
+            yield from _found(file, rights, "ci-rights", message)
             yield from _unpinned(file)
             yield from _given_secrets(file)
         elif name == "package.json":
@@ -144,6 +156,12 @@ def _lines(change: Change) -> Iterator[Finding]:
             yield from _found(
                 file, BACKEND, "build-backend", "What builds the package, and so runs at its installation, is changed."
             )
+
+
+def _proves_identity(file: FileChange) -> bool:
+    """Return whether a step that is shown needs the workflow's identity, and nothing shown starts it for strangers."""
+    lines = [cut(line.text, LINE_LENGTH) for hunk in file.hunks for line in hunk.lines if line.mark != "-"]
+    return any(map(NEEDS_IDENTITY.search, lines)) and not any(map(OPEN_TO_STRANGERS.search, lines))
 
 
 def _unpinned(file: FileChange) -> Iterator[Finding]:

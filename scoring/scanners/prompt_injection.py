@@ -125,7 +125,8 @@ _REVIEWED = re2.compile(
     rb"look(?:ed)? (?:at|over)|everything|through\b|blessed|goodwill|penali|move along|carry on|from here on|"
     rb"no further|you (?:play|are))"
 )
-_COMMENT = re.compile(r"(?:^|\s)(?:#|//|/\*|\*|;|%|<!--|<\w|\"\"\"|''')|^\s*--")
+# A percent sign behind a quoted text or a bracket is an operator, one before a letter a place in a text.
+_COMMENT = re.compile(r"(?:^|\s)(?:#|//|/\*|\*|;|<!--|<\w|\"\"\"|''')|(?<![\"'`)\]])\s%+\s|^\s*(?:%|--)")
 _QUOTED = re.compile(r"[\"'`]([^\"'`]*+)[\"'`]")
 _HOLE = re.compile(r"[$#]?\{[^{}]*\}")  # of a text; what stands in it is no prose
 _WORD = re.compile(r"[^\W\d_]{2,}")

@@ -1,6 +1,6 @@
 """Files as they will be: the text at the base with the hunks applied, and the way back to the change's lines. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from scoring.diff.change import Change, FileChange, Hunk, Line
@@ -13,10 +13,14 @@ SHIFT = 100  # lines by which a hunk may have moved since the patch was made
 
 @dataclass(frozen=True, slots=True)
 class NewSide:
-    """The new side of a file or of a hunk. `lines` gives for each row of `text` the line of the change, else None."""
+    """The new side of a file or of a hunk, with the text that it no longer holds.
+
+    `lines` gives for each row of `text` the line of the change, else None.
+    """
 
     text: str
     lines: tuple[Line | None, ...]
+    removed: str = ""
 
     def added(self, first: int, last: int) -> Line | None:
         """Return the first added line among the rows `first` to `last` (both included, from 0)."""
@@ -65,7 +69,13 @@ def _applied(before: str, file: FileChange) -> NewSide | None:
         place = start + sum(line.mark != "+" for line in hunk.lines)
         shift = start - _promised(hunk)
     rows += [(text, None) for text in old[place:]]
-    return NewSide("\n".join([*(text for text, _ in rows), ""]), tuple(line for _, line in rows))
+    removed = removed_lines(file.hunks)
+    return NewSide("\n".join([*(text for text, _ in rows), ""]), tuple(line for _, line in rows), removed)
+
+
+def removed_lines(hunks: Iterable[Hunk]) -> str:
+    """Return the removed lines of hunks as one text."""
+    return "\n".join(line.text for hunk in hunks for line in hunk.lines if line.mark == "-")
 
 
 def _promised(hunk: Hunk) -> int:
