@@ -46,6 +46,7 @@ TWICE = "Looked like a double click, so nothing changed. Press it again if you m
 NO_ROW = "Nothing changed. It is not judged yet, or its author's account is gone."
 NO_LONGER_FAST = "Nothing changed. This left the fast lane meanwhile."
 SAY_WHY = "Nothing changed. It is flagged: say why you approve it anyway."
+SAY_WHY_FAILED = "Nothing changed. Its CI failed: say why you approve it anyway."
 NO_FINDING = "Nothing changed. The latest round does not have this finding."
 SIGNED_OUT = "Nothing changed: you are signed out. Copy your text, then sign in again."
 Answer = Callable[[Request, Snapshot], HttpResponse]
@@ -110,6 +111,8 @@ def _check_approvable(snapshot: Snapshot, wanted: Wanted, subject: Subject, show
         raise Conflict(NO_LONGER_FAST, [wanted.uri])
     if row and row_pill(row).kind == "flag" and not wanted.note.strip():
         raise Conflict(SAY_WHY, [wanted.uri])
+    if row and row_pill(row).kind == "fast" and row.ci == "failed" and not wanted.note.strip():
+        raise Conflict(SAY_WHY_FAILED, [wanted.uri])
 
 
 def _with_scanner(snapshot: Snapshot, wanted: Wanted, subject: Subject) -> Wanted:
