@@ -347,7 +347,7 @@ CI_STATES = {
     "failed": "failed",
     "running": "running",
     "never_ran": "did not run",
-    None: "without CI",
+    "": "without CI",
 }
 LEFT_THE_LANE = "Nothing changed: some of them are no longer in the fast lane."
 CI_FAILED = "Nothing changed: CI failed on some of them. Approve those one by one."
@@ -374,7 +374,7 @@ class BulkSummary:
 def summary(found: Sequence[QueueRow]) -> BulkSummary:
     """The figures of the confirmation."""
     known = [row.verdict.estimate for row in found if row.verdict.estimate.probability is not None]
-    states = Counter(row.ci for row in found)
+    states: Counter[str] = Counter(row.ci or "" for row in found)
     lowest = min(known, key=lambda estimate: estimate.probability or 0.0, default=None)
     return BulkSummary(
         count=len(found),
