@@ -24,7 +24,7 @@ from scoring.pipeline.approvals import current_approvals
 from scoring.pipeline.stored import CLAIMS, People, read_settled, read_thresholds, read_verdict, verdict_evidence
 from scoring.queries.audit import DRAWN, SEALED, WOULD_MERGE, answers
 from scoring.queries.pull_labels import pull_labels
-from scoring.queries.queue_order import Positions, Waiting, order_lane
+from scoring.queries.queue_order import Mask, Positions, Waiting, order_lane
 from scoring.queries.reviews import standing_findings
 from scoring.queries.types import (
     AuditAnswer,
@@ -110,8 +110,9 @@ select c.pull_uri, {KEY} as key, {SEALED} as sealed, list_contains(?, c.pull_uri
   coalesce(c.probability, c.borrowed, 'nan') as chance, coalesce(c.content_risk, 'nan') as risk,
   coalesce(date_diff('day', p.seen_at, (select max(as_of) from current_scores)), 0)::double as waited, p.opened_at,
   coalesce(f.settled_here, 0) = 0 as first_timer,
-  c.pull_uri in ({ON_AUTHOR}) as on_author
+  c.pull_uri in ({ON_AUTHOR}) as on_author, coalesce(r.state = 'failed', false) as failed
 from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri
+left join ci_runs r on r.pull_uri = c.pull_uri and r.patch_ref = p.patch_ref
 left join features f on f.contributor_id = c.contributor_id and f.repository_id = c.repository_id
 where not list_contains(?, c.pull_uri)
 order by c.pull_uri
@@ -188,6 +189,8 @@ def _listed(rows: Rows, query: QueueQuery, watched: Watched) -> dict[GroupKey, L
         **{name: columns[name] for name in ("waited", "opened_at", "first_timer", "changed", "on_author")},
     )
     of_group = {key: np.flatnonzero(columns["narrowed"] & (columns["key"] == key)) for key in get_args(GroupKey)}
+    # A person goes through the fast lane at speed, so what they have to stop at comes after the rest.
+    ends = columns["failed"] & (columns["key"] == "fast_lane") & (query.sort == "need")
     return {
         key: _lane(
             columns["pull_uri"],
@@ -196,6 +199,7 @@ def _listed(rows: Rows, query: QueueQuery, watched: Watched) -> dict[GroupKey, L
             len(which),
             query.sort,
             verdicts,
+            ends,
         )
         for key, which in of_group.items()
         if len(which)
@@ -203,11 +207,19 @@ def _listed(rows: Rows, query: QueueQuery, watched: Watched) -> dict[GroupKey, L
 
 
 def _lane(
-    uris: NDArray[np.object_], waiting: Waiting, which: Positions, everything: int, sort: QueueSort, verdicts: int
+    uris: NDArray[np.object_],
+    waiting: Waiting,
+    which: Positions,
+    everything: int,
+    sort: QueueSort,
+    verdicts: int,
+    ends: Mask,
 ) -> Listed:
+    """The rows of one lane in order; those in the mask `ends` come after all others."""
     asked = waiting.select(which)
     ages, first = asked.opened_at.astype("datetime64[us]"), asked.first_timer
-    ordered = uris[which[order_lane(asked, sort, verdicts)]].tolist()
+    order = which[order_lane(asked, sort, verdicts)]
+    ordered = uris[order[np.argsort(ends[order], kind="stable")]].tolist()
     oldest, oldest_first_timer = (some.min().item() if len(some) else None for some in (ages, ages[first]))
     return Listed(everything, ordered, oldest, oldest_first_timer)
 

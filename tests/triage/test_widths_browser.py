@@ -180,27 +180,39 @@ def test_titles_are_whole_on_a_tablet_and_an_avatar_keeps_its_name(admin: Client
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-# Of each row: whether what decided is whole, how many facts up to its age or CI are out of sight, and cut numbers.
+# Of each row: whether what decided is in view, how many facts up to its age or CI are out of sight, cut numbers, and
+# whether its title has room for a few words or is whole.
 FACTS = """() => [...document.querySelectorAll('.row-text')].map(text => {
   const inside = (one, box) => one.right <= box.right + 1 && one.bottom <= box.bottom + 1 && one.width > 0;
   const [title, facts] = [text.querySelector('h3'), text.querySelector('p')].map(one => one.getBoundingClientRect());
   return [[...text.querySelector('strong').getClientRects()].every(one => inside(one, title)),
     [...text.querySelectorAll('p > :not(:last-child)')].map(one => one.getBoundingClientRect())
       .filter(one => !inside(one, facts)).length,
-    [...text.querySelectorAll('p > span.mono')].filter(one => one.scrollWidth > one.clientWidth).length];
+    [...text.querySelectorAll('p > span.mono')].filter(one => one.scrollWidth > one.clientWidth).length,
+    [text.querySelector('h3 bdi')].every(one => inside(one.getClientRects()[0], title) &&
+      (one.offsetWidth >= 70 || one.offsetWidth >= one.scrollWidth || getComputedStyle(one).display === 'inline'))];
 })"""
+REMARK = "'<b>Changed after approval.</b> <b>ana.example is looking.</b>'"
 
 
-@pytest.mark.parametrize("width", [1344, 390])
+@pytest.mark.parametrize("width", [1440, 1344, 1088, 390])
 def test_every_row_shows_what_decided_whole_with_author_repository_and_age(
     admin: Client, open_page: OpenPage, width: int
 ) -> None:
     page = open_page(width, admin)
     page.goto("/")
-    page.locator(".row-text bdi").first.evaluate("one => one.textContent = 'a-very-long-name'.repeat(9)")
+    page.locator(".row-text p bdi").first.evaluate("one => one.textContent = 'a-very-long-name'.repeat(9)")
+    page.locator(".row-text strong").last.evaluate(
+        "one => one.textContent = 'Needs a person: scanner broke 12 times 123'"
+    )
     shown = page.evaluate(FACTS)
     assert len(shown) > 1
-    assert shown == [[True, 0, 0]] * len(shown)
+    assert shown == [[True, 0, 0, True]] * len(shown)
+    page.locator(".row-text p span.mono").first.evaluate(f"one => one.insertAdjacentHTML('afterend', {REMARK})")
+    widths = page.locator(".row-text p").first.evaluate(
+        "all => [...all.children].slice(0, 3).map(one => one.offsetWidth)"
+    )
+    assert min(widths) > 24, "a remark leaves author, repository and number in sight"
 
 
 def test_the_focus_is_never_lost_on_a_phone(admin: Client, open_page: OpenPage) -> None:

@@ -19,9 +19,13 @@ KINDS = {"certified": "certified", "estimated": "estimated", "by_hand": "set by 
 
 @dataclass(frozen=True, slots=True)
 class LaneHead:
-    """The head of the queue's fast lane: its title, its basis and its last thirty days; "" where there is nothing."""
+    """The head of the queue's fast lane: its title, its basis and its last thirty days; "" where there is nothing.
+
+    `brief` is what stands beside the title, in two to four words.
+    """
 
     title: str
+    brief: str
     basis: str
     month: str
 
@@ -73,17 +77,21 @@ def _head(snapshot: Snapshot, repository: str, exact: bool, since: Since, now: d
     would = all(one.shadow for one in able)
     shown = [one for one in able if one.shadow == would]
     kinds = _listed(shown)
+    brief = " or ".join(sorted({one.basis.replace("by_hand", "set by hand") for one in shown}))
     if would:
         is_opening = any(one.repository in since.opened for one in shown)
         words = f"{kinds}, {'just opened: waiting for the worker' if is_opening else 'lane shut'}"
+        brief = "just opened" if is_opening else "lane shut"
     else:
         shares = {one.repository: one.offer.bad / one.offer.let_through for one in read.estimated_lanes(snapshot, now)}
         words = _figured(shown, shares) if exact else ""
         words = words or kinds
-        words += f"; open in {len(shown)} of {len(states)} repositories" if len(shown) < len(states) else ""
+        if len(shown) < len(states):
+            brief = f"{len(shown)} of {len(states)} open"
+            words += f"; open in {len(shown)} of {len(states)} repositories"
     month = read.lane_sum(snapshot, (one.repository for one in shown), would, now)
     title = "Would be fast lane" if would else "Fast lane"
-    return LaneHead(title, words, lane_words.month_words(month, would))
+    return LaneHead(title, brief, words, lane_words.month_words(month, would))
 
 
 def _figured(shown: Sequence[LaneState], shares: Mapping[str, float]) -> str:

@@ -82,14 +82,21 @@ def refused_approval(row: QueueRow) -> str:
 
 def approvable_words(rows: Iterable[QueueRow], acts: Mapping[str, RowActs]) -> str:
     """Say how many of these rows their viewer can approve, and what keeps the others; "" where nothing does."""
-    mine = [acts[row.uri] for row in rows if acts[row.uri].can_act and not row.audited]
+    shown = [row for row in rows if acts[row.uri].can_act and not row.audited]
+    mine = [acts[row.uri] for row in shown]
     kept = {
         "{} approved already": sum(act.is_approved for act in mine),
         "{} in hand": sum(bool(act.done) and not act.is_approved for act in mine),
         "{} sent by you": sum(act.is_own and not act.done for act in mine),
+        "CI failed on {}": sum(is_ci_left(row, acts[row.uri]) for row in shown),
     }
     why = ", ".join(words.format(count) for words, count in kept.items() if count)
     return f"{len(mine) - sum(kept.values()) or 'None'} can be approved: {why}" if why else ""
+
+
+def is_ci_left(row: QueueRow, act: RowActs) -> bool:
+    """Return whether failed CI alone keeps a row of the fast lane from being approved together with others."""
+    return row.ci == "failed" and act.can_approve and not act.done
 
 
 def merge_commands(row: QueueRow, act: RowActs, viewer: object) -> tuple[str, ...]:

@@ -342,7 +342,15 @@ def payload_of(action: Action) -> dict[str, Any]:
 
 TYPED_ABOVE = 20  # more at once are approved only by somebody who types how many
 AT_MOST = 200
+CI_STATES = {
+    "passed": "passed",
+    "failed": "failed",
+    "running": "running",
+    "never_ran": "did not run",
+    "": "without CI",
+}
 LEFT_THE_LANE = "Nothing changed: some of them are no longer in the fast lane."
+CI_FAILED = "Nothing changed: CI failed on some of them. Approve those one by one."
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,12 +367,14 @@ class BulkSummary:
     interval: str  # of that one, 95 %; "" where there is none
     expected_bad: str
     worst_bad: str
+    ci: str  # "12 passed, 2 without CI"
     must_type: bool
 
 
 def summary(found: Sequence[QueueRow]) -> BulkSummary:
     """The figures of the confirmation."""
     known = [row.verdict.estimate for row in found if row.verdict.estimate.probability is not None]
+    states: Counter[str] = Counter(row.ci or "" for row in found)
     lowest = min(known, key=lambda estimate: estimate.probability or 0.0, default=None)
     return BulkSummary(
         count=len(found),
@@ -373,6 +383,7 @@ def summary(found: Sequence[QueueRow]) -> BulkSummary:
         interval="" if lowest is None else percent_interval(lowest.low, lowest.high),
         expected_bad=one_decimal_up(sum(1 - (row.verdict.estimate.probability or 0.0) for row in found)),
         worst_bad=one_decimal_up(sum(1 - row.verdict.estimate.low for row in found)),
+        ci=", ".join(f"{states[state]:,} {words}" for state, words in CI_STATES.items() if states[state]),
         must_type=len(found) > TYPED_ABOVE,
     )
 
@@ -384,8 +395,8 @@ def check_lane(
 
     The same for those that the approver, a DID, sent themselves.
 
-    What changed after somebody approved it, what its author could push themselves, what the audit asks about and what
-    is in shadow mode are never approved in bulk.
+    What changed after somebody approved it, what its author could push themselves, what the audit asks about, what is
+    in shadow mode and what failed its tests are never approved in bulk.
     """
     if not wanted:
         raise ActionProblem("Select at least one pull request first.")
@@ -397,6 +408,9 @@ def check_lane(
     outside = [one.uri for one in wanted if one.uri in changed or not _is_fast(found.get(one.uri))]
     if outside:
         raise Conflict(LEFT_THE_LANE, outside)
+    failed = [one.uri for one in wanted if found[one.uri].ci == "failed"]
+    if failed:
+        raise Conflict(CI_FAILED, failed)
 
 
 def check_typed(count: int, typed: str) -> None:

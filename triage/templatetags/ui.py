@@ -29,7 +29,7 @@ SAY_LABELS = {
     "comment": "Comment",
     "note": "Note for the other maintainers",
     "close": "Why it should be closed",
-    "approve": "Why you approve it although it is flagged",
+    "approve": "Why you approve it anyway",
 }
 
 register.filter("visible", words.visible)

@@ -33,7 +33,7 @@ from triage.presenters import lists, row_actions, rows
 from triage.presenters import queue as as_shown
 from triage.presenters.pills import row_pill
 from triage.presenters.review import review_notes
-from triage.presenters.row_lines import pick_of
+from triage.presenters.row_lines import CI_BRIEF, pick_of
 from triage.services import actions, snoozing
 from triage.services import actions as bulk
 from triage.services.actions import ActionProblem, Conflict, Wanted
@@ -46,6 +46,7 @@ TWICE = "Looked like a double click, so nothing changed. Press it again if you m
 NO_ROW = "Nothing changed. It is not judged yet, or its author's account is gone."
 NO_LONGER_FAST = "Nothing changed. This left the fast lane meanwhile."
 SAY_WHY = "Nothing changed. It is flagged: say why you approve it anyway."
+SAY_WHY_FAILED = "Nothing changed. Its CI failed: say why you approve it anyway."
 NO_FINDING = "Nothing changed. The latest round does not have this finding."
 SIGNED_OUT = "Nothing changed: you are signed out. Copy your text, then sign in again."
 Answer = Callable[[Request, Snapshot], HttpResponse]
@@ -110,6 +111,8 @@ def _check_approvable(snapshot: Snapshot, wanted: Wanted, subject: Subject, show
         raise Conflict(NO_LONGER_FAST, [wanted.uri])
     if row and row_pill(row).kind == "flag" and not wanted.note.strip():
         raise Conflict(SAY_WHY, [wanted.uri])
+    if row and row_pill(row).kind == "fast" and row.ci == "failed" and not wanted.note.strip():
+        raise Conflict(SAY_WHY_FAILED, [wanted.uri])
 
 
 def _with_scanner(snapshot: Snapshot, wanted: Wanted, subject: Subject) -> Wanted:
@@ -328,7 +331,11 @@ def _approvable(request: Request, snapshot: Snapshot) -> dict[str, object]:
     acts = row_actions.acts_of(request.user, viewing(request), snapshot, fast, timezone.now())
     views = [rows.row_view(row, present(snapshot), QueueFilters()) for row in fast]
     picks = [pick_of(view, acts[view.row.uri]) for view in views]
-    return {"choices": [one for one in picks if one], "next": safe_next(request)}
+    return {
+        "choices": [one for one in picks if one],
+        "failed": sum(row_actions.is_ci_left(row, acts[row.uri]) for row in fast),
+        "next": safe_next(request),
+    }
 
 
 def _person(request: Request, found: Sequence[QueueRow]) -> Person:
@@ -343,6 +350,7 @@ def _confirmation(
 ) -> dict[str, object]:
     return {
         "summary": bulk.summary(chosen),
+        "ci_words": CI_BRIEF,
         "items": [rows.row_view(row, present(snapshot), QueueFilters()) for row in chosen],
         "choices": [written_choice(one.uri, one.seen, one.version) for one in wanted],
         "next": safe_next(request),

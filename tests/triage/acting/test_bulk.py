@@ -63,6 +63,47 @@ def test_with_no_box_ticked_the_page_says_how_to_select_and_offers_all_that_can_
     assert Action.objects.filter(person__did=ANA).count() == 0
 
 
+def test_what_failed_its_tests_is_counted_and_never_approved_together(site: ActingSite, ana: Client) -> None:
+    first, second, third = re.findall(r'name="pull" value="([^|"]+)', ana.get("/").content.decode())
+    chosen = choices(site, first, second, third)
+    run_ci(site, {first: "failed", second: "passed"})
+    page = ana.get("/").content.decode()
+    assert re.findall(r'name="pull" value="([^|"]+)', page) == [second, third]
+    assert page.rindex("✕ CI failed") > page.rindex('class="pick"'), "it comes last"
+    offer = ana.post("/act/bulk", {"next": "/"}).content.decode()
+    assert "✕ CI failed on 1: not part of this, approve it one by one." in offer
+    offered = re.findall('name="pull" value="([^"]+)"', offer)
+    assert sorted(offered) == sorted(chosen[1:])
+    asked = ana.post("/act/bulk", {"pull": offered}).content.decode()
+    assert "<dt>CI</dt><dd>1 passed, 1 without CI</dd>" in asked
+    assert '<span class="ci-passed">✓ CI</span>' in asked
+    for step in ({}, {"confirmed": "1"}):
+        answer = ana.post("/act/bulk", {"pull": chosen, **step})
+        assert answer.status_code == 409
+        assert "CI failed on some of them. Approve those one by one." in answer.content.decode()
+        assert "✕ CI failed" in answer.content.decode()
+    assert not Action.objects.exists()
+    beside = ana.get(f"/?open={first}").content.decode()
+    assert "Approve anyway…" in beside
+    assert "Approve anyway…" not in ana.get(f"/?open={second}").content.decode()
+    assert "say why you approve it anyway" in ana.post("/act", site.form(uri=first)).content.decode()
+    assert not Action.objects.exists()
+    assert ana.post("/act", site.form(uri=first, note="The runner was out of disk space.")).status_code == 302
+    assert Action.objects.get().pull_uri == first
+
+
+def run_ci(site: ActingSite, states: dict[str, str]) -> None:
+    """Record how CI of the newest rounds went, and publish it."""
+    with site.result.store.write() as txn:
+        for uri, state in states.items():
+            txn.execute(
+                "insert or replace into ci_runs by name select pull_uri, patch_ref, '' as commit_id, ? as state, "
+                "'[]' as workflows, ? as observed_at from pull_requests where pull_uri = ?",
+                [state, MADE, uri],
+            )
+    site.publish()
+
+
 def test_the_figures_are_shown_before_anything_is_done(site: ActingSite, ana: Client) -> None:
     page = ana.post("/act/bulk", {"pull": choices(site, *ALL)}).content.decode()
     assert "Approve 3 pull requests" in page
