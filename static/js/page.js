@@ -1,4 +1,4 @@
-// Comforts for pages that work without scripts.
+// Every page works without this.
 "use strict";
 
 const on = (names, act) => names.split(" ").forEach((name) => document.addEventListener(name, act));
@@ -34,14 +34,21 @@ on("htmx:beforeRequest", (event) => {
     awaited = "";
   } else choose(rowOf(elt));
 });
-on("htmx:afterSwap", ({ detail: { target, requestConfig } }) => {
-  if (target?.id !== "open" || requestConfig.elt.id === "first") return; // else a page that opens would take the focus
-  const row = byId(every(".pull", target)[0]?.dataset.row);
+on("htmx:afterSwap", ({ detail: { target, requestConfig: { elt } } }) => {
+  const row = byId(every("#open .pull")[0]?.dataset.row);
+  if (target.id !== "open" && (target.id !== row?.id || !elt.matches(".slot"))) return;
   choose(row);
+  const key = awaited;
+  const opens = elt.id === "first"; // a page that opens moves no focus
+  if (key && (opens || "cr".includes(key))) setTimeout(() => {
+    awaited = "";
+    document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+  });
+  if (opens) return;
   row?.scrollIntoView({ block: "nearest" });
-  if (!focused() || focused() === document.body || !focused().checkVisibility()) focusRow(row);
+  const at = focused();
+  if (rowOf(at) || at === document.body || !at.checkVisibility()) focusRow(row);
   if (!row?.checkVisibility()) scrollTo(0, 0);
-  if (awaited && "cr".includes(awaited)) keyed(awaited)?.click();
 });
 on("htmx:afterRequest", () => setTimeout(() => (awaited = "")));
 
@@ -59,6 +66,7 @@ const ready = () => {
     }
   }
   byId("offers").hidden = !every(".offer")[0];
+  if (byId("first") && !every(".row-link[aria-current]")[0]) choose(byId(byId("first").dataset.row));
 };
 on("htmx:historyRestore htmx:afterSettle", ready);
 ready();
@@ -122,6 +130,7 @@ on("keydown", (event) => {
   if (awaited) return;
   const wanted = keyed(before === "g" ? `g${key}` : key);
   before = key;
+  if (!wanted && key.length < 2 && every("#first.htmx-request")[0]) awaited = key;
   if (!wanted) return key === "Escape" && focusRow(current());
   event.preventDefault();
   if (wanted.dataset.why) return warn(wanted.dataset.why);

@@ -19,7 +19,7 @@ from tests.triage.acting_site import ActingSite, acting_site
 from tests.waiting import PATIENT_MS
 
 BEN = "did:plc:" + "3" * 24
-TOKEN = "key = 'ghp_Zk3vQ9xT7bLw2Rn8Yc5Hd1Jm6Pf4Gs0AuEoI'"
+TOKEN = "key = 'ghp_Zk3vQ9xT7bLw2Rn8Yc5Hd1Jm6Pf4Gs0AuEoI'  # " + "long " * 50
 LONG = "value = compute('" + "long " * 80 + "')"
 MANY = "diff --git a/many.py b/many.py\n--- a/many.py\n+++ b/many.py\n@@ -0,0 +1,120 @@\n" + f"+{LONG}\n" * 120
 CHANGE = MANY + one_line("src/login.py", TOKEN) + one_line("gpj.\u202eexe", "<script>alert(1)</script>")
@@ -115,15 +115,14 @@ def test_a_finding_reads_as_one_sentence_without_a_gap_behind_its_severity(open_
 
 def test_without_scripts_a_finding_is_called_a_false_alarm_and_that_is_taken_back(open_page: Open) -> None:
     page = open_page(f"/diff/{OFFERED}", scripts=False)
-    forms = page.locator(".dismissal")
-    first = forms.filter(has=page.get_by_text("Not a problem")).first
+    first = page.locator(".told .dismissal").filter(has=page.get_by_text("Not a problem")).first
     first.locator("summary").click()
     first.get_by_label("Why is it not a problem?").fill("A made-up key of a test.")
     first.get_by_role("button", name="Mark as false alarm").click()
-    expect(page.locator(".dismissal").first).to_contain_text("says ben.example: A made-up key of a test.")
+    expect(page.locator(".told .dismissal").first).to_contain_text("says ben.example: A made-up key of a test.")
     expect(page).to_have_url(f"/diff/{OFFERED}")
-    page.locator(".dismissal").first.get_by_role("button", name="Take back").click()
-    expect(page.locator(".dismissal").first).not_to_contain_text("A made-up key")
+    page.locator(".told .dismissal").first.get_by_role("button", name="Take back").click()
+    expect(page.locator(".told .dismissal").first).not_to_contain_text("A made-up key")
 
 
 @pytest.mark.parametrize("width", [390, 360])
@@ -140,6 +139,9 @@ def test_long_lines_wrap_on_a_phone_and_the_page_does_not_scroll(open_page: Open
     page.goto(f"/?open={quote(OFFERED)}")
     expect(page.locator(".code")).to_have_count(3)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    lines = page.locator(".code").first.bounding_box()
+    assert lines is not None
+    assert lines["y"] < 700, "the change begins above the fold"
 
 
 def test_long_lines_are_scrolled_by_keyboard_and_the_page_is_not(open_page: Open) -> None:
@@ -147,6 +149,12 @@ def test_long_lines_are_scrolled_by_keyboard_and_the_page_is_not(open_page: Open
     box = page.get_by_role("region", name="Lines of many.py")
     assert box.evaluate("box => box.scrollWidth > 2 * box.clientWidth")
     assert page.evaluate("document.documentElement.scrollWidth") <= 1440
+    found = page.locator("tr:has(+ .told) > td:last-child", has_text="ghp_").first
+    line, frame = found.bounding_box(), page.get_by_role("region", name="Lines of src/login.py").bounding_box()
+    assert line is not None
+    assert frame is not None
+    assert line["x"] + line["width"] <= frame["x"] + frame["width"], "a line with a finding is whole"
+    assert line["height"] > 40, "it wraps"
     box.focus()
     page.keyboard.press("ArrowRight")
     page.wait_for_function("box => box.scrollLeft > 0", arg=box.element_handle())

@@ -54,6 +54,12 @@ class DiffPage:
         """The findings by name, file and severity."""
         return group_notes(self.findings)
 
+    @property
+    def beyond_lines(self) -> tuple[NoteGroup, ...]:
+        """The groups that no single line of the page stands for: several places, or a line that is not shown."""
+        elsewhere = {note for _, note in self.loose} | {note for file in self.files for _, note in file.notes}
+        return tuple(one for one in self.groups if len(one.notes) > 1 or not elsewhere.isdisjoint(one.notes))
+
 
 @dataclass(frozen=True, slots=True)
 class Dismissals:

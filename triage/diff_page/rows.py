@@ -90,6 +90,8 @@ FOLDED = 400  # lines of a file from which it is folded, and shown only where sm
 LINE = 1_000  # characters shown of a line
 FILES = 300  # that are named on one page
 TONES = {"+": "plus", "-": "minus", " ": ""}
+# Of a comparison: green is what only the later round adds; red is what it removes, or no longer adds.
+INNER_TONES = {"++": "plus", "+-": "minus", "-+": "minus"}
 MARKS = {"+": "+", "-": "\N{MINUS SIGN}", " ": ""}
 
 
@@ -235,7 +237,7 @@ def _line_row(line: Line, spans: Spans, how: How) -> str:
     code = _code(spans)
     if line.ends_file:
         code += ' <em class="quiet">no line end</em>'
-    tone = TONES[line.mark]
+    tone = INNER_TONES.get(line.mark + line.text[:1], "") if how.inner else TONES[line.mark]
     return (
         f'<tr class="{tone}"><td>{line.old or ""}</td><td>{line.new or ""}</td>'
         f"<td>{MARKS[line.mark]}</td><td>{code}</td></tr>"

@@ -9,6 +9,7 @@ from hashlib import blake2s
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
 from django.utils import timezone
+from django.utils.text import Truncator
 
 from ingest.store.snapshots import Snapshot
 from scoring.formatting import visible
@@ -215,7 +216,13 @@ def offers(viewer: Person, snapshot: Snapshot | None, now: datetime) -> list[Off
     ]
     snoozes = snoozing.made_since(viewer, now - actions.WINDOW)
     done = [
-        Offer(one.key, snoozing.offer_words(one), _left_ms(one.made_at + actions.WINDOW, now), False) for one in snoozes
+        Offer(
+            one.key,
+            snoozing.offer_words(one, named_pull(one.pull_uri, snapshot)),
+            _left_ms(one.made_at + actions.WINDOW, now),
+            False,
+        )
+        for one in snoozes
     ]
     return [*done, *waiting]
 
@@ -326,11 +333,18 @@ DONE_WORDS = {
 
 
 def done_words(some: Sequence[Action], snapshot: Snapshot | None) -> str:
-    """Say what was just done, to which pull request or to how many: "Approved driftwood #58."."""
-    uri = some[0].pull_uri
-    names = read.labels(snapshot, [uri]) if snapshot and len(some) == 1 else {}
-    named = visible(names.get(uri, "the pull request")) if len(some) == 1 else f"{len(some)} pull requests"
+    """Say what was just done, to which pull request or to how many: "Approved driftwood #58 “Mend the gate”."."""
+    named = named_pull(some[0].pull_uri, snapshot) if len(some) == 1 else f"{len(some)} pull requests"
     return DONE_WORDS[some[0].kind].format(named)
+
+
+def named_pull(uri: str, snapshot: Snapshot | None) -> str:
+    """Name a pull request in a sentence by repository, number and title, which ends after 48 characters."""
+    found = read.subjects(snapshot, [uri]).get(uri) if snapshot else None
+    if snapshot is None or found is None:
+        return "the pull request"
+    title = Truncator(visible(found.title) or "(no title)").chars(48)
+    return f"{visible(read.labels(snapshot, [uri])[uri])} “{title}”"
 
 
 def _name(person: Person, viewer: Person | None) -> str:

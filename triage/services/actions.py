@@ -15,7 +15,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Q
 
 from scoring.formatting import one_decimal_up, percent, percent_interval
 from scoring.queries.read import QueueRow, Seen, Subject
@@ -137,12 +136,9 @@ def undo(person: Person, key: str, now: datetime) -> list[Action]:
     return list(Action.objects.filter(pk__in=[action.pk for action in found]).order_by("pk"))
 
 
-def is_second_click(person: Person, now: datetime, uri: str = "", key: str = "") -> bool:
-    """Return whether this may be the second of a double click: the same person undid something of the pull request
-    `uri`, or did what `key` names, less than SECOND_CLICK ago."""
-    mine, since = Action.objects.filter(person=person), now - SECOND_CLICK
-    undone = mine.filter(pull_uri=uri, undone_at__gt=since)
-    return undone.exists() if uri else mine.filter(Q(key=key) | Q(batch=key), made_at__gt=since).exists()
+def is_second_click(person: Person, uri: str, now: datetime) -> bool:
+    """Return whether this person undid something of a pull request less than SECOND_CLICK ago."""
+    return Action.objects.filter(person=person, pull_uri=uri, undone_at__gt=now - SECOND_CLICK).exists()
 
 
 def look(person: Person, subject: Subject, now: datetime) -> Lease:

@@ -72,15 +72,18 @@ def show_now(person: Person, found: Snooze, now: datetime) -> None:
             log_change(person, "row.shown", now, found.repo_key, found.pull_uri)
 
 
-def take_back(person: Person, key: str, now: datetime) -> bool:
-    """Undo a snooze of this person's; False where the key names none, ActionProblem once its 10 seconds are over."""
+def take_back(person: Person, key: str, now: datetime) -> list[str]:
+    """Undo a snooze of this person's and return its at-uri; ActionProblem once its 10 seconds are over.
+
+    [] where the key names no snooze.
+    """
     found = Snooze.objects.filter(person=person, key=key).first() if key else None
     if found is None:
-        return False
+        return []
     if now > found.made_at + WINDOW:
         raise ActionProblem(TOO_LATE)
     show_now(person, found, now)
-    return True
+    return [found.pull_uri]
 
 
 def made_since(person: Person, moment: datetime) -> list[Snooze]:
@@ -133,9 +136,9 @@ def snooze_words(one: Snooze) -> str:
     return f"Snoozed {_until_words(one.until)} by {visible(str(one.person))}"
 
 
-def offer_words(one: Snooze) -> str:
-    """Words for the toast of a snooze."""
-    return f"Snoozed {_until_words(one.until)}."
+def offer_words(one: Snooze, named: str) -> str:
+    """Words for the toast of a snooze of the pull request that is `named` so."""
+    return f"Snoozed {named} {_until_words(one.until)}."
 
 
 def _until_words(until: datetime | None) -> str:

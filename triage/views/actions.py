@@ -77,7 +77,7 @@ def act(request: Request, snapshot: Snapshot) -> HttpResponse:
     wanted = read_wanted(request.POST.dict())
     subject = _subject(snapshot, wanted.uri)
     person, now = require(request, subject.repository_key, Role.MAINTAINER), timezone.now()
-    if not request.htmx and actions.is_second_click(person, now, uri=subject.uri):
+    if not request.htmx and actions.is_second_click(person, subject.uri, now):
         return _answer_second_click(request)
     try:
         _check_approvable(snapshot, wanted, subject, request.POST.get("lane", ""))
@@ -130,30 +130,35 @@ def _with_scanner(snapshot: Snapshot, wanted: Wanted, subject: Subject) -> Wante
 
 @acting_page
 def undo(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """Undo within 10 s; 409 in words afterwards. A bulk approval is undone as a whole.
+    """Undo within 10 s, also at once; 409 in words afterwards. A bulk approval is undone as a whole.
 
-    The toast is nowhere that an Approve was, so its Undo is never taken for the second click.
+    A single pull request is open again afterwards.
     """
     person, now = request.user, timezone.now()
     if not isinstance(person, Person):
         raise SignInNeeded("Sign in first.")
     key = request.POST.get("key", "")
-    is_in_row = request.POST.get("from") != "toast"
-    if is_in_row and not request.htmx and actions.is_second_click(person, now, key=key):
-        return _answer_second_click(request)
-    if snoozing.take_back(person, key, now):
-        return answer_rows(request, snapshot, (), now, "")
     try:
-        undone = actions.undo(person, key, now)
+        uris = snoozing.take_back(person, key, now) or [one.pull_uri for one in actions.undo(person, key, now)]
     except Conflict as conflict:
         return answer_conflict(request, snapshot, conflict, now)
-    return answer_rows(request, snapshot, [action.pull_uri for action in undone], now, "Undone.")
+    if len(uris) == 1 and not request.htmx:
+        return HttpResponseRedirect(_reopened(request, uris[0]))
+    return answer_rows(request, snapshot, uris, now, "Undone.", uris[0])
+
+
+def _reopened(request: Request, uri: str) -> str:
+    """The page that a form was sent from; of the inbox with this pull request open and the focus on its row."""
+    back = safe_next(request)
+    if urlsplit(back).path != reverse("queue"):
+        return back
+    return f"{reverse('queue')}{filters_of(request).opening(uri)}#{rows.row_anchor(uri)}-title"
 
 
 def _answer_second_click(request: Request) -> HttpResponse:
-    """The page as it was. A row has Approve and Undo in one place, and without scripts only this stops a second click.
+    """The page as it was: the second click on an Undo approves nothing that came into its place.
 
-    With scripts the page itself does (static/js/page.js).
+    With scripts the page itself holds it (static/js/page.js).
     """
     messages.warning(request, TWICE)
     return HttpResponseRedirect(safe_next(request))
@@ -182,7 +187,7 @@ def answer_rows(
         return HttpResponseClientRedirect(safe_next(request))
     shown = _row_context(request, snapshot, uris[0], now, opened) | {"said": said}
     response = render(request, "_fragments/acted.html", shown)
-    return at_address(response, bool(shown["in_pane"]), str(shown["next"]))
+    return at_address(response, bool(shown["in_pane"] or shown["is_beside"]), str(shown["next"]))
 
 
 def answer_conflict(request: Request, snapshot: Snapshot, conflict: Conflict, now: datetime) -> HttpResponse:
@@ -218,14 +223,15 @@ def _row_context(
     found = row_actions.less_in_flight(as_shown.queue(snapshot, query), query, snapshot, now)
     bucket = read.lanes(snapshot, [uri], query).get(uri)
     in_pane = request.htmx.target == PANE
-    is_beside = not in_pane and _opened(request.htmx.current_url) == uri
+    beside = _opened(request.htmx.current_url)  # "" in the list of a phone, which stays in view
+    is_beside = not in_pane and beside != "" and uri in (opened, beside)
     shown: dict[str, object] = {}
     if in_pane or is_beside:
         filters = replace(filters, opened=uri if opened is None else opened)
         shown = pane(request, snapshot, filters.opened, filters)
     return shown | {
         "in_pane": in_pane,
-        "is_beside": is_beside,  # the row was acted on, and the pane shows it
+        "is_beside": is_beside,  # the row was acted on, and the pane shows it again
         "row": rows.row_view(row, present(snapshot), filters) if row else None,
         "is_gone": row is None or uri in as_shown.unsnoozed(snapshot, query).snoozed,
         "anchor": rows.row_anchor(uri),

@@ -53,7 +53,7 @@ def queue(request: Request, snapshot: Snapshot) -> HttpResponse:
     lists, first = _lists(request, snapshot, filters)
     shown |= lists
     if first and not filters.opened:
-        shown |= {"filters": replace(filters, opened=first.uri), "first": filters.opening(first.uri)}
+        shown |= {"first": filters.opening(first.uri), "first_row": rows.row_anchor(first.uri)}
     if fragment:
         return at_address(render(request, "_fragments/queue_update.html", shown), True, address)
     shown |= _beside(request, snapshot)

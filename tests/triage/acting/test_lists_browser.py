@@ -1,5 +1,6 @@
 """Snoozing, the weekly question and the search of settled ones in a real browser, with and without scripts."""
 
+import re
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -84,7 +85,10 @@ def test_after_a_snooze_by_key_the_next_row_is_open_and_has_the_focus(
     expect(page.locator(".row-link:focus bdi")).to_have_text(following)
     assert first not in titles(page)
     expect(page.locator("#tile-all .figure")).to_have_text(str(len(titles(page))))
-    expect(page.locator("#offers")).to_contain_text("Snoozed until")
+    expect(page.locator("#offers")).to_contain_text(re.compile(rf"Snoozed lantern .+ “{re.escape(first)}” until"))
+    page.keyboard.press("u")
+    expect(page.locator("#pull-title")).to_have_text(first)
+    expect(page.locator(".row-link:focus bdi")).to_have_text(first)
 
 
 @SCRIPTS
@@ -94,7 +98,7 @@ def test_a_snooze_is_undone_from_the_toast(site: ActingSite, ana: Client, open_p
     open_snooze(page)
     page.get_by_role("button", name="Until it changes").click()
     offer = page.locator("#offers")
-    expect(offer).to_contain_text("Snoozed until it changes.")
+    expect(offer).to_contain_text("“Mend the gate” until it changes.")
     expect(offer).not_to_contain_text("takes effect")
     offer.get_by_role("button", name="Undo").click()
     expect(page.locator(".row", has_text="Mend the gate")).to_be_visible()
