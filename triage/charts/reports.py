@@ -20,6 +20,7 @@ from scoring.formatting import (
     percent_in_full,
     percent_interval,
     things,
+    visible_name,
 )
 from scoring.queries.lanes import LaneMonth, share_interval
 from scoring.redteam.render import ShownReport, say_graph, say_result
@@ -345,18 +346,27 @@ def false_approvals(key: str, lane: ShownLane | None, results: Sequence[LaneMont
 
 
 def lane_answer(results: Sequence[LaneMonth]) -> tuple[str, str]:
-    """Answer how much of what lanes let through turned out bad: a figure, and what it rests on; "" for nothing."""
+    """Answer how much of what lanes let through turned out bad: a figure, and what it rests on; "" for nothing.
+
+    A share above the limit alone shuts no lane: `still_open` says what it still takes.
+    """
     settled, bad = sum(one.n for one in results), sum(one.bad for one in results)
     if not settled:
         return "", ""
-    budget, (_, high) = live_budget(results), share_interval(bad, settled)
+    budget, (low, high) = live_budget(results), share_interval(bad, settled)
     within = "within" if high <= budget else "not surely within" if bad / settled <= budget else "above"
-    of_lanes = (
-        "limit at which its lane shuts" if len({one.budget for one in results}) == 1 else "average limit of these lanes"
-    )
-    told = f"{bad:,} turned out bad: {bad_percent(bad / settled)}, at most {bad_percent(high)} (95 %)."
+    of_lanes = "limit of its lane" if len({one.budget for one in results}) == 1 else "average limit of these lanes"
+    told = f"{bad:,} turned out bad: {bad_percent(bad / settled)}, {within} {budget_percent(budget)}, the {of_lanes}."
     where = "of what the lanes let through, all repositories together."
-    return f"{settled:,} settled", f"{where} {told} That is {within} {budget_percent(budget)}, the {of_lanes}."
+    edges = bad_interval(low, high).replace("\N{EN DASH}", " % and ")
+    return f"{settled:,} settled", f"{where} {told} The true share lies between {edges} % (95 % interval)."
+
+
+def still_open(name: str, settled: int, needed: int) -> str:
+    """Say of an open lane above its limit how many settled, and how many bad ones in a row would shut it."""
+    few = "1 settled one is" if settled == 1 else f"{settled:,} settled ones are"
+    more = "if the next one is bad too" if needed == 1 else f"if the next {needed:,} are bad too"
+    return f"{visible_name(name)} is open: {few} too few to shut it. It shuts {more}."
 
 
 def live_budget(results: Sequence[LaneMonth]) -> float:

@@ -1,5 +1,6 @@
 """The dashboard: how the score is doing, every figure with its denominator and every chart with its table."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -8,6 +9,7 @@ from django.shortcuts import render
 from django.utils import timezone
 
 from ingest.store.snapshots import Snapshot
+from scoring.certificates.drift import AlarmRule, bad_to_shut
 from scoring.formatting import bad_interval, bad_percent, percent_in_full
 from scoring.models.serving import LABEL
 from scoring.queries import read
@@ -57,6 +59,7 @@ def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
         "periods": [(weeks, weeks == period) for weeks in (SHORT_WEEKS, WEEKS)],
         **_moving(snapshot, now, repository, period),
         **_lanes(board, read.actable(snapshot)),
+        "still_open": _still_open(snapshot, repositories, now),
         **_learned(exact, sum(one.decided for one in fares), read.lane_results(snapshot), training_need(snapshot)),
     }
     return render(request, "dashboard.html", shown)
@@ -77,6 +80,17 @@ def _moving(snapshot: Snapshot, now: datetime, repository: str, period: int) -> 
         "no_waits": backlog.missing_answers(found),
         "longest": backlog.longest_words(found, now),
     }
+
+
+def _still_open(snapshot: Snapshot, names: Mapping[str, str], now: datetime) -> list[str]:
+    """Return a sentence for each open estimated lane that let through more bad ones than its limit."""
+    is_open = {one.repository for one in lane_heads.lane_states(snapshot) if one.is_open and not one.shadow}
+    return [
+        reports.still_open(names[one.repository], one.settled, bad_to_shut(rule, one.settled, one.settled_bad))
+        for one in read.estimated_lanes(snapshot, now)
+        if one.repository in is_open and one.settled_bad > one.offer.bad_high * one.settled
+        for rule in (AlarmRule(one.offer.bad_high, settings.FALSE_APPROVAL_DELTA),)
+    ]
 
 
 def _lanes(board: read.Dashboard, actable: int) -> dict[str, object]:
