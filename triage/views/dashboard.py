@@ -116,17 +116,23 @@ def _learned(
     lane = model.lane if model else None
     budget = lane.budget if lane else settings.FALSE_APPROVAL_BUDGET
     drawn = reports.live_budget(results) if results else budget
+    past = reports.backtest_of(read_backtest(settings.LOG_DIR), LABEL)
     fewest = missing.fewest_words(budget, settings.FALSE_APPROVAL_DELTA, a_year)
+    # Without a model that was tried, its backtest answers: the same recipe, trained anew for each quarter.
+    is_tried = model is not None and bool(model.change.bins)
+    bins = model.change.bins if model and is_tried else past.bins if past else ()
     return {
-        "model": model,
-        "reliability": reports.reliability("reliability", model.change.bins) if model else None,
+        "model": model if is_tried else None,
+        "reliability": reports.reliability("reliability", bins),
         "no_reliability": missing.no_reliability(name, model, need),
-        "order_words": reports.order_words(read_backtest(settings.LOG_DIR), LABEL),
+        "order_words": reports.order_words(past),
+        "backtest_lane": reports.lane_sentence(past) if past else (),
+        "backtest_of_score": reports.verdict(past)[1] if past else "",
         "approvals": reports.false_approvals("approvals", lane, results, drawn),
         "no_approvals": missing.no_false_approvals(name, model, exact, fewest, need),
         "no_live": "" if results else missing.no_live(settings.LABEL_WINDOW_DAYS),
         "lane_said": reports.lane_answer(results),
-        "score_said": reports.score_answer(model.change.bins if model else ()),
+        "score_said": reports.score_answer(bins),
         "lane_words": reports.lane_words(lane, exact) if lane else "",
         "lane_needs": missing.needed(lane) if lane and exact else "",
         "t_low_words": model.t_low if model and exact else "",
