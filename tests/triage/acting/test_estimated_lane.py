@@ -132,6 +132,7 @@ def test_json_and_the_digest_say_estimated_and_name_the_threshold_to_maintainers
     assert "60" not in shown["notice"]
     for answer in (reader.get("/metrics").json()["lane_notice"], reader.get("/digest").content.decode()):
         assert "estimated" in answer
+    site.maintainer(BEN, "ben.example", CABIN)
     open_estimated_lane(person(), repository(site, CABIN), replace(OFFER, threshold=0.70), site.now)
     site.work()
     for answer in (ben.get("/metrics").json()["lane_notice"], ben.get("/digest").content.decode()):
