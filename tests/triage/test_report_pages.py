@@ -115,7 +115,8 @@ def test_the_attack_page_says_in_one_table_what_each_attack_cost_reached_and_wha
     serve(folder, LANE)
     page = text(client, "/redteam")
     assert "1 of 2 simulated attacks reached the fast lane: a trusted account is stolen. It is shut; they met" in page
-    assert page.count("<td><strong>") == 1, "what gets through stands out"
+    assert page.count('<td data-label="What it reached"><strong>') == 1, "what gets through stands out"
+    assert page.count('data-label="What stops it"') == len(RUN.attacks) + 1, "each cell is named where the table stacks"
     assert "on 7,440 people, 51,160 vouches, 2 seeds; 15 trusted (0.50 or more)." in page
     assert "A seed that is bought or hacked" in page
     assert "At most by 0.0 %. A model above 2 % is not used." in page
