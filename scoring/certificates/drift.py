@@ -76,6 +76,16 @@ def watch(bad: Iterable[bool], rule: AlarmRule, weights: Iterable[float] | None 
     return Alarm(value, raised_at)
 
 
+def bad_to_shut(rule: AlarmRule, settled: int, bad: int) -> int:
+    """Return how many bad outcomes in a row would raise the alarm next, after `bad` among `settled`; at least 1.
+
+    The part placed later is left out: it can only bring the alarm forward.
+    """
+    gain = log1p(rule.stake * (1 - rule.budget))
+    value = log(rule.start) + bad * gain + (settled - bad) * log1p(-rule.stake * rule.budget)
+    return max(ceil((-log(rule.delta) - value) / gain - 1e-9), 1)
+
+
 def audits_to_shut(rule: AlarmRule, rate: float, chance: float = 0.5) -> int | None:
     """Return the audits after which a lane with this rate is shut with this chance; None beyond AUDITS_LIMIT.
 

@@ -267,7 +267,8 @@ def _say_record(params: Params) -> str:
     if settled == cases and merged > clean:
         parts[0] += f", {merged - clean} needed a fix"
     parts += [f"{settled - merged} not merged"] if settled > merged else []
-    parts += [f"{clean} of {cases} clean overall"] if cases != settled else []
+    rest = "" if clean == cases else ", the others not merged or in need of a fix"
+    parts += [f"{clean} of {cases} clean overall{rest}"] if cases != settled else []
     parts += [f"{waiting} merged, not counted yet"] if waiting else []
     return f"Here: {'; '.join(parts)}."
 

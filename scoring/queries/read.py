@@ -74,7 +74,7 @@ from scoring.queries.scores import hidden_among, hidden_because, hidden_words, h
 from scoring.queries.setup import FirstReading, first_reading
 from scoring.queries.stored_data import Stored, offered_by, offered_to, offers, stored, stored_whole
 from scoring.queries.training_need import TrainingNeed, training_need
-from scoring.queries.trust import explain_trust, renew, vouches_worth_making
+from scoring.queries.trust import explain_trust, renew, seeds_in_force, vouches_worth_making
 from scoring.queries.types import (
     AuditAnswer,
     Bin,
@@ -240,6 +240,7 @@ __all__ = [
     "score",
     "score_at",
     "scores",
+    "seeds_in_force",
     "settled",
     "shadow_report",
     "standings",

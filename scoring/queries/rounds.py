@@ -136,12 +136,19 @@ MOST = 20  # pull requests of one person that are shown
 # One statement whatever there is: what is hidden takes as long as what never was.
 HERE = f"""
 select p.pull_uri, coalesce(r.name, r.repo_key) as name, g.number, p.seen_at, p.state,
-  case when p.state <> 'open' then coalesce(p.state_at, p.changed_at) end as decided_at
+  case when p.state <> 'open' then coalesce(p.state_at, p.changed_at) end as decided_at,
+  not exists (
+    from pull_requests o where o.author_id = p.author_id and o.repository_id = p.repository_id
+      and o.state in ('merged', 'closed') and o.state_at between o.opened_at and p.opened_at
+  ) as first_timer
 from pull_requests p join repositories r using (repository_id) semi join watched_repositories using (repository_id)
 join contributors c on c.contributor_id = p.author_id left join pull_pages g using (pull_uri)
 anti join hidden_people h on h.contributor_id = p.author_id
 where p.deleted_at is null and p.state <> 'abandoned' and p.author_id not in ({LEFT_OUT})
-  and (p.pull_uri = $uri or (p.state = 'open' and $who in (c.did, if(c.handle_verified, lower(c.handle), null))))
+  and (p.pull_uri = $uri or (p.state = 'open' and (
+    $who in (c.did, if(c.handle_verified, lower(c.handle), null))
+    or ($title <> '' and lower(p.title) = lower($title))
+  )))
 order by p.seen_at desc, p.pull_uri limit {MOST}
 """
 
@@ -150,7 +157,8 @@ order by p.seen_at desc, p.pull_uri limit {MOST}
 class Here:
     """A pull request as anybody is told of it: no title, no author, nothing that was judged.
 
-    `since`: when this site first saw it. `decided_at` is None while it is open.
+    `since`: when this site first saw it. `decided_at` is None while it is open. `first_timer`: nothing by its author
+    was decided in that repository before it was opened.
     """
 
     label: str  # as in the queue: "datasette #12", or the last five characters of the record key
@@ -158,22 +166,24 @@ class Here:
     since: datetime
     state: str  # 'open', 'merged', 'closed'
     decided_at: datetime | None
+    first_timer: bool
 
 
-def here(rows: Rows, address: str, who: str) -> tuple[Here, ...]:
-    """The pull request at `address` (an at-uri or its page on the forge), or the open ones of `who`; newest first.
+def here(rows: Rows, address: str, who: str, title: str = "") -> tuple[Here, ...]:
+    """The pull request at `address` (an at-uri or its page on the forge), or the open ones of `who` or `title`.
 
-    `who` is a DID or a verified handle; "" for nobody, as `address` is for nothing. Left out are repositories that
-    are not watched, and people who are hidden, erased or left out of the leaderboard. Nothing is fetched.
+    The newest first. `who` is a DID or a verified handle; "" for nobody, as `address` and `title` are for nothing.
+    Left out are repositories that are not watched, and people who are hidden, erased or left out of the leaderboard.
+    Nothing is fetched.
     """
     uri = address if address.startswith("at://") else pull_at(rows, address)
-    found = rows.rows(HERE, {"uri": uri or "", "who": who})
+    found = rows.rows(HERE, {"uri": uri or "", "who": who, "title": title})
     return tuple(_here(row["name"], row) for row in found)
 
 
 def _here(name: str, row: Mapping[str, Any]) -> Here:
     label = f"{name} #{row['number']}" if row["number"] else f"{name} · {row['pull_uri'][-5:]}"
-    return Here(label, name, row["seen_at"], row["state"], row["decided_at"])
+    return Here(label, name, row["seen_at"], row["state"], row["decided_at"], row["first_timer"])
 
 
 def pull_at(rows: Rows, address: str) -> str | None:

@@ -21,6 +21,7 @@ from ingest.store.snapshot_cache import PerSnapshot
 from ingest.store.snapshots import Snapshot
 from ingest.store.transaction import Rows
 from scoring.config.policy import Policy
+from scoring.derived import display_name
 from scoring.models.registry import shrunk_rate
 from scoring.pipeline.stored import People
 from scoring.queries.types import Contribution, TrustExplanation, VouchesWorth, VouchWorth
@@ -176,6 +177,10 @@ RECORDS = """
 select contributor_id, merged_here, clean, clean + not_clean as cases from features
 where repository_id = ? and merged_here > 0 and clean + not_clean > 0
 """
+SEEDS_IN_FORCE = """
+select distinct c.did, c.handle, c.handle_verified from seeds join contributors c using (contributor_id)
+where repository_id = ?
+"""
 NAME = "select coalesce(name, repo_key) from repositories where repository_id = ?"
 Record = Mapping[str, int]
 
@@ -188,6 +193,12 @@ def vouches_worth_making(rows: Rows, did: str, repositories: Sequence[str], poli
     person = rows.value("select contributor_id from contributors where did = ?", [did])
     found = (_from_seeds(rows, person, name, policy) for name in (None, *repositories)) if person is not None else ()
     return tuple(one for one in found if one is not None)
+
+
+def seeds_in_force(rows: Rows, repository: int) -> tuple[Person, ...]:
+    """Return the seeds of a repository by its number, by name."""
+    found = rows.rows(SEEDS_IN_FORCE, [repository])
+    return tuple(sorted((Person(row["did"], display_name(row)) for row in found), key=lambda one: one.name))
 
 
 def _from_seeds(rows: Rows, person: int, repository: str | None, policy: Policy) -> VouchesWorth | None:

@@ -296,6 +296,10 @@ class DrawnWorld:
         """Nobody opened a lane on an estimate."""
         return {}
 
+    def seeds_in_force(self, snapshot: object, repository: int) -> tuple[read.Person, ...]:
+        """One seed."""
+        return (SEED,)
+
     def estimated_lanes(self, snapshot: object, now: datetime) -> tuple[read.EstimatedLane, ...]:
         """Nobody opened one."""
         return ()
@@ -426,7 +430,7 @@ def draw(monkeypatch: pytest.MonkeyPatch, world: DrawnWorld | None) -> None:
         "settled",
     )
     pages += ("lane_states", "lane_sum", "estimated_lanes", "opening_keys", "lane_past", "watched_repositories")
-    pages += ("weeks", "answers", "actable", "scores", "persons", "dids_of_handles")
+    pages += ("weeks", "answers", "actable", "scores", "persons", "dids_of_handles", "seeds_in_force")
     for name in (*pages, "fares", "lane_results", "score", "training_need"):
         if world:
             monkeypatch.setattr(read, name, getattr(world, name), raising=False)

@@ -269,10 +269,19 @@ def test_what_came_of_the_lane_is_said_with_its_bound_and_against_the_budget() -
     good, bad = LaneMonth("2026-01", 96, 1, 0.0, 0.1, 0.228284), LaneMonth("2026-02", 4, 4, 0.0, 1.0, 0.05)
     told = reports.lane_answer((good,))
     assert told[0] == "96 settled"
-    assert "1 turned out bad: 1.1 %, at most " in told[1]
-    assert told[1].endswith("That is within 22.9 %, the limit at which its lane shuts.")
-    assert reports.lane_answer((bad,))[1].endswith("That is above 5 %, the limit at which its lane shuts.")
-    assert reports.lane_answer((good, bad))[1].endswith("22.2 %, the average limit of these lanes.")
+    assert (
+        "1 turned out bad: 1.1 %, within 22.9 %, the limit of its lane. The true share lies between 0.1 % and"
+        in told[1]
+    )
+    assert "100.0 %, above 5 %, the limit of its lane." in reports.lane_answer((bad,))[1]
+    assert "22.2 %, the average limit of these lanes." in reports.lane_answer((good, bad))[1]
+
+
+def test_of_an_open_lane_above_its_limit_it_is_said_what_shuts_it() -> None:
+    assert reports.still_open("lantern", 1, 4) == (
+        "lantern is open: 1 settled one is too few to shut it. It shuts if the next 4 are bad too."
+    )
+    assert reports.still_open(HOSTILE[1], 9, 1).endswith("too few to shut it. It shuts if the next one is bad too.")
 
 
 def test_one_point_is_a_chart_too() -> None:

@@ -89,7 +89,7 @@ def result_of(answer: Any, asked: str) -> str:
     "asked",
     [
         *(PAGE, f"{PAGE}/", f"{PAGE}/round/1", PAGE.removeprefix("https://")),
-        *(OFFERED, f"  {OFFERED}  ", MARA, "mara.example.com", "@Mara.example.com"),
+        *(OFFERED, f"  {OFFERED}  ", MARA, "mara.example.com", "@Mara.example.com", "mend the LAMP"),
     ],
 )
 def test_by_its_address_or_their_name_somebody_finds_that_it_is_here_and_since_when(world: Result, asked: str) -> None:
@@ -122,6 +122,21 @@ def test_how_soon_first_timers_hear_back_is_told_where_enough_did(
     assert ("heard back" in main(ask(client, OFFERED))) == bool(told)
     assert told in main(ask(client, OFFERED))
     assert "heard back" not in main(ask(client, "made-up"))
+
+
+def test_a_regular_is_told_how_soon_regulars_hear_back(world: Result, monkeypatch: pytest.MonkeyPatch) -> None:
+    month = AnswerMonth(at(0), FEWEST, 2.14, 1.0, 4.0)
+    monkeypatch.setattr(read, "answers", lambda rows, now, where: (Answers(True, (), None), Answers(False, (), month)))
+    sql(
+        world,
+        "insert into pull_requests by name select * replace (pull_uri || 'x' as pull_uri, 'closed' as state, "
+        "opened_at as state_at) from pull_requests where pull_uri = ?",
+        OFFERED,
+    )
+    sql(world, "update pull_requests set opened_at = opened_at + interval 1 year where pull_uri = ?", OFFERED)
+    told = main(ask(shown(world), OFFERED))
+    assert "Of people with something decided before answered here in six months half heard back within 2.1" in told
+    assert "first-timers" not in told
 
 
 @pytest.mark.parametrize("other", [PAGE.replace("seed", "mara"), PAGE.replace("lantern", "cabin"), f"{PAGE}3"])

@@ -40,7 +40,7 @@ def test_no_word_of_an_estimate_calls_it_certified() -> None:
         lane_words.notice_words(OFFER, 0.05),
         lane_words.standing_words(OFFER),
         lane_words.risk_words(OFFER, 54),
-        lane_words.shutting_words(OFFER, 1 / 3, 90),
+        lane_words.shutting_words(OFFER, 1 / 3),
     ]
     assert not [words for words in said if "certified" in words.replace("not certified", "")]
 
@@ -51,15 +51,15 @@ def test_risk_is_told_by_the_month_and_bad_ones_are_rounded_up() -> None:
 
 
 def test_what_shuts_the_lane_and_how_long_that_takes_is_said() -> None:
-    told = lane_words.shutting_words(OFFER, 1 / 3, 90)
+    told = lane_words.shutting_words(OFFER, 1 / 3)
     assert told.startswith("When the audit (1 in 3) or the outcomes show that more than 8.7 % are bad.")
+    told = lane_words.detection_words(90)
     assert "A lane twice as bad from the start is found after about 13 weeks at this pace (median)" in told
     assert "one that turns bad later after three to four times as long" in told
-    assert "found after" not in lane_words.shutting_words(OFFER, 0.25, None)
-    assert [lane_words.shutting_words(OFFER, 0.3, days).count(words) for days, words in (
+    assert [lane_words.detection_words(days).count(words) for days, words in (
         (3.2, "about 4 days"), (400, "about 58 weeks"), (1_000, "about 3 years"),
     )] == [1, 1, 1]  # fmt: skip
-    assert "(30 %)" in lane_words.shutting_words(OFFER, 0.3, None)
+    assert "(30 %)" in lane_words.shutting_words(OFFER, 0.3)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,13 @@ def test_when_a_certificate_could_come_is_said_in_weeks(need: Need | None, train
 def test_where_nothing_can_be_offered_the_words_say_what_is_missing() -> None:
     assert "there is no estimate" in lane_words.nothing_words(None, 0.05, 30)
     assert "once 30 have settled" in lane_words.nothing_words(None, 0.05, 30)
-    assert "No threshold keeps bad ones within 5 %" in lane_words.nothing_words(curve(), 0.05, 30)
+    few = replace(curve(), points=(LanePoint(0.9, 20.0, 1.0, 3, 0.0, 0.532),))
+    assert lane_words.nothing_words(few, 0.05, 30).startswith(
+        "Nothing yet: out of 100 pull requests that settled in the last year, all repositories together, "
+        "wherever at most 5 % were bad, too few would go through to tell: the upper end of the interval never gets "
+        "under 53.2 %; a lane needs 30 % or less."
+    )
+    assert "more than 5 % were bad at every threshold" in lane_words.nothing_words(curve("own", 9.0), 0.05, 30)
 
 
 def row(agreement: Agreement) -> LaneRow:
@@ -111,11 +117,15 @@ def test_a_month_says_the_share_and_what_came_of_it() -> None:
 def test_what_is_missing_for_a_threshold_is_said_with_how_many_of_how_many_and_when() -> None:
     own = LaneCurve("own", 12.0, 60.0, ())
     assert lane_words.untried_words(own, 0.05, 30, 9.0) == (
-        "12 of 30 have settled in the last year; the rest takes about 9 weeks at this repository's pace."
+        "12 of 30 have settled in the last year, all repositories together; the rest takes about 9 weeks at "
+        "this repository's pace alone."
     )
-    assert "0 of 30 have settled in the last year; the rest has no date" in lane_words.untried_words(None, 0.05, 30, 0)
+    assert lane_words.untried_words(None, 0.05, 30, 0).endswith("repositories together; none of them in this one.")
     enough = lane_words.untried_words(replace(own, cases=40.0), 0.05, 30, 9.0)
-    assert enough == "Of 40 pull requests that settled here in the last year, no threshold keeps bad ones within 5 %."
+    assert enough == (
+        "Of 40 pull requests that settled in the last year, all repositories together, no threshold keeps bad "
+        "ones within 5 % with enough of them to tell."
+    )
 
 
 @pytest.mark.parametrize(
@@ -162,7 +172,7 @@ def test_newcomers_and_everybody_stand_beside_the_offer_where_they_were_counted(
 def test_both_pasts_stand_on_one_pair_of_axes_and_in_the_table_behind_it() -> None:
     plot = lane_plot("curve", curve(), curve("starter", 4.0, 9.0), OFFER, 0.05)
     assert plot is not None
-    assert [one.rpartition(", ")[2] for one, *_ in plot.table.rows] == ["own past"] * 3 + ["starter's past"] * 2
+    assert [one.rpartition(", ")[2] for one, *_ in plot.table.rows] == ["your past"] * 3 + ["other projects"] * 2
     assert "Across: share of pull requests that the lane lets through." in plot.note
     assert "Up: share of those that turn out bad." in plot.note
     assert "Dashed: your budget, 5 %." in plot.note
@@ -174,8 +184,12 @@ def test_both_pasts_stand_on_one_pair_of_axes_and_in_the_table_behind_it() -> No
 def test_without_an_offer_the_curve_says_that_no_threshold_keeps_the_budget_and_without_a_past_there_is_none() -> None:
     plot = lane_plot("curve", None, curve("starter", 9.0), None, 0.05)
     assert plot is not None
-    assert "no threshold keeps the budget of 5 %" in plot.summary
+    assert "no threshold keeps bad ones within 5 % with enough of them to tell" in plot.summary
     assert plot.dots == ()
+    wide = replace(curve(), points=(LanePoint(0.9, 20.0, 0.0, 3, 0.0, 0.971),))
+    drawn = lane_plot("curve", wide, None, None, 0.05)
+    assert drawn is not None
+    assert "100 %" in [label.words for label in drawn.labels], "the axis holds the whole interval"
     assert lane_plot("curve", None, None, None, 0.05) is None
 
 

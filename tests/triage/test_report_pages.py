@@ -17,6 +17,7 @@ from scoring.redteam.render import ShownAttack, write_report
 from scoring.training.summary import (
     ShownBacktest,
     ShownBudget,
+    ShownGroup,
     ShownLane,
     ShownMonth,
     ShownOrder,
@@ -114,7 +115,8 @@ def test_the_attack_page_says_in_one_table_what_each_attack_cost_reached_and_wha
     serve(folder, LANE)
     page = text(client, "/redteam")
     assert "1 of 2 simulated attacks reached the fast lane: a trusted account is stolen. It is shut; they met" in page
-    assert page.count("<td><strong>") == 1, "what gets through stands out"
+    assert page.count('<td data-label="What it reached"><strong>') == 1, "what gets through stands out"
+    assert page.count('data-label="What stops it"') == len(RUN.attacks) + 1, "each cell is named where the table stacks"
     assert "on 7,440 people, 51,160 vouches, 2 seeds; 15 trusted (0.50 or more)." in page
     assert "A seed that is bought or hacked" in page
     assert "At most by 0.0 %. A model above 2 % is not used." in page
@@ -146,9 +148,10 @@ def test_each_part_of_the_backtest_answers_one_question_in_a_sentence_with_its_t
     write_backtest(folder, whole_backtest())
     page = text(client, "/backtest")
     for words in (
+        "<strong>Hardly.</strong> Of 12 past pull requests a clean one scored above a bad one in 75 of 100 pairs; ",
         "12 past pull requests by people without push access, opened from 2 Jan 2024 to 30 Dec 2025.",
         "3 went bad: refused, reverted, or fixed within 14 days.",
-        "A clean one scored above a bad one in 75 of 100 pairs; chance gives 50.",
+        '<th scope="row">By the chance alone</th><td class="number">60.6 %</td><td class="number">1.4 days</td></tr>',
         "Where it said 90 %, 95 % stayed clean; the one group lies inside the band.",
         "<strong>0 of 4 first pull requests went bad.</strong> That is 0.0 %; of everybody&#x27;s 25.0 %. The lane "
         "would have let 7 of them through, 2 bad.",
@@ -160,6 +163,7 @@ def test_each_part_of_the_backtest_answers_one_question_in_a_sentence_with_its_t
     ):
         assert words in page, words
     assert not any(word in page for word in ("none", "recipe", "label_", "AUC", "ECE", "beta"))
+    assert page.index("Hardly.") < page.index('class="card')
     folded = page.count('<details class="help">') + page.count(", and what it means</summary>")
     assert folded == page.count('class="card ') == 4
 
@@ -205,9 +209,31 @@ def test_the_dashboard_says_in_one_line_how_well_the_queues_order_did(client: Cl
     assert "Of 2,122 past pull requests that were refused, reverted or fixed, the first third of the inbox" in page
     assert "would have held 56.7 % (54-59); oldest first 33.0 % (31-36), the model alone 60.6 % (58-63)." in page
     assert "half would have waited up to 1.4 days for one, no first-timer more than 29.2." in page
-    few = dashboard(10)
-    assert "The newest backtest had 10: 90 more are needed." in few
+    few = dashboard(19)
+    assert "needs at least 100 past pull requests that were refused, reverted or fixed; there are 19." in few
     assert "56.7 %" not in few, "with ten cases such a figure says nothing"
+
+
+def test_a_finished_backtest_answers_where_no_model_serves(client: Client, folder: Path) -> None:
+    write_backtest(folder, whole_backtest())
+    page = text(client, "/dashboard")
+    assert "<strong>Yes, so far.</strong> Where it said 90 %, 95 % stayed clean" in page
+    assert "In the backtest: Of 12 past pull requests a clean one scored above a bad one in 75 of 100 pairs" in page
+    assert "In the backtest: 1,060 of 212. 35 of them went bad, 3.3 %." in page
+    assert "The backtest, each scored before its outcome was known." in page
+    answered = page.split("What did the lane let through")[1].split("Is anything broken?")[0]
+    assert not [words for words in ("trained model", "Too early", 'class="empty"') if words in answered]
+
+
+@pytest.mark.parametrize(
+    ("auc", "n", "bad", "word"),
+    [(0.67, 1314, 613, "Yes, in part."), (0.51, 1314, 613, "Hardly."), (0.4, 1314, 613, "No."), (None, 9, 0, "Too")],
+)
+def test_the_verdict_of_a_backtest_heeds_chance(auc: float | None, n: int, bad: int, word: str) -> None:
+    (label,) = backtest().labels
+    told = reports.verdict(msgspec.structs.replace(label, groups=(ShownGroup("outside", n, bad, auc),)))
+    assert told[0].startswith(word)
+    assert ("pairs; chance gives 50." in told[1]) == (auc is not None)
 
 
 def test_the_header_of_each_lane_says_what_the_backtest_says_of_such_rows(client: Client, folder: Path) -> None:

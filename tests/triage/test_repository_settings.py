@@ -13,7 +13,7 @@ from ingest.http.fetcher import Fetcher
 from ingest.store.database import StreamClock
 from scoring.config.repository import DEFAULTS, RepositorySettings, watched_repository
 from scoring.pipeline.shadow import ShadowDay, ShadowReport
-from scoring.queries import read
+from scoring.queries import read, trust
 from scoring.queries.read import WatchedRepository
 from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
 from tests.pipeline import opened
@@ -227,7 +227,8 @@ def test_shadow_mode_is_on_until_a_person_switches_it_off_and_that_is_logged(cli
     signed_in(client, ANA, REPO)
     assert "Watching: the lane is shut" in client.get(PLACE, {"repository": REPO}).content.decode()
     done = client.post(SWITCH, form(shadow="off"), follow=True)
-    assert "The lane is not shut" in done.content.decode()
+    assert "The lane is open" in done.content.decode()
+    assert "<strong>Seeds in force:</strong> <a href=" in done.content.decode()
     assert "Shadow mode: on, now off." in done.content.decode()
     assert Change.objects.get().details["changes"] == {"shadow": [True, False]}
 
@@ -269,11 +270,9 @@ def test_what_was_saved_reaches_the_worker_once_and_decides_the_repository_anew(
         assert result.judge() == 0
         with result.reading() as rows:
             held = read_watched(rows)
-        seeds = result.rows(
-            "select did from seeds join contributors using (contributor_id) where repository_id > 0 order by did"
-        )
+            seeds = trust.seeds_in_force(rows, held.number)
     assert held.settings == replace(after, version=1)
-    assert {row["did"] for row in seeds} == {SEED, MARA}
+    assert {one.did for one in seeds} == {SEED, MARA}
 
 
 def read_watched(rows: Any) -> WatchedRepository:

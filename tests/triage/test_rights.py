@@ -276,7 +276,9 @@ def test_the_log_of_changes_says_utc_and_names_a_repository_only_where_one_belon
 
 
 def test_an_objection_by_link_has_a_state_a_date_and_an_answer(client: Client, seed: Person) -> None:
-    assert objecting(client, link(seed)).status_code == 200
+    decision, data = link(seed, OFFERED), link(seed)
+    saved = objecting(client, decision)
+    assert f'/decision/{decision}">Back to your page</a>' in saved.content.decode()
     found = Objection.objects.get()
     assert (found.state, found.source, found.repo_key, found.did) == ("open", "link", REPO, MARA)
     assert found.due_at - found.made_at == timedelta(days=30)
@@ -288,7 +290,11 @@ def test_an_objection_by_link_has_a_state_a_date_and_an_answer(client: Client, s
     assert maintainer.post("/objections/answer", told).status_code == 409
     assert "You are right." in text(client.get(data_address(link(seed))))
     kinds = list(Change.objects.order_by("pk").values_list("person__did", "what"))
-    assert kinds[1:3] == [(None, "objection.made"), (SEED, "objection.accepted")]
+    assert kinds[2:4] == [(None, "objection.made"), (SEED, "objection.accepted")]
+    saved = client.post(f"/c/{MARA}/leaderboard", {"link": data, "out": "yes"})
+    assert f'<a href="{data_address(data)}">Back to your page</a>' in saved.content.decode()
+    assert "the contributor, by a private link" in text(maintainer.get("/changes"))
+    assert "erased account" not in text(maintainer.get("/changes"))
 
 
 def test_what_somebody_wrote_is_given_back_where_it_was_not_kept(client: Client, seed: Person) -> None:

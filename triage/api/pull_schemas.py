@@ -75,7 +75,8 @@ class QueueOut(Schema):
     """One page of the queue, in its order: flagged, needs review, fast lane, own."""
 
     total: Count = Field(
-        description="Rows of the inbox that fulfil the filters, on all pages, with those of people with push access."
+        description="Rows of the inbox that fulfil the filters, on all pages, with those of people with push access. "
+        "Pages and `open.inbox` of /metrics count the latter apart, so it is larger by these."
     )
     pull_requests: list[PullOut]
     next: str | None = Field(description="Cursor of the next page; null on the last one.")

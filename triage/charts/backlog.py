@@ -52,7 +52,7 @@ def backlog(weeks: Sequence[Week]) -> Plot | None:
         height=190,
         table=_weeks_table(weeks),
         breadth=BREADTH,
-        note="Pull requests a week. Line: open at its end. Hollow bar: came in, full bar: decided.",
+        note="Across: weeks. Up: pull requests. Line: open at its end. Hollow bar: came in, full bar: decided.",
         rules=frame.rules((0, frame.highest / 2, frame.highest)),
         boxes=tuple(boxes),
         strokes=(Stroke(line(spots)),),
@@ -125,8 +125,8 @@ def waits(found: Sequence[Answers]) -> Plot | None:
         height=190,
         table=_waits_table(found),
         breadth=BREADTH,
-        note="Days until half had a first answer, by month of the answer. Dots: first-timers. Squares: regulars. "
-        f"Whiskers: 95 % interval; an arrow: it goes on. Newest: {'; '.join(_newest(drawn))}.",
+        note="Across: month of the answer. Up: days until half had a first answer. Dots: first-timers. "
+        f"Squares: regulars. Whiskers: 95 % interval; an arrow: it goes on. Newest: {'; '.join(_newest(drawn))}.",
         rules=frame.rules((0, frame.highest / 2, frame.highest)),
         strokes=(
             *(mark for one in first for mark in whiskers(xs[one.month] - BESIDE, one.low, one.high, frame)),

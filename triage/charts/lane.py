@@ -23,7 +23,7 @@ from triage.presenters.lane import count_words
 LEFT, RIGHT, TOP, BOTTOM = 90.0, 710.0, 20.0, 230.0
 HEIGHT = 276
 ANCHORS: tuple[Anchor, ...] = ("start", "middle", "end")  # of the ticks, so that none is cut at an edge
-WHOSE = {"own": "own past", "starter": "starter's past"}
+WHOSE = {"own": "your past", "starter": "other projects"}
 
 
 def lane_plot(
@@ -70,10 +70,14 @@ def lane_plot(
 
 
 def _frame(curves: Sequence[LaneCurve], main: LaneCurve, offer: Offer | None, budget: float) -> tuple[Frame, float]:
-    """Return the axes: as wide as the loosest lane, and high enough for the offer's interval and every share."""
+    """Return the axes: as wide as the loosest lane, and high enough for the offer's interval and every share.
+
+    Without an offer they hold the whole interval: its upper end is then what keeps the lane shut.
+    """
     widest = round_up(max(one.points[-1].let_through / one.cases for one in curves))
     counted = max(one.bad / one.let_through for one in main.points)
-    highest = max(2 * budget, 1.1 * offer.bad_high if offer else 0.0, min(counted, 4 * budget))
+    upper = 1.1 * offer.bad_high if offer else max(one.bad_high for one in main.points)
+    highest = max(2 * budget, upper, min(counted, 4 * budget))
     return Frame(LEFT, RIGHT, TOP, BOTTOM, min(round_up(highest), 1.0)), min(widest, 1.0)
 
 
@@ -118,7 +122,7 @@ def _note(offer: Offer | None, budget: float) -> str:
 def _summary(curves: Sequence[LaneCurve], offer: Offer | None, budget: float) -> str:
     whose = " and ".join(WHOSE[one.source] for one in curves)
     if offer is None:
-        return f"{whose}: no threshold keeps the budget of {percent_in_full(budget)} by these counts"
+        return f"{whose}: no threshold keeps bad ones within {percent_in_full(budget)} with enough of them to tell"
     return (
         f"{whose}: at {percent_words(offer.share)} let through {bad_percent(offer.bad / offer.let_through)} bad, at "
         f"most {bad_percent(offer.bad_high)}; budget {percent_in_full(budget)}"

@@ -11,6 +11,7 @@ The last attack simulations are told in sentences for the dashboard.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import sqrt
 
 from scoring.formatting import (
     bad_interval,
@@ -20,8 +21,9 @@ from scoring.formatting import (
     percent_in_full,
     percent_interval,
     things,
+    visible_name,
 )
-from scoring.queries.lanes import LaneMonth, share_interval
+from scoring.queries.lanes import SIGMAS, LaneMonth, share_interval
 from scoring.redteam.render import ShownReport, say_graph, say_result
 from scoring.training.summary import (
     ShownBacktest,
@@ -71,6 +73,7 @@ ORDERS: Mapping[str, str] = {
     "random": "At random",
     "best": "Best possible",
 }
+COMPARED = ("need", "model", "oldest")  # the orders that are shown at first
 NOT_SHOWN = "\N{EN DASH}"
 
 
@@ -139,9 +142,32 @@ def _reliability_table(drawn: Sequence[ShownBin]) -> Table:
     return Table(("Predicted", "Observed", "Band", "Pull requests"), rows)
 
 
-def order_words(found: ShownBacktest | None, label: str) -> str:
-    """Say in one line how well the queue's order did in the newest backtest, or what would measure it."""
+def verdict(one: ShownLabel) -> tuple[str, str]:
+    """Answer in a word whether the score tells clean from bad in the backtest, and say by how many pairs.
+
+    Without skill an AUC has this standard error; within two of them from a half it says nothing.
+    """
+    outside = one.groups[0]
+    clean, bad = outside.n - outside.bad, outside.bad
+    if outside.auc is None or not clean or not bad:
+        return "Too early to say.", ""
+    chance = sqrt((outside.n + 1) / (12 * clean * bad))
+    word = "Hardly" if abs(outside.auc - 0.5) <= SIGMAS * chance else "Yes, in part" if outside.auc > 0.5 else "No"
+    return (
+        f"{word}.",
+        f"Of {things(outside.n, 'past pull request')} a clean one scored above a bad one in {pairs(outside.auc)} "
+        "pairs; chance gives 50.",
+    )
+
+
+def backtest_of(found: ShownBacktest | None, label: str) -> ShownLabel | None:
+    """Return what the newest backtest says of a label; None where it has judged nothing."""
     one = next((one for one in found.labels if one.label == label), None) if found else None
+    return one if one and one.groups and one.groups[0].n else None
+
+
+def order_words(one: ShownLabel | None) -> str:
+    """Say in one line how well the queue's order did in the newest backtest, or what would measure it."""
     return (
         order_sentence(one)
         or "The order of the inbox is not measured yet. manage.py backtest measures it on past pull requests."
@@ -155,9 +181,10 @@ def order_sentence(one: ShownLabel | None) -> str:
     if not (need and oldest and model) or need.bad is None or need.wait is None or need.first_timer_longest is None:
         return ""
     if need.bad < FEWEST_BAD:
+        there = "is 1" if need.bad == 1 else f"are {need.bad}"
         return (
-            f"Orders of the inbox are compared from {FEWEST_BAD} past pull requests on that were refused, reverted or "
-            f"fixed. The newest backtest had {need.bad}: {FEWEST_BAD - need.bad} more are needed."
+            f"To compare orders of the inbox, the backtest needs at least {FEWEST_BAD} past pull requests that were "
+            f"refused, reverted or fixed; there {there}."
         )
     shares = (f"{percent_words(one.third)} ({_third(one.third, need.bad)})" for one in (need, oldest, model))
     of_inbox, of_oldest, of_model = shares
@@ -181,6 +208,13 @@ def groups_table(one: ShownLabel) -> Table:
         for group in one.groups
     )
     return Table(("Sent by", "Pull requests", "Went bad", "Share", "Pairs in the right order"), rows)
+
+
+def few_orders_table(table: Table) -> Table:
+    """Return of all orders the inbox and its two rivals, with their first third and how long half wait."""
+    shown, columns = [ORDERS[name] for name in COMPARED], (0, 2, 4)
+    rows = tuple(tuple(row[at] for at in columns) for row in table.rows if row[0] in shown)
+    return Table(tuple(table.columns[at] for at in columns), rows)
 
 
 def orders_table(one: ShownLabel) -> Table:
@@ -345,18 +379,27 @@ def false_approvals(key: str, lane: ShownLane | None, results: Sequence[LaneMont
 
 
 def lane_answer(results: Sequence[LaneMonth]) -> tuple[str, str]:
-    """Answer how much of what lanes let through turned out bad: a figure, and what it rests on; "" for nothing."""
+    """Answer how much of what lanes let through turned out bad: a figure, and what it rests on; "" for nothing.
+
+    A share above the limit alone shuts no lane: `still_open` says what it still takes.
+    """
     settled, bad = sum(one.n for one in results), sum(one.bad for one in results)
     if not settled:
         return "", ""
-    budget, (_, high) = live_budget(results), share_interval(bad, settled)
+    budget, (low, high) = live_budget(results), share_interval(bad, settled)
     within = "within" if high <= budget else "not surely within" if bad / settled <= budget else "above"
-    of_lanes = (
-        "limit at which its lane shuts" if len({one.budget for one in results}) == 1 else "average limit of these lanes"
-    )
-    told = f"{bad:,} turned out bad: {bad_percent(bad / settled)}, at most {bad_percent(high)} (95 %)."
+    of_lanes = "limit of its lane" if len({one.budget for one in results}) == 1 else "average limit of these lanes"
+    told = f"{bad:,} turned out bad: {bad_percent(bad / settled)}, {within} {budget_percent(budget)}, the {of_lanes}."
     where = "of what the lanes let through, all repositories together."
-    return f"{settled:,} settled", f"{where} {told} That is {within} {budget_percent(budget)}, the {of_lanes}."
+    edges = bad_interval(low, high).replace("\N{EN DASH}", " % and ")
+    return f"{settled:,} settled", f"{where} {told} The true share lies between {edges} % (95 % interval)."
+
+
+def still_open(name: str, settled: int, needed: int) -> str:
+    """Say of an open lane above its limit how many settled, and how many bad ones in a row would shut it."""
+    few = "1 settled one is" if settled == 1 else f"{settled:,} settled ones are"
+    more = "if the next one is bad too" if needed == 1 else f"if the next {needed:,} are bad too"
+    return f"{visible_name(name)} is open: {few} too few to shut it. It shuts {more}."
 
 
 def live_budget(results: Sequence[LaneMonth]) -> float:

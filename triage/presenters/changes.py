@@ -78,6 +78,10 @@ CODES: Mapping[str, Mapping[object, str]] = {
         "starter": "the past of the starter model's projects",
     },
 }
+SPEAKERS: Mapping[object, str] = {
+    "link": "the contributor, by a private link",
+    "record": "the contributor, by a record on the network",
+}
 # Identifiers that join tables and tell a reader nothing, and the end of an interval that stands beside its other end.
 HIDDEN = frozenset({"key", "batch", "pull_uri", "bad_high"})
 
@@ -85,6 +89,11 @@ HIDDEN = frozenset({"key", "batch", "pull_uri", "bad_high"})
 def what_words(what: str) -> str:
     """Return what was done; an unknown kind as it is stored."""
     return WORDS.get(what, what)
+
+
+def nobody_words(details: Mapping[str, Any]) -> str:
+    """Say who made a change that names no account: a contributor by their link or record, else nobody knows."""
+    return SPEAKERS.get(details.get("source"), "the operator, or an erased account")
 
 
 def told_details(details: Mapping[str, Any]) -> tuple[str, ...]:

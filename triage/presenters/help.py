@@ -53,8 +53,8 @@ HELP: Mapping[str, str] = {
     "trusted. It does not say whether they tell good work from bad.",
     "Bad ones the lane let through": "Dots: what today's model would have let through then. Squares: what the lane did "
     "let through, by month of the outcome. A fault that nobody noticed counts as clean; audits have no such bias.",
-    "Limit": "The share of bad ones above which a lane shuts itself. A certified lane has your budget as its limit. A "
-    "lane that was opened on an estimate has the upper end of that estimate.",
+    "Limit": "The share of bad ones that a lane may let through. It shuts itself once enough have settled to show more "
+    "than that. A certified lane has your budget as its limit, an estimated one the upper end of its estimate.",
     "First-timers and regulars": "Waiting: had anything of theirs been decided here before they opened it? Lanes: has "
     "anything of theirs settled here yet? A difference may come from what they send; it is worth a look.",
     "Pull requests": "All that reached this site, open or not, from watched and other repositories.",

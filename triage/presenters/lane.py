@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from math import ceil
 from typing import Literal
 
+from scoring.certificates.lane_curve import WORST_BAD_HIGH
 from scoring.certificates.lane_offer import LaneCurve, Offer
 from scoring.certificates.sample_size import Need
 from scoring.formatting import bad_interval, bad_percent, one_decimal_up, percent_in_full, things
@@ -63,7 +64,7 @@ SUMMED_WAS: Mapping[Agreement, tuple[str, str]] = {
     "wrong": ("turned out bad", "turned out bad"),
 }
 SOURCES = {
-    "own": "pull requests that settled here in the last year",
+    "own": "pull requests that settled in the last year, all repositories together",
     "starter": "pull requests that settled in other public projects, not in yours",
 }
 
@@ -131,7 +132,7 @@ def _were(count: float) -> str:
 def notice_words(offer: Offer, budget: float) -> str:
     """Say the figures of the queue's notice of a lane in shadow mode; its first words stand in the template."""
     return (
-        f"Of {count_words(offer.cases)} {SOURCES[offer.source]} it would have let through "
+        f"Of {count_words(offer.cases)} {SOURCES[offer.source]}, it would have let through "
         f"{count_words(offer.let_through)}, {count_words(offer.bad) if offer.bad else 'none'} of them bad: "
         f"{bad_percent(offer.bad / offer.let_through)}, and it could be up to {bad_percent(offer.bad_high)}. "
         f"Your budget is {percent_in_full(budget)}."
@@ -155,21 +156,22 @@ def budget_words(budget: float) -> str:
     return f"{percent_in_full(budget)}: the share of bad ones that you accept among all that the lane lets through"
 
 
-def shutting_words(offer: Offer, share: float, days: float | None) -> str:
-    """Say when a lane that was opened on an estimate shuts itself; `share` of what it lets through is audited.
-
-    `days` is how long it takes at this pace until half of all lanes twice as bad from the start are found out; None:
-    unknown. One that was good before takes 3.2 to 3.9 times as long (docs/measurements.md).
-    """
-    found = (
-        ""
-        if days is None
-        else f" A lane twice as bad from the start is found after {_time_words(days)} at this pace (median), one that "
-        "turns bad later after three to four times as long."
-    )
+def shutting_words(offer: Offer, share: float) -> str:
+    """Say when a lane that was opened on an estimate shuts itself; `share` of what it lets through is audited."""
     return (
         f"When the audit ({one_in(share)}) or the outcomes show that more than {bad_percent(offer.bad_high)} are "
-        f"bad.{found} Then only a person opens it again."
+        "bad. Then only a person opens it again."
+    )
+
+
+def detection_words(days: float) -> str:
+    """Say how long a bad lane stays open: `days` until half of all lanes twice as bad from the start are found out.
+
+    One that was good before takes 3.2 to 3.9 times as long (docs/measurements.md).
+    """
+    return (
+        f"A lane twice as bad from the start is found after {_time_words(days)} at this pace (median), one that turns "
+        "bad later after three to four times as long."
     )
 
 
@@ -237,10 +239,16 @@ def nothing_words(curve: LaneCurve | None, budget: float, fewest: int) -> str:
             "is closed, or when its days after the merge are over. Your own past counts once "
             f"{fewest} have settled."
         )
+    highs = [one.bad_high for one in curve.points if one.bad <= budget * one.let_through]
+    why = (
+        f"wherever at most {percent_in_full(budget)} were bad, too few would go through to tell: the upper end of the "
+        f"interval never gets under {bad_percent(min(highs))}; a lane needs {percent_in_full(WORST_BAD_HIGH)} or less"
+        if highs
+        else f"more than {percent_in_full(budget)} were bad at every threshold"
+    )
     return (
-        f"No threshold keeps bad ones within {percent_in_full(budget)}, out of {count_words(curve.cases)} "
-        f"{SOURCES[curve.source]}, or too few would go through to tell. More settled ones can change that, and so can "
-        "a larger budget in the settings."
+        f"Nothing yet: out of {count_words(curve.cases)} {SOURCES[curve.source]}, {why}. More settled ones can change "
+        "that, and so can a larger budget in the settings."
     )
 
 
@@ -248,9 +256,14 @@ def untried_words(curve: LaneCurve | None, budget: float, fewest: int, a_month: 
     """Say how many settled pull requests are missing before a threshold can be tried, and how long they take."""
     cases = ceil(curve.cases) if curve else 0
     if cases >= fewest:
-        return f"Of {cases:,} {SOURCES['own']}, no threshold keeps bad ones within {percent_in_full(budget)}."
-    pace = f"takes {_time_words(30 * (fewest - cases) / a_month)}" if a_month else "has no date: none settled in a year"
-    return f"{cases} of {fewest} have settled in the last year; the rest {pace} at this repository's pace."
+        within = percent_in_full(budget)
+        return (
+            f"Of {cases:,} {SOURCES['own']}, no threshold keeps bad ones within {within} with enough of them to tell."
+        )
+    told = f"{cases} of {fewest} have settled in the last year, all repositories together"
+    if not a_month:
+        return f"{told}; none of them in this one."
+    return f"{told}; the rest takes {_time_words(30 * (fewest - cases) / a_month)} at this repository's pace alone."
 
 
 def shut_words(budget: float) -> str:

@@ -48,15 +48,20 @@ def count_open(snapshot: Snapshot) -> int:
 
 
 def site_notice(snapshot: Snapshot, exact: bool, otherwise: str) -> str:
-    """Return the frame's notice of a lane that is open on an estimate, or shut itself; else `otherwise`."""
-    told = [one for one in lane_states(snapshot) if not one.shadow]
-    found = [one for one in told if one.because == "estimated_lane_closed"]
-    found += [one for one in told if one.basis == "estimated"]
+    """Return the frame's notice of lanes that shut themselves or are open on an estimate; else `otherwise`.
+
+    Each sentence stands once, after the repositories of which it is true.
+    """
+    states = [one for one in lane_states(snapshot) if not one.shadow]
+    found = [one for one in states if one.because == "estimated_lane_closed"]
+    found += [one for one in states if one.basis == "estimated"]
     if not found:
         return otherwise
-    said = found[0].notice if exact else found[0].plain
     names = read.repository_names(snapshot)
-    return said if len(names) == 1 else f"{visible_name(names.get(found[0].repository, ''))}: {said}"
+    told: dict[str, list[str]] = {}
+    for one in found:
+        told.setdefault(one.notice if exact else one.plain, []).append(visible_name(names.get(one.repository, "")))
+    return " ".join(said if len(names) == 1 else f"{', '.join(of)}: {said}" for said, of in told.items())
 
 
 def lane_head(snapshot: Snapshot, roles: Roles, repository: str, now: datetime) -> LaneHead | None:

@@ -225,7 +225,7 @@ def no_false_approvals(name: str | None, model: ShownModel | None, exact: bool, 
     """
     if name is None:
         needed_too = f" {fewest}" if exact and fewest else ""
-        told = "The backtest of the lane needs a trained model, and none is trained yet: see “Is the score honest?”"
+        told = "What the lane would have let through is not counted yet. manage.py backtest counts it."
         return f"{told}{needed_too}"
     if model is None or model.lane is None:
         return f"No threshold was tried for the current model. {next_training(need)}"

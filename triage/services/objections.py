@@ -103,7 +103,8 @@ def wish(did: str, left_out: bool, source: str, by: Person | None, now: datetime
     with transaction.atomic():
         told = {"left_out": left_out, "source": source, "told_at": now}
         LeaderboardWish.objects.update_or_create(did=did, defaults=told)
-        change = log_change(by, "leaderboard.left_out" if left_out else "leaderboard.listed", now, "", did)
+        what = "leaderboard.left_out" if left_out else "leaderboard.listed"
+        change = log_change(by, what, now, "", did, source=source)
         put("leaderboard_wish", f"leaderboard_wish:{change.pk}", {"did": did}, now)
 
 

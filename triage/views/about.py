@@ -41,8 +41,8 @@ def about(request: Request) -> HttpResponse:
 @require_safe
 @never_cache
 def find(request: Request) -> HttpResponse:
-    """Return whether the pull request at an address, or of a handle or DID (`q`), is here, since when, and how to
-    get further.
+    """Return whether the pull request at an address, or of a title, handle or DID (`q`), is here, since when, and how
+    to get further.
 
     Neither lane, score, reason nor finding; what is hidden is told as what is not here, and nothing is fetched.
     """
@@ -50,8 +50,10 @@ def find(request: Request) -> HttpResponse:
     wait = _seconds_to_wait(request) if asked else 0
     shown: dict[str, object] = {"q": asked[:LONGEST], "wait": wait}
     if asked and not wait:
-        found, days = _found(request.snapshot, asked), first_answer_days(request.snapshot)
-        shown |= {"asked": True, "found": found, "days": days}
+        found = _found(request.snapshot, asked)
+        groups = sorted({one.first_timer for one in found}, reverse=True)
+        waits = [(first, first_answer_days(request.snapshot, "", first)) for first in groups]
+        shown |= {"asked": True, "found": found, "waits": [(first, days) for first, days in waits if days is not None]}
     response = render(request, "find.html", shown, status=429 if wait else 200)
     response["X-Robots-Tag"] = "noindex"
     if wait:
@@ -70,8 +72,8 @@ def _found(snapshot: Snapshot | None, asked: str) -> tuple[read.Here, ...]:
     if snapshot is None or len(asked) > LONGEST:
         return ()
     if "/" in asked:
-        return read.here(snapshot, _address(asked), "")
-    return read.here(snapshot, "", _who(asked))
+        return read.here(snapshot, _address(asked), "", asked)
+    return read.here(snapshot, "", _who(asked), asked)
 
 
 def _address(asked: str) -> str:

@@ -100,7 +100,7 @@ def send_objection(request: Request, did: str) -> HttpResponse:
     except (LinkProblem, ObjectionProblem) as problem:
         return refused(request, problem.status, str(problem), text)
     said = f"Your objection is saved. A person answers it by {found.due_at:%d %b %Y}; until then a person decides."
-    return render(request, "said.html", {"title": "Saved", "sentence": said})
+    return _saved(request, person, speaker, said)
 
 
 @require_POST
@@ -122,7 +122,19 @@ def send_wish(request: Request, did: str) -> HttpResponse:
     wish(person, out == "yes", speaker.source, speaker.person, timezone.now())
     said = "left out of the leaderboard" if out == "yes" else "listed on the leaderboard again"
     who = "This contributor is" if speaker.source == Objection.Source.MAINTAINER else "You are"
-    return render(request, "said.html", {"title": "Saved", "sentence": f"{who} {said} within seconds."})
+    return _saved(request, person, speaker, f"{who} {said} within seconds.")
+
+
+def _saved(request: Request, did: str, speaker: Speaker, sentence: str) -> HttpResponse:
+    """Say that it is saved, with the way back to the page on which it was said."""
+    link, token = speaker.link, request.POST.get("link", "")
+    if link is None:
+        back = reverse("contributor" if speaker.source == Objection.Source.MAINTAINER else "own_data", args=[did])
+    else:
+        back = reverse("decision_by_link" if link.purpose == DECISION else "data_by_link", args=[did, token])
+    named = "Back to the contributor" if speaker.source == Objection.Source.MAINTAINER else "Back to your page"
+    shown = {"title": "Saved", "sentence": sentence, "back": back, "back_name": named}
+    return _unlisted(render(request, "said.html", shown))
 
 
 def _may_wish(request: Request, did: str) -> bool:

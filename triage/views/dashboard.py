@@ -1,5 +1,6 @@
 """The dashboard: how the score is doing, every figure with its denominator and every chart with its table."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -8,6 +9,7 @@ from django.shortcuts import render
 from django.utils import timezone
 
 from ingest.store.snapshots import Snapshot
+from scoring.certificates.drift import AlarmRule, bad_to_shut
 from scoring.formatting import bad_interval, bad_percent, percent_in_full
 from scoring.models.serving import LABEL
 from scoring.queries import read
@@ -57,6 +59,7 @@ def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
         "periods": [(weeks, weeks == period) for weeks in (SHORT_WEEKS, WEEKS)],
         **_moving(snapshot, now, repository, period),
         **_lanes(board, read.actable(snapshot)),
+        "still_open": _still_open(snapshot, repositories, now),
         **_learned(exact, sum(one.decided for one in fares), read.lane_results(snapshot), training_need(snapshot)),
     }
     return render(request, "dashboard.html", shown)
@@ -77,6 +80,17 @@ def _moving(snapshot: Snapshot, now: datetime, repository: str, period: int) -> 
         "no_waits": backlog.missing_answers(found),
         "longest": backlog.longest_words(found, now),
     }
+
+
+def _still_open(snapshot: Snapshot, names: Mapping[str, str], now: datetime) -> list[str]:
+    """Return a sentence for each open estimated lane that let through more bad ones than its limit."""
+    is_open = {one.repository for one in lane_heads.lane_states(snapshot) if one.is_open and not one.shadow}
+    return [
+        reports.still_open(names[one.repository], one.settled, bad_to_shut(rule, one.settled, one.settled_bad))
+        for one in read.estimated_lanes(snapshot, now)
+        if one.repository in is_open and one.settled_bad > one.offer.bad_high * one.settled
+        for rule in (AlarmRule(one.offer.bad_high, settings.FALSE_APPROVAL_DELTA),)
+    ]
 
 
 def _lanes(board: read.Dashboard, actable: int) -> dict[str, object]:
@@ -102,17 +116,23 @@ def _learned(
     lane = model.lane if model else None
     budget = lane.budget if lane else settings.FALSE_APPROVAL_BUDGET
     drawn = reports.live_budget(results) if results else budget
+    past = reports.backtest_of(read_backtest(settings.LOG_DIR), LABEL)
     fewest = missing.fewest_words(budget, settings.FALSE_APPROVAL_DELTA, a_year)
+    # Without a model that was tried, its backtest answers: the same recipe, trained anew for each quarter.
+    is_tried = model is not None and bool(model.change.bins)
+    bins = model.change.bins if model and is_tried else past.bins if past else ()
     return {
-        "model": model,
-        "reliability": reports.reliability("reliability", model.change.bins) if model else None,
+        "model": model if is_tried else None,
+        "reliability": reports.reliability("reliability", bins),
         "no_reliability": missing.no_reliability(name, model, need),
-        "order_words": reports.order_words(read_backtest(settings.LOG_DIR), LABEL),
+        "order_words": reports.order_words(past),
+        "backtest_lane": reports.lane_sentence(past) if past else (),
+        "backtest_of_score": reports.verdict(past)[1] if past else "",
         "approvals": reports.false_approvals("approvals", lane, results, drawn),
         "no_approvals": missing.no_false_approvals(name, model, exact, fewest, need),
         "no_live": "" if results else missing.no_live(settings.LABEL_WINDOW_DAYS),
         "lane_said": reports.lane_answer(results),
-        "score_said": reports.score_answer(model.change.bins if model else ()),
+        "score_said": reports.score_answer(bins),
         "lane_words": reports.lane_words(lane, exact) if lane else "",
         "lane_needs": missing.needed(lane) if lane and exact else "",
         "t_low_words": model.t_low if model and exact else "",

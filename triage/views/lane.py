@@ -144,6 +144,7 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
     offer, delta = past.offer, settings.FALSE_APPROVAL_DELTA
     time = time_saved([row.uri for row in watched.rows])
     can_open = offer is not None and state in OPENS_FROM and may_be_opened()
+    basis = figures_of(opening) if opening and state == "open" else offer
     training = "" if past.model else missing.training_words(training_need(snapshot))
     return {
         "past": past,
@@ -166,7 +167,8 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
         "token": offer_token(past),
         "opening": lane_words.opening_words(offer) if offer else "",
         "audit_share": lane_words.one_in(settings.ESTIMATED_AUDIT_SHARE),
-        "facts": _facts(past, figures_of(opening) if opening and state == "open" else offer, state, time, training),
+        "facts": _facts(past, basis, state, time),
+        "computed": _computed(past, basis, state, training),
         "time": lane_words.time_words(time),
         "watched": watched,
         "watched_sum": lane_words.sum_words(watched),
@@ -175,25 +177,28 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
     }
 
 
-def _facts(past: LanePast, offer: Offer | None, state: State, time: TimeSaved, training: str) -> list[tuple[str, str]]:
-    """List what an opening risks and saves, when it shuts itself, when a certificate could come, and how to undo it."""
+def _facts(past: LanePast, offer: Offer | None, state: State, time: TimeSaved) -> list[tuple[str, str]]:
+    """List what an opening risks and saves, when it shuts itself, and how to undo it."""
     share, told = settings.ESTIMATED_AUDIT_SHARE, [("Your budget", lane_words.budget_words(past.budget))]
     if offer is not None and state not in ("certified", "by_hand"):
         if risk := lane_words.risk_words(offer, past.a_month):
             told.append(("You risk", risk))
         told.append(("You save", lane_words.time_words(time)))
-        told.append(("It shuts itself", lane_words.shutting_words(offer, share, _days_to_shut(past, offer, share))))
-    if state != "certified":
-        told.append(("Certified", lane_words.certificate_words(past.need, past.budget, training)))
-    if offer is not None and state not in ("certified", "by_hand"):
+        told.append(("It shuts itself", lane_words.shutting_words(offer, share)))
         told.append(("Undo", "any time, here, with a reason; the lane merges nothing"))
     return told
 
 
-def _days_to_shut(past: LanePast, offer: Offer, share: float) -> float | None:
-    """Return the days until a lane twice as bad as its budget is found out at this repository's pace; None: unknown."""
-    through = past.a_month * offer.share
-    return days_to_shut(offer.bad_high, through, share, settings.FALSE_APPROVAL_DELTA) if through > 0 else None
+def _computed(past: LanePast, offer: Offer | None, state: State, training: str) -> list[tuple[str, str]]:
+    """List how long a bad lane would stay open at this repository's pace, and when a certificate could come."""
+    told = []
+    if offer is not None and state not in ("certified", "by_hand") and (through := past.a_month * offer.share) > 0:
+        share, delta = settings.ESTIMATED_AUDIT_SHARE, settings.FALSE_APPROVAL_DELTA
+        days = days_to_shut(offer.bad_high, through, share, delta)
+        told += [("A bad lane", lane_words.detection_words(days))] if days is not None else []
+    if state != "certified":
+        told.append(("A certificate", lane_words.certificate_words(past.need, past.budget, training)))
+    return told
 
 
 def _opened(

@@ -21,7 +21,7 @@ from triage.access.requests import Request
 from triage.access.roles import LastAdmin, set_role
 from triage.access.sign_in import person_for
 from triage.models import Change, Maintainer, Person
-from triage.presenters.changes import is_everywhere, told_details, what_words
+from triage.presenters.changes import is_everywhere, nobody_words, told_details, what_words
 
 CHANGES_SHOWN = 50  # on one page
 ROLES_SHOWN = 500
@@ -38,6 +38,7 @@ class ChangeView:
     where: str
     subject: str
     told: tuple[str, ...]
+    nobody: str  # who did it where no account is named
 
 
 @require_safe
@@ -130,6 +131,7 @@ def _lines(request: Request, found: Sequence[Any]) -> list[ChangeView]:
             SITE if is_everywhere(change.what, change.details) else _where(change.repo_key, names),
             titles.get(change.subject) or change.subject,
             told_details(change.details),
+            nobody_words(change.details),
         )
         for change in found
     ]

@@ -96,9 +96,10 @@ def backtest(request: Request, snapshot: Snapshot) -> HttpResponse:
     elif label.groups and (outside := label.groups[0]).n:
         shown |= {
             "outside": outside,
-            "ordered": reports.pairs(outside.auc),
+            "verdict": reports.verdict(label),
             "order_said": reports.order_sentence(label),
-            "orders": reports.orders_table(label),
+            "orders": (orders := reports.orders_table(label)),
+            "few_orders": reports.few_orders_table(orders),
             "score_said": reports.score_answer(label.bins),
             "reliability": reports.reliability("reliability", label.bins),
             "lane_said": reports.lane_sentence(label),

@@ -114,6 +114,7 @@ def _page(
     shown = {
         "repository": found,
         "held": held,
+        "seeds": read.seeds_in_force(request.snapshot, found.number) if request.snapshot else (),
         "arrived": held.version <= found.settings.version,
         "may_change": may_change,
         "fields": _fields(request, held, typed, wrong),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.certificates.drift import Alarm, AlarmRule, audits_to_shut, days_to_shut, watch
+from scoring.certificates.drift import Alarm, AlarmRule, audits_to_shut, bad_to_shut, days_to_shut, watch
 from tests.conftest import Count
 
 RULE = AlarmRule(0.05, 0.05)
@@ -52,6 +52,17 @@ def test_an_estimated_lane_at_its_budget_is_shut_wrongly_in_at_most_5_of_100_yea
         found = _days_to_alarm(budget, a_day, odds, lanes, 365, AlarmRule(budget, 0.05))
         wrong = float(np.mean(np.isfinite(found)))
         assert wrong <= (0.05 if lanes == 2000 else 0.15)  # 60 lanes at .04: more than 9 once in 5,000 runs
+
+
+@given(st.floats(0.01, 0.9), st.lists(st.booleans(), max_size=30))
+def test_so_many_bad_ones_in_a_row_as_said_shut_an_open_lane_and_one_fewer_does_not(
+    budget: float, past: list[bool]
+) -> None:
+    rule = AlarmRule(budget, 0.05, start=1.0)  # nothing is placed later, so that the count is exact
+    needed = bad_to_shut(rule, len(past), sum(past))
+    if watch(past, rule).raised_at is None:
+        assert watch([*past, *[True] * needed], rule).raised_at == len(past) + needed
+        assert watch([*past, *[True] * (needed - 1)], rule).raised_at is None
 
 
 @given(st.floats(0.01, 0.9), st.floats(0.01, 0.5), st.integers(1, 9))

@@ -132,6 +132,14 @@ def test_json_and_the_digest_say_estimated_and_name_the_threshold_to_maintainers
     assert "60" not in shown["notice"]
     for answer in (reader.get("/metrics").json()["lane_notice"], reader.get("/digest").content.decode()):
         assert "estimated" in answer
+    site.maintainer(BEN, "ben.example", CABIN)
+    open_estimated_lane(person(), repository(site, CABIN), replace(OFFER, threshold=0.70), site.now)
+    site.work()
+    for answer in (ben.get("/metrics").json()["lane_notice"], ben.get("/digest").content.decode()):
+        assert "threshold 60 % is estimated" in answer
+        assert "cabin: The fast lane's threshold 70 % is estimated" in answer, "the second lane hides the first nowhere"
+    plain = reader.get("/metrics").json()["lane_notice"]
+    assert (plain.count("estimated"), "cabin" in plain.partition(":")[0]) == (1, True), "one sentence names both"
     shut(site)
     (shown,) = [one for one in ben.get("/lanes").json()["lanes"] if one["repository"] == REPO]
     assert (shown["state"], shown["reason"], shown["audited_bad"]) == ("shut", "estimated_lane_closed", 5)
