@@ -278,10 +278,10 @@ def test_what_came_of_the_lane_is_said_with_its_bound_and_against_the_budget() -
 
 
 def test_of_an_open_lane_above_its_limit_it_is_said_what_shuts_it() -> None:
-    assert reports.still_open("lantern", 1, 4) == (
-        "lantern is open: 1 settled one is too few to shut it. It shuts if the next 4 are bad too."
+    assert reports.still_open("lantern", 4) == (
+        "lantern is open: too few have settled to shut it. It shuts if the next 4 are bad too."
     )
-    assert reports.still_open(HOSTILE[1], 9, 1).endswith("too few to shut it. It shuts if the next one is bad too.")
+    assert reports.still_open(HOSTILE[1], 1).endswith("settled to shut it. It shuts if the next one is bad too.")
 
 
 def test_one_point_is_a_chart_too() -> None:

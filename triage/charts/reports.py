@@ -395,11 +395,10 @@ def lane_answer(results: Sequence[LaneMonth]) -> tuple[str, str]:
     return f"{settled:,} settled", f"{where} {told} The true share lies between {edges} % (95 % interval)."
 
 
-def still_open(name: str, settled: int, needed: int) -> str:
-    """Say of an open lane above its limit how many settled, and how many bad ones in a row would shut it."""
-    few = "1 settled one is" if settled == 1 else f"{settled:,} settled ones are"
+def still_open(name: str, needed: int) -> str:
+    """Say of an open lane above its limit how many bad ones in a row would shut it."""
     more = "if the next one is bad too" if needed == 1 else f"if the next {needed:,} are bad too"
-    return f"{visible_name(name)} is open: {few} too few to shut it. It shuts {more}."
+    return f"{visible_name(name)} is open: too few have settled to shut it. It shuts {more}."
 
 
 def live_budget(results: Sequence[LaneMonth]) -> float:

@@ -86,7 +86,7 @@ def _still_open(snapshot: Snapshot, names: Mapping[str, str], now: datetime) -> 
     """Return a sentence for each open estimated lane that let through more bad ones than its limit."""
     is_open = {one.repository for one in lane_heads.lane_states(snapshot) if one.is_open and not one.shadow}
     return [
-        reports.still_open(names[one.repository], one.settled, bad_to_shut(rule, one.settled, one.settled_bad))
+        reports.still_open(names[one.repository], bad_to_shut(rule, one.settled, one.settled_bad))
         for one in read.estimated_lanes(snapshot, now)
         if one.repository in is_open and one.settled_bad > one.offer.bad_high * one.settled
         for rule in (AlarmRule(one.offer.bad_high, settings.FALSE_APPROVAL_DELTA),)
