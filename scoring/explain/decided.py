@@ -43,9 +43,11 @@ class ChangeOutline:
     tests_fail: bool = False
     several_open: bool = False  # its author has other pull requests open in this repository
     shadow: bool = False  # the fast lane of its repository only watches
+    claimed: bool = False  # its author says that it is merged, and nothing confirms it
 
 
 NOTHING_KNOWN = ChangeOutline()
+CLAIMED = "Author says merged, not confirmed"
 
 
 def decided(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHING_KNOWN, exact: bool = False) -> str:
@@ -55,6 +57,8 @@ def decided(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHIN
     """
     if found := causes(verdict, change):
         return found[0]
+    if change.claimed:
+        return CLAIMED
     if not evidence.settled_here:
         touched = next((reason.params for reason in verdict.reasons if reason.code == "never_fast_path"), None)
         besides = "tests fail" if change.tests_fail else _touched(touched) if touched else ""
@@ -68,15 +72,15 @@ def _of_known(verdict: Verdict, evidence: Evidence, change: ChangeOutline, exact
     if below := reasons.get("below_fast_lane"):
         start = f"Chance {percent(number_of(below['probability']))}, fast lane from {{}}"
         return start.format(percent_in_full(number_of(below["t_high"]))) if exact else CLAUSES["below_fast_lane"](below)
-    if is_fast and change.shadow and not change.tests_fail:
-        return fit(f"Would be fast lane: {_merged(evidence)}")
+    if is_fast and (change.shadow or change.tests_fail):
+        lane = "Would be fast lane" if change.shadow else "Fast lane"
+        return f"{lane}, but tests fail" if change.tests_fail else fit(f"{lane}: {_merged(evidence)}")
     is_shut = not reasons.keys().isdisjoint(SHUT_LANE)
     if not is_fast and not is_shut and (trust := _clauses(verdict, OF_TRUST)):
         return trust[0]
-    not_open = "fast lane not open" if "fast_lane_shut" in reasons else "fast lane shut"
-    besides = not_open if is_shut else _found(change) if is_fast else ""
-    if change.tests_fail:
-        besides = "but tests fail" if is_fast else "tests fail"
+    if "fast_lane_shut" in reasons and not change.tests_fail:
+        return fit(f"No fast lane here yet; {_merged(evidence).removesuffix(' here')}")
+    besides = "tests fail" if change.tests_fail else "fast lane shut" if is_shut else _found(change) if is_fast else ""
     whole = ", ".join(filter(None, (record_words(evidence), besides)))
     return whole if len(whole) <= LONGEST else f"{_merged(evidence)}, {besides}"
 
@@ -126,7 +130,7 @@ def record_words(evidence: Evidence) -> str:
     merged, settled = evidence.merged_here, evidence.settled_here
     cases = evidence.clean + evidence.not_clean
     if not settled:
-        return f"{evidence.clean} of {cases} clean elsewhere" if cases else "No settled pull request yet"
+        return f"{evidence.clean} of {cases} went well elsewhere" if cases else "No settled pull request yet"
     fixed = merged - evidence.clean if cases == settled else 0
     return _merged(evidence) + (f", {fixed} needed a fix" if fixed > 0 else "")
 
@@ -196,7 +200,7 @@ def _of_newcomer(evidence: Evidence, several_open: bool, besides: str) -> str:
     """Say that nothing of the author is settled here yet, and what else there is to say."""
     cases = evidence.clean + evidence.not_clean
     if not besides and cases and not evidence.waiting:
-        besides = f"{evidence.clean} of {cases} good elsewhere"
+        return f"New here; {evidence.clean} of {cases} went well elsewhere"
     # No number: each further one would change the words of all rows of its author.
     new = "No record here yet" if several_open else "First change here"
     first = f"{evidence.waiting} merged here, too new to count" if evidence.waiting else new

@@ -61,7 +61,7 @@ RULES: dict[tuple[str, str], str] = {
     ("flipped", "opposite"): "Condition reversed",
     ("flipped", "shifted"): "Limit moved by one",
     ("flipped", "lowered"): "Protection lowered",
-    ("flipped", "weaker"): "Right no longer asked for",
+    ("flipped", "weaker"): "Permission check weakened",
     ("flipped", "wider"): "Searches everybody's data",
     ("flipped", "turned"): "Comparison turned round",
     ("flipped", "unawaited"): "Check no longer waited for",

@@ -255,7 +255,7 @@ def _record_clause(evidence: Evidence, told: str) -> str:
         return here if cases and here not in told else ""
     overall = f"{evidence.clean} of {cases} clean overall" if cases != evidence.settled_here else ""
     merged, _, fixed = here.partition(", ")
-    rest = here if merged not in told else "" if here in told else fixed
+    rest = here if merged.removesuffix(" here") not in told else "" if here in told else fixed
     return ", ".join(filter(None, (rest, overall)))
 
 

@@ -392,6 +392,7 @@ def _outlines(rows: Rows, found: Sequence[Mapping[str, Any]]) -> dict[str, Chang
             tests_fail=row["ci"] == "failed",
             several_open=(row["contributor_id"], row["repository_id"]) in several,
             shadow=row["repository_id"] in shadowed,
+            claimed=row["merge_proof"] in CLAIMS,
         )
         for row in found
     }

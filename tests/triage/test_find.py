@@ -292,7 +292,7 @@ def test_in_a_real_browser_it_is_found_with_and_without_scripts(open_page: OpenP
     page = open_page(width, java_script_enabled=scripts)
     page.goto("/sign-in")
     page.get_by_role("link", name="Find it here").click()
-    page.get_by_label("Address of the pull request, or your handle").fill(OFFERED)
+    page.get_by_label("Address or title of the pull request, or your handle").fill(OFFERED)
     page.get_by_role("button", name="Find").click()
     page.get_by_text("is here since").wait_for()
     if scripts:

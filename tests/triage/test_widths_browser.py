@@ -181,7 +181,7 @@ def test_titles_are_whole_on_a_tablet_and_an_avatar_keeps_its_name(admin: Client
 
 
 # Of each row: whether what decided is in view, how many facts up to its age or CI are out of sight, cut numbers, and
-# whether its title has room for a few words or is whole.
+# whether a part of the title is in view beside a reason that leaves room for it.
 FACTS = """() => [...document.querySelectorAll('.row-text')].map(text => {
   const inside = (one, box) => one.right <= box.right + 1 && one.bottom <= box.bottom + 1 && one.width > 0;
   const [title, facts] = [text.querySelector('h3'), text.querySelector('p')].map(one => one.getBoundingClientRect());
@@ -189,8 +189,8 @@ FACTS = """() => [...document.querySelectorAll('.row-text')].map(text => {
     [...text.querySelectorAll('p > :not(:last-child)')].map(one => one.getBoundingClientRect())
       .filter(one => !inside(one, facts)).length,
     [...text.querySelectorAll('p > span.mono')].filter(one => one.scrollWidth > one.clientWidth).length,
-    [text.querySelector('h3 bdi')].every(one => inside(one.getClientRects()[0], title) &&
-      (one.offsetWidth >= 70 || one.offsetWidth >= one.scrollWidth || getComputedStyle(one).display === 'inline'))];
+    text.querySelector('strong').textContent.length > 30 ||
+      inside(text.querySelector('h3 bdi').getClientRects()[0], title)];
 })"""
 REMARK = "'<b>Changed after approval.</b> <b>ana.example is looking.</b>'"
 

@@ -20,7 +20,7 @@ from triage.presenters.text import brief_age
 
 CHANGED = CHANGE_CLAUSES["approved_before"]({})
 CI_BRIEF = {"passed": "✓ CI", "failed": "✕ CI failed", "running": "CI running", "never_ran": "no CI"}
-CHANGED_BRIEF = "Changed after approval"  # the pane says whose
+CHANGED_BRIEF = "Changed"  # after an approval: the pane says whose
 LABELS = 3  # named in a line; the pane names all
 KEPT = 500  # lines: six first pages of the queue, in 2 MB
 LONGEST = 1_000  # characters of what strangers write in a line, beyond which it is drawn anew each time

@@ -59,7 +59,8 @@ def handle(client: Client, key: str, handled: str = "") -> int:
 
 
 def order_of(page: str) -> list[str]:
-    return sorted((uri for uri, title in TITLES.items() if title in page), key=lambda uri: page.index(TITLES[uri]))
+    listed = (page.partition("<h1")[2] or page).partition('class="toast"')[0]
+    return sorted((uri for uri, title in TITLES.items() if title in listed), key=lambda uri: listed.index(TITLES[uri]))
 
 
 def test_open_incidents_come_first_and_are_counted_in_the_queue_and_on_the_dashboard(
