@@ -101,6 +101,8 @@ def approve_and_undo(page: Page, mode: Mode, site: ActingSite) -> None:
 
 def approve_many(page: Page, mode: Mode) -> None:
     """Twelve of the fast lane, after a page that says what that means."""
+    if mode.is_phone and not mode.scripts:  # the undo opened its change again
+        mode.press(page.locator("#open .back"))
     if mode.has_keys:
         page.locator(".row-link").first.focus()
         press_keys(page, "x j " * BULK)
