@@ -34,9 +34,9 @@ on("htmx:beforeRequest", (event) => {
     awaited = "";
   } else choose(rowOf(elt));
 });
-on("htmx:afterSwap", ({ detail: { target, requestConfig: { elt } } }) => {
+on("htmx:afterSwap", ({ detail: { target, requestConfig: { elt } = {} } }) => {
   const row = byId(every("#open .pull")[0]?.dataset.row);
-  if (target.id !== "open" && (target.id !== row?.id || !elt.matches(".slot"))) return;
+  if (!elt || target.id !== "open" && (target.id !== row?.id || !elt.matches(".slot"))) return;
   choose(row);
   const key = awaited;
   const opens = elt.id === "first"; // a page that opens moves no focus

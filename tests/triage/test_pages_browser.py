@@ -179,8 +179,10 @@ def test_back_after_a_filter_shows_the_whole_page_before_it(open_page: Open, dra
     before = titles(page).all_inner_texts()
     page.locator("#tile-fast_lane").click()
     page.wait_for_url("**/?bucket=fast_lane")
+    page.wait_for_load_state("networkidle")  # the pane asks for itself
     page.go_back()
     expect(page.locator("#tile-all")).to_have_attribute("aria-current", "true")
+    page.wait_for_load_state("networkidle")
     expect_whole(page)
     expect(titles(page)).to_have_text(before, use_inner_text=True)
     expect(page.locator("#tile-all")).to_have_attribute("aria-current", "true")
