@@ -129,7 +129,7 @@ def test_one_who_was_refused_is_not_said_to_have_sent_bad_changes() -> None:
     refused = Evidence(clean=0, not_clean=14, merged_here=1, settled_here=14)
     verdict = judge_change(refused, CLEAR, ORDINARY, Thresholds(t_low=0.0), 0.55, 5.0)
     assert decided(verdict, refused) == "No fast lane here yet; 1 of 14 merged"
-    assert explain(verdict, refused).split("; ")[1] == "1 needed a fix"
+    assert explain(verdict, refused).split("; ")[2] == "1 needed a fix"
     record = next(SENTENCES[reason.code](reason.params) for reason in verdict.reasons if reason.code == "track_record")
     assert record == "Here: 1 merged, 1 needed a fix; 13 not merged."
 
