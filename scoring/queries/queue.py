@@ -12,24 +12,20 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ingest.clock import from_microseconds
 from ingest.records.watched import find_repository
-from ingest.store.archive import COUNT
 from ingest.store.transaction import Rows
 from scoring.config.repository import in_shadow
 from scoring.explain.decided import CHANGE_CLAUSES, ChangeOutline, decided, joined
-from scoring.explain.sentences import explain, lane_notice, would_change
+from scoring.explain.sentences import explain, would_change
 from scoring.gate.decide import read_inputs
 from scoring.pipeline.approvals import current_approvals
-from scoring.pipeline.stored import CLAIMS, People, read_settled, read_thresholds, read_verdict, verdict_evidence
+from scoring.pipeline.stored import CLAIMS, People, read_thresholds, read_verdict, verdict_evidence
 from scoring.queries.audit import DRAWN, SEALED, WOULD_MERGE, answers
 from scoring.queries.pull_labels import pull_labels
 from scoring.queries.queue_order import Mask, Positions, Waiting, order_lane
 from scoring.queries.reviews import standing_findings
 from scoring.queries.types import (
     AuditAnswer,
-    Bin,
-    Dashboard,
     GroupKey,
     Queue,
     QueueGroup,
@@ -37,8 +33,6 @@ from scoring.queries.types import (
     QueueRow,
     QueueSort,
 )
-from scoring.review.cache import newest_costs
-from scoring.thresholds import Thresholds
 from scoring.types import Estimate, Lane, Reason, Verdict
 
 DRAWN_CLAUSE = CHANGE_CLAUSES["audit_drawn"]({})
@@ -135,7 +129,6 @@ left join trust t on t.contributor_id = c.contributor_id and t.repository_id = c
 left join pull_pages g on g.pull_uri = c.pull_uri
 left join ci_runs r on r.pull_uri = c.pull_uri and r.patch_ref = p.patch_ref
 """
-GAP_REASON = "select arg_max(reason, (found_clock, from_us)) from gaps where filled_clock is null"
 WATCHED = "select repository_id, repo_key, name from repositories semi join watched_repositories using (repository_id)"
 Clause = tuple[str, list[object]]
 Watched = Mapping[int, tuple[str, str]]  # repository_id -> repo_key, name
@@ -449,66 +442,3 @@ def repository_key(rows: Rows, name: str) -> str | None:
     """The key of the repository named by its DID, the at-uri of its record or OWNER/NAME; None where there is none."""
     number = find_repository(rows, name)
     return rows.value("select repo_key from repositories where repository_id = ?", [number]) if number else None
-
-
-def dashboard(rows: Rows) -> Dashboard:
-    """The aggregates."""
-    open_pulls = rows.rows(f"select {KEY} as lane, count(*) as n from current_decisions c where not own group by all")
-    lanes = {row["lane"]: row["n"] for row in open_pulls}
-    histogram = _histogram(rows)
-    scored = rows.value("select count(*) from current_scores where repository_id = 0")
-    cursor = rows.value("select max(cursor_us) from ingest_state")
-    thresholds, costs = _site_thresholds(rows), newest_costs(rows)
-
-    def count(table: str) -> int:
-        return rows.value(f"select count(*) from {table}")
-
-    return Dashboard(
-        lanes={lane: lanes.get(str(lane), 0) for lane in Lane},
-        own=count("current_decisions where own"),
-        histogram=histogram,
-        scored=scored,
-        not_enough_evidence=scored - sum(one.count for one in histogram),
-        contributors=count("contributors where first_seen_at is not null"),
-        vouches=count("vouches where superseded_at is null and kind = 'vouch'"),
-        denounces=count("vouches where superseded_at is null and kind = 'denounce'"),
-        seeds=count("seeds where repository_id = 0"),
-        events=rows.value(COUNT),
-        pull_requests=count("pull_requests"),
-        repositories=count("repositories where owner_id is not null"),
-        watched=count("watched_repositories"),
-        dead_letters=count("dead_letters"),
-        dropped_strangers=rows.value("select coalesce(sum(dropped_strangers), 0)::bigint from ingest_state"),
-        gaps_open=count("gaps where filled_clock is null"),
-        gap_reason=rows.value(GAP_REASON) or "",
-        unknown_shapes=count("unknown_shapes"),
-        newest_event_at=from_microseconds(cursor) if cursor else None,
-        t_low=thresholds.t_low,
-        t_high=thresholds.t_high,
-        lane_notice=lane_notice(thresholds),
-        has_threshold=thresholds.t_high is not None,
-        reviewed=count("current_decisions where content_risk is not null"),
-        readings=costs.reviews,
-        reading_dollars=costs.dollars,
-        reading_median=costs.median,
-        reading_p95=costs.p95,
-        shadow=len(in_shadow(rows)),
-        asks_claude=count("watched_repositories where review = 'claude'"),
-    )
-
-
-def _histogram(rows: Rows) -> tuple[Bin, ...]:
-    """Return how many people have which P(clean) at the site, in tenths and by lane."""
-    counted = rows.rows(
-        "select least(floor(probability * 10), 9)::integer as bin, count(*) as n, "
-        "count(*) filter (lane = 'needs_human') as flagged, count(*) filter (lane = 'fast_lane') as fast "
-        "from current_scores where repository_id = 0 and probability is not null group by bin"
-    )
-    bins = {row["bin"]: (row["n"], row["flagged"], row["fast"]) for row in counted}
-    return tuple(Bin(n / 10, (n + 1) / 10, *bins.get(n, (0, 0, 0))) for n in range(10))
-
-
-def _site_thresholds(rows: Rows) -> Thresholds:
-    """The thresholds of the newest pass; the defaults before the first one."""
-    row = rows.row("select thresholds from current_scores where repository_id = 0 limit 1")
-    return replace(read_thresholds(row), settled=read_settled(rows)) if row else Thresholds()

@@ -21,7 +21,6 @@ from scoring.queries.approvals import (
     subjects,
     taken_keys,
 )
-from scoring.queries.backlog import AnswerMonth, Answers, Week, actable, answers, weeks
 from scoring.queries.change_facts import ChangeFacts, CiRun, FileOwner, change_facts, ci_run
 from scoring.queries.contributors import (
     contributor,
@@ -31,6 +30,7 @@ from scoring.queries.contributors import (
     outcome_in_words,
     troubles_in_words,
 )
+from scoring.queries.dashboard import AnswerMonth, Answers, Week, actable, answers, dashboard, weeks
 from scoring.queries.incidents import BudgetState, Incident, LikeIt, Shared, incident
 from scoring.queries.lane_page import AuditCount, LanePast, lane_past, opened_lane, watched_lane
 from scoring.queries.lanes import (
@@ -56,7 +56,6 @@ from scoring.queries.lists import (
     unmarked_merges,
 )
 from scoring.queries.queue import (
-    dashboard,
     labels,
     lanes,
     opened_since,

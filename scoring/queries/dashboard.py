@@ -1,18 +1,28 @@
-"""Reads from a snapshot how the backlog moves and how soon people hear back.
+"""Reads the figures of the dashboard from a snapshot: what is there, how the backlog moves, how soon people are answered.
 
-Counted are pull requests of watched repositories, without those of people who may push there or whose account is
-hidden.
+Backlog and waiting count pull requests of watched repositories, without those of people who may push there or whose
+account is hidden.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from math import ceil
 
+from ingest.clock import from_microseconds
+from ingest.store.archive import COUNT
 from ingest.store.transaction import Rows
+from scoring.config.repository import in_shadow
 from scoring.derived import display_name
+from scoring.explain.sentences import lane_notice
+from scoring.pipeline.stored import read_settled, read_thresholds
 from scoring.queries.queue import KEY
+from scoring.queries.types import Bin, Dashboard
+from scoring.review.cache import newest_costs
+from scoring.thresholds import Thresholds
+from scoring.types import Lane
 
 WEEKS, MONTHS = 12, 6
+GAP_REASON = "select arg_max(reason, (found_clock, from_us)) from gaps where filled_clock is null"
 COUNTED = """
 select p.pull_uri, p.author_id, p.repository_id, p.title, p.opened_at,
   case when p.state <> 'open' then coalesce(p.state_at, p.deleted_at, p.changed_at) end as ended_at,
@@ -155,3 +165,66 @@ def median_of(month: datetime, days: list[float]) -> AnswerMonth:
 def actable(rows: Rows) -> int:
     """Return how many open pull requests are fast lane in repositories whose lane is open."""
     return rows.value(ACTABLE)
+
+
+def dashboard(rows: Rows) -> Dashboard:
+    """Return the aggregates of everything that the snapshot holds."""
+    open_pulls = rows.rows(f"select {KEY} as lane, count(*) as n from current_decisions c where not own group by all")
+    lanes = {row["lane"]: row["n"] for row in open_pulls}
+    histogram = _histogram(rows)
+    scored = rows.value("select count(*) from current_scores where repository_id = 0")
+    cursor = rows.value("select max(cursor_us) from ingest_state")
+    thresholds, costs = _site_thresholds(rows), newest_costs(rows)
+
+    def count(table: str) -> int:
+        return rows.value(f"select count(*) from {table}")
+
+    return Dashboard(
+        lanes={lane: lanes.get(str(lane), 0) for lane in Lane},
+        own=count("current_decisions where own"),
+        histogram=histogram,
+        scored=scored,
+        not_enough_evidence=scored - sum(one.count for one in histogram),
+        contributors=count("contributors where first_seen_at is not null"),
+        vouches=count("vouches where superseded_at is null and kind = 'vouch'"),
+        denounces=count("vouches where superseded_at is null and kind = 'denounce'"),
+        seeds=count("seeds where repository_id = 0"),
+        events=rows.value(COUNT),
+        pull_requests=count("pull_requests"),
+        repositories=count("repositories where owner_id is not null"),
+        watched=count("watched_repositories"),
+        dead_letters=count("dead_letters"),
+        dropped_strangers=rows.value("select coalesce(sum(dropped_strangers), 0)::bigint from ingest_state"),
+        gaps_open=count("gaps where filled_clock is null"),
+        gap_reason=rows.value(GAP_REASON) or "",
+        unknown_shapes=count("unknown_shapes"),
+        newest_event_at=from_microseconds(cursor) if cursor else None,
+        t_low=thresholds.t_low,
+        t_high=thresholds.t_high,
+        lane_notice=lane_notice(thresholds),
+        has_threshold=thresholds.t_high is not None,
+        reviewed=count("current_decisions where content_risk is not null"),
+        readings=costs.reviews,
+        reading_dollars=costs.dollars,
+        reading_median=costs.median,
+        reading_p95=costs.p95,
+        shadow=len(in_shadow(rows)),
+        asks_claude=count("watched_repositories where review = 'claude'"),
+    )
+
+
+def _histogram(rows: Rows) -> tuple[Bin, ...]:
+    """Return how many people have which P(clean) at the site, in tenths and by lane."""
+    counted = rows.rows(
+        "select least(floor(probability * 10), 9)::integer as bin, count(*) as n, "
+        "count(*) filter (lane = 'needs_human') as flagged, count(*) filter (lane = 'fast_lane') as fast "
+        "from current_scores where repository_id = 0 and probability is not null group by bin"
+    )
+    bins = {row["bin"]: (row["n"], row["flagged"], row["fast"]) for row in counted}
+    return tuple(Bin(n / 10, (n + 1) / 10, *bins.get(n, (0, 0, 0))) for n in range(10))
+
+
+def _site_thresholds(rows: Rows) -> Thresholds:
+    """The thresholds of the newest pass; the defaults before the first one."""
+    row = rows.row("select thresholds from current_scores where repository_id = 0 limit 1")
+    return replace(read_thresholds(row), settled=read_settled(rows)) if row else Thresholds()

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import bdtr
 
 from scoring.queries import read
-from scoring.queries.backlog import first_month, median_of
+from scoring.queries.dashboard import first_month, median_of
 from tests.ingest.stream.frames import ANA, CREATED, MARA, REPO, SEED, STRANGER, Frames, pull_uri
 from tests.pipeline import Result, opened
 from tests.scoring.small import take
