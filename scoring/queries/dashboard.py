@@ -1,4 +1,4 @@
-"""Reads the figures of the dashboard from a snapshot: what is there, how the backlog moves, how soon people are answered.
+"""Reads the figures of the dashboard from a snapshot: what is there, how the backlog moves, how soon people hear.
 
 Backlog and waiting count pull requests of watched repositories, without those of people who may push there or whose
 account is hidden.
