@@ -1,7 +1,9 @@
 """Formats figures, rounded so that they never contradict a threshold, and names, with hidden characters shown. Pure."""
 
 import unicodedata
+from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from typing import Any
 
 from scoring.types import Param
 
@@ -126,3 +128,11 @@ def count_of(value: Param) -> int:
 def things(count: int, thing: str, many: str = "") -> str:
     """Return '1 pull request', '2,000 pull requests'; `many` is the plural where adding an s is wrong."""
     return f"{count:,} {thing if count == 1 else many or f'{thing}s'}"
+
+
+def display_name(row: Mapping[str, Any]) -> str:
+    """Return the handle where its own domain confirmed it, else the DID, cut in the middle."""
+    if row["handle_verified"] and row["handle"]:
+        return row["handle"]
+    did = row["did"]
+    return did if len(did) <= 20 else f"{did[:14]}…{did[-4:]}"

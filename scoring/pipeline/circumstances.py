@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from ingest.lookups.attestations import ATTESTATION
 from ingest.store.transaction import Rows
-from scoring.derived import display_name
 from scoring.diff.paths import Touched, never_fast_kinds
+from scoring.formatting import display_name
 from scoring.gate.attestations import AcceptedIssuers, CheckedAttestation, State, attestation_state
 from scoring.pipeline.approvals import read_outdated_pulls
 from scoring.pipeline.lane_closures import read_closed_pulls

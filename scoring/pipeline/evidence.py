@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingest.store.transaction import Keys, Rows
-from scoring.derived import display_name
+from scoring.formatting import display_name
 from scoring.types import Evidence, Pair
 
 # Evidence on these pairs; `names` is an aggregate over the people of a trust path, each at its `place`.

@@ -7,7 +7,7 @@ from ingest.json_decoding import decode_json
 from ingest.store.snapshot_cache import PerSnapshot
 from ingest.store.snapshots import Snapshot
 from ingest.store.transaction import Rows
-from scoring.derived import display_name
+from scoring.formatting import display_name
 from scoring.pipeline.decisions import SETTLED, read_reasons
 from scoring.thresholds import Thresholds
 from scoring.types import Estimate, Evidence, Factor, Lane, Person, Reason, Verdict

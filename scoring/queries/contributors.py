@@ -13,7 +13,7 @@ from typing import Any
 
 from ingest.store.transaction import Rows
 from scoring.config.policy import Policy
-from scoring.derived import display_name
+from scoring.formatting import display_name
 from scoring.models.registry import SHRUNK_RATE, shrunk_rate
 from scoring.pipeline.objections import LEFT_OUT
 from scoring.pipeline.stored import CLAIMS, read_verdict

@@ -12,8 +12,8 @@ from ingest.clock import from_microseconds
 from ingest.store.archive import COUNT
 from ingest.store.transaction import Rows
 from scoring.config.repository import in_shadow
-from scoring.derived import display_name
 from scoring.explain.sentences import lane_notice
+from scoring.formatting import display_name
 from scoring.pipeline.stored import read_settled, read_thresholds
 from scoring.queries.queue import KEY
 from scoring.queries.types import Bin, Dashboard

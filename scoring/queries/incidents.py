@@ -9,7 +9,7 @@ import msgspec
 
 from ingest.json_decoding import decode_json
 from ingest.store.transaction import Rows
-from scoring.derived import display_name
+from scoring.formatting import display_name
 from scoring.gate.counterfactual import TightenedRule, what_would_hold
 from scoring.gate.decide import Inputs, read_inputs
 from scoring.pipeline.approvals import IN_FORCE, MERGED

@@ -15,8 +15,8 @@ from ingest.store.snapshot_cache import PerSnapshot
 from ingest.store.snapshots import Snapshot
 from ingest.store.transaction import Rows
 from scoring.config.repository import in_shadow, thresholds_under
-from scoring.derived import display_name
 from scoring.explain.sentences import explain, plain_sentence, told_reasons
+from scoring.formatting import display_name
 from scoring.gate.decide import decide_person
 from scoring.pipeline.stored import People, read_settled, read_thresholds, read_verdict, verdict_evidence, with_settled
 from scoring.queries.audit import SEALED

@@ -21,7 +21,7 @@ from ingest.store.snapshot_cache import PerSnapshot
 from ingest.store.snapshots import Snapshot
 from ingest.store.transaction import Rows
 from scoring.config.policy import Policy
-from scoring.derived import display_name
+from scoring.formatting import display_name
 from scoring.models.registry import shrunk_rate
 from scoring.pipeline.stored import People
 from scoring.queries.types import Contribution, TrustExplanation, VouchesWorth, VouchWorth

@@ -7,10 +7,9 @@ from typing import Any
 import msgspec
 
 from ingest.store.transaction import Rows
-from scoring.derived import display_name
 from scoring.explain.content import missing_words
 from scoring.explain.sentences import sentence, told_reasons
-from scoring.formatting import percent, percent_interval, risk_percent, things, trust_figure, visible_name
+from scoring.formatting import display_name, percent, percent_interval, risk_percent, things, trust_figure, visible_name
 from scoring.queries import read
 from scoring.review.schema import DETERMINISTIC
 from scoring.review.store import ShownFlag
