@@ -47,7 +47,7 @@ class ChangeOutline:
 
 
 NOTHING_KNOWN = ChangeOutline()
-CLAIMED = "Author says merged, not confirmed"
+CLAIMED = "Marked merged by its author alone"
 
 
 def decided(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHING_KNOWN, exact: bool = False) -> str:
@@ -73,13 +73,14 @@ def _of_known(verdict: Verdict, evidence: Evidence, change: ChangeOutline, exact
         start = f"Chance {percent(number_of(below['probability']))}, fast lane from {{}}"
         return start.format(percent_in_full(number_of(below["t_high"]))) if exact else CLAUSES["below_fast_lane"](below)
     if is_fast and (change.shadow or change.tests_fail):
-        lane = "Would be fast lane" if change.shadow else "Fast lane"
-        return f"{lane}, but tests fail" if change.tests_fail else fit(f"{lane}: {_merged(evidence)}")
+        if change.tests_fail:
+            return "Tests fail, else fast lane" if change.shadow else "Fast lane, but tests fail"
+        return fit(f"Would be fast lane: {_merged(evidence)}")
     is_shut = not reasons.keys().isdisjoint(SHUT_LANE)
     if not is_fast and not is_shut and (trust := _clauses(verdict, OF_TRUST)):
         return trust[0]
     if "fast_lane_shut" in reasons and not change.tests_fail:
-        return fit(f"No fast lane here yet; {_merged(evidence).removesuffix(' here')}")
+        return fit(f"{_merged(evidence).removesuffix(' here')}, fast lane not open")
     besides = "tests fail" if change.tests_fail else "fast lane shut" if is_shut else _found(change) if is_fast else ""
     whole = ", ".join(filter(None, (record_words(evidence), besides)))
     return whole if len(whole) <= LONGEST else f"{_merged(evidence)}, {besides}"
@@ -202,9 +203,9 @@ def _of_newcomer(evidence: Evidence, several_open: bool, besides: str) -> str:
     if not besides and cases and not evidence.waiting:
         return f"New here; {evidence.clean} of {cases} went well elsewhere"
     # No number: each further one would change the words of all rows of its author.
-    new = "No record here yet" if several_open else "First change here"
+    new = "New here" if several_open else "First change here"
     first = f"{evidence.waiting} merged here, too new to count" if evidence.waiting else new
-    besides = besides or ("" if evidence.waiting or several_open else "no record yet")
+    besides = besides or ("" if evidence.waiting else "no record yet")
     return f"{first}, {besides}" if besides else first
 
 
@@ -245,12 +246,12 @@ CHANGE_CLAUSES: Mapping[str, Callable[[Params], str]] = {
 }
 # Reasons that keep a change out of the fast lane; of a known author with passing tests they decide.
 LANE_CLAUSES: Mapping[str, Callable[[Params], str]] = {
-    "never_fast_path": lambda params: f"T{_touched(params)[1:]}: needs a person",
+    "never_fast_path": lambda params: f"T{_touched(params)[1:]}: always reviewed",
     "lane_closed": lambda params: "A maintainer closed the fast lane for it",
     "newer_round": lambda params: f"Round {count_of(params['newest']) + 1} not scanned yet",
     "no_content_verdict": lambda params: "Content review not finished",
     "content_partly_read": lambda params: f"Only {percent(number_of(params['coverage']))} could be scanned",
-    "back_from_silence": lambda params: "Back after a long time: needs a person",
+    "back_from_silence": lambda params: "Back after a long time: always reviewed",
     "trusted_denouncers": lambda params: (
         "1 trusted person warns about them"
         if count_of(params["count"]) == 1

@@ -37,7 +37,7 @@ from scoring.types import Estimate, Lane, Reason, Verdict
 
 DRAWN_CLAUSE = CHANGE_CLAUSES["audit_drawn"]({})
 ASKED = f"{DRAWN_CLAUSE} Read it as it was sent, then answer"
-AUDITED = {True: "Audit passed: ready to merge", False: "Audit failed: not to be merged as sent"}
+AUDITED = {True: "Passed a maintainer's audit: merge it", False: "Audit failed: not to be merged as sent"}
 UNKNOWN = Estimate(None, 0.0, 1.0, 0)
 
 

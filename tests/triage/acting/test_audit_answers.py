@@ -69,7 +69,7 @@ def test_no_heading_and_no_count_tells_its_lane(site: ActingSite, ben: Client) -
     answer(ben, site)
     site.work()
     assert "Mend the gate" not in ben.get("/?bucket=normal_queue").content.decode(), "it is read, so it waits no more"
-    assert "Audit passed: ready to merge" in ben.get("/?bucket=fast_lane").content.decode()
+    assert "Passed a maintainer&#x27;s audit: merge it" in ben.get("/?bucket=fast_lane").content.decode()
 
 
 def test_its_page_says_in_words_why_and_tells_nothing_of_the_decision(site: ActingSite, ben: Client) -> None:
