@@ -18,7 +18,7 @@ ORDER = {
         anonymise review pipeline queries training redteam handlers tasks
     """,
     "triage": """
-        apps+redact+models+migrations access middleware+measured services forms presenters+charts+diff_page
+        apps+models+migrations access middleware+measured services forms presenters+charts+diff_page
         context+http_cache api views tasks+urls+templatetags
     """,
     "trustsite": """
@@ -104,9 +104,8 @@ PURE_IN = {
     "triage/diff_page": "facts highlight",
     "triage/forms": "*",
     "triage/presenters": """
-        about changes contributor freshness gauges help lane names pills review rights rows setup text
+        about contributor freshness lane pills review rights rows setup text
     """,
-    "triage/services": "webhook_events",
 }
 PURE = {f"{folder}/{name}.py" for folder, names in PURE_IN.items() for name in names.split()}
 STORE = {"duckdb", "ingest.store.database", "ingest.store.transaction", "ingest.store.snapshots"}

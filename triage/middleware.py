@@ -24,8 +24,7 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 
 from ingest.store.snapshots import SnapshotReader, is_damage, told_of
 from triage.access.problems import ApiProblem, mark_private, prefers_json, problem_response
-from triage.access.requests import Request
-from triage.access.sessions import SessionStore
+from triage.access.requests import Request, SessionStore
 
 _making = threading.Lock()
 _opened = threading.local()  # file: which the database was when this thread last looked

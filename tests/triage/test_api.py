@@ -315,7 +315,7 @@ def test_a_fault_of_ours_says_nothing_of_its_inside(
     def fail(request: object) -> None:
         raise RuntimeError("password=hunter2")
 
-    monkeypatch.setattr("triage.api.board.published", fail)
+    monkeypatch.setattr("triage.api.site.published", fail)
     answer = client.get("/metrics")
     assert answer.status_code == 500
     assert answer["Content-Type"] == "application/problem+json"

@@ -17,7 +17,7 @@ from scoring.queries import read
 from tests.triage.site import Site
 from tests.triage.test_api_scores import NOBODY, get_json
 from triage.api.base import MalformedCursor, first_after, write_cursor
-from triage.api.pull_schemas import LONGEST_TEXT, cut
+from triage.api.pulls import LONGEST_TEXT, cut
 
 pytestmark = pytest.mark.django_db
 

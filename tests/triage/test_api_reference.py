@@ -9,7 +9,7 @@ from django.test import Client
 
 from tests.sources import PROJECT
 from triage.api import api
-from triage.views.api_reference import operations, shapes
+from triage.views.about import operations, shapes
 
 KEPT = PROJECT / "docs" / "openapi.json"
 pytestmark = pytest.mark.django_db

@@ -16,9 +16,8 @@ from tests.ingest.erasure.planted import traces
 from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
 from tests.triage.small_site import OFFERED
 from tests.triage.test_permissions import TABLE, Asked, send
-from triage.access.links import make_link
 from triage.access.sign_in import issue_link
-from triage.access.tokens import create_token
+from triage.access.tokens import create_token, make_link
 from triage.api import scores
 from triage.models import Maintainer, Person
 from triage.views import contributor

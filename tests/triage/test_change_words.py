@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from triage.models import Action, ContributorLink, Objection
-from triage.presenters.changes import CODES, told_details, what_words
+from triage.views.people import CODES, told_details, what_words
 
 
 def test_what_was_done_is_said_in_words_and_an_unknown_kind_as_it_is_stored() -> None:

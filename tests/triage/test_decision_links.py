@@ -10,7 +10,7 @@ from pytest_django import Settings
 from tests.ingest.stream.frames import MARA, REPO
 from tests.triage.acting_site import ActingSite
 from tests.triage.lane_site import NEXT, lane_site
-from triage.access.links import make_link
+from triage.access.tokens import make_link
 from triage.models import Person
 from triage.presenters.rights import SEALED
 

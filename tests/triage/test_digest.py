@@ -17,9 +17,9 @@ from scoring.queries.read import QueueQuery
 from tests.ingest.stream.frames import MARA, REPO, SEED
 from tests.triage.small_site import CABIN, OFFERED
 from triage.access.tokens import create_token
+from triage.api.digest import MOST, Told, digest_text
 from triage.middleware import snapshot_reader
 from triage.models import Maintainer, Person
-from triage.presenters.digest import MOST, Told, digest_text
 from triage.presenters.row_actions import OpenCounts
 from triage.services.lane_closures import Scope, close_lane
 

@@ -8,7 +8,7 @@ import pytest
 from scoring.config.repository import DEFAULTS
 from scoring.queries.read import WatchedRepository
 from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
-from triage.access.links import make_link
+from triage.access.tokens import make_link
 from triage.models import Action, AuditAnswer, HandledIncident, OutboxEntry, Person, RepositoryChoice, Snooze, outbox
 from triage.services.erasure import account_of, forget_account, said_by
 from triage.services.lane_closures import Scope, close_lane, open_lane

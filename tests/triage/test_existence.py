@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from triage.models import Lease, Person
-from triage.models.change_log import among, is_any
+from triage.models.accounts import among, is_any
 from triage.services.actions import LOOKED_AT
 
 pytestmark = pytest.mark.django_db

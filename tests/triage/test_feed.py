@@ -20,8 +20,8 @@ from tests.triage.small_site import CABIN, OFFERED
 from triage.access import throttle
 from triage.access.tokens import create_token
 from triage.models import Action, ApiToken, Maintainer, Person
-from triage.presenters import feed
 from triage.services.lane_closures import Scope, close_lane, open_lane
+from triage.views import feed
 
 pytestmark = pytest.mark.django_db
 NS = {"a": "http://www.w3.org/2005/Atom"}

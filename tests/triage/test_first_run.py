@@ -25,8 +25,7 @@ from tests.triage.first_site import (
     first_site,
 )
 from triage.models import Change, Maintainer, OutboxEntry, Person
-from triage.views.setup import NONE_TICKED
-from triage.views.setup_start import LOST, MALFORMED, RECORDED
+from triage.views.setup import LOST, MALFORMED, NONE_TICKED, RECORDED
 
 pytestmark = pytest.mark.django_db
 

@@ -9,7 +9,7 @@ from scoring.queries.read import ForgeHome
 from tests.ingest.stream.frames import MARA, REPO, SEED, Frames
 from tests.pipeline import opened
 from tests.scoring.small import OFFERED, settled, take
-from triage.presenters.names import ForgePlace, forge_place
+from triage.presenters.rows import ForgePlace, forge_place
 
 SITE = "https://tangled.org"
 HOME = ForgeHome(MARA, SEED, "seed.example", "lantern", 12)

@@ -10,7 +10,7 @@ import pytest
 from tests.triage.site import Site
 from tests.waiting import LONG_SECONDS, wait_for
 from triage.api import scores
-from triage.api.gathering import MOST, Gathering
+from triage.api.scores import MOST, Gathering
 
 WAY = ("a snapshot", None)
 THREADS = 8

@@ -14,8 +14,7 @@ from tests.ingest.stream.frames import MARA
 from tests.pipeline import UNAUDITED
 from tests.triage.acting_site import ActingSite
 from tests.triage.lane_site import NEXT, lane_site
-from triage.presenters.about import sections
-from triage.presenters.help import HELP, PLACES, help_for
+from triage.presenters.about import HELP, PLACES, help_for, sections
 from triage.views.about import facts_from_settings
 
 pytestmark = pytest.mark.django_db

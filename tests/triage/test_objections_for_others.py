@@ -20,9 +20,9 @@ from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, STRANGER,
 from tests.pipeline import Result, prepared
 from tests.triage.acting_site import maintainer
 from tests.triage.small_site import CABIN, OFFERED, frames_of_it, play
-from triage.access.links import make_link
+from triage.access.tokens import make_link
 from triage.models import Maintainer, Objection, OutboxEntry, Person
-from triage.models.change_log import log_change
+from triage.models.accounts import log_change
 from triage.services.deliveries import deliver_due
 from triage.services.objections import AT_ONCE, ObjectionProblem, answer, object_to
 from trustsite.worker.handover import make_runtime

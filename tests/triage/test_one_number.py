@@ -25,12 +25,12 @@ from tests.triage.lane_site import lane_site
 from tests.triage.pages_world import DrawnWorld, draw, sign_in
 from tests.triage.site import Site
 from tests.triage.test_wording import clumsy
-from triage.api.pull_schemas import pull_out
-from triage.presenters.feed import _pull as entry_of
+from triage.api.pulls import pull_out
 from triage.presenters.pills import pill
 from triage.presenters.rows import judgement
 from triage.presenters.text import interval_sentence
 from triage.services.actions import summary
+from triage.views.feed import _pull as entry_of
 
 WHY = {
     "pull_uri": "at://one",

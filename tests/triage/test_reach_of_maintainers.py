@@ -10,7 +10,7 @@ from django.utils import timezone
 from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
 from tests.triage.acting_site import maintainer
 from tests.triage.small_site import CABIN, OFFERED
-from triage.access.links import make_link
+from triage.access.tokens import make_link
 from triage.models import ContributorLink, LeaderboardWish, Objection, Person
 from triage.services.erasure import forget_account
 from triage.services.objections import object_to

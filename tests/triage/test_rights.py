@@ -25,10 +25,9 @@ from tests.triage.drawn_rows import ANA as PERSON
 from tests.triage.drawn_rows import pull_request
 from tests.triage.small_site import CABIN, HER_REASON, OFFERED, REASON, frames_of_it, play
 from tests.triage.test_one_number import read_text
-from triage.access.links import DAYS, SIGNER, make_link
-from triage.access.tokens import secret_hash
+from triage.access.tokens import DAYS, SIGNER, make_link, secret_hash
 from triage.models import Change, ContributorLink, LeaderboardWish, Maintainer, Objection, OutboxEntry, Person
-from triage.models.change_log import log_change
+from triage.models.accounts import log_change
 from triage.presenters.rights import steps_of
 from triage.services.deliveries import deliver_due
 from triage.services.erasure import forget_account

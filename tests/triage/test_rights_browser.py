@@ -11,7 +11,7 @@ from tests.ingest.peer import Start, response
 from tests.ingest.stream.frames import MARA, REPO, SEED
 from tests.triage.conftest import OpenPage
 from tests.triage.small_site import OFFERED
-from triage.access.links import make_link
+from triage.access.tokens import make_link
 from triage.models import LeaderboardWish, Objection, Person
 from triage.services.objections import answer
 

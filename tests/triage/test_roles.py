@@ -18,10 +18,9 @@ from ingest.store.database import StreamClock
 from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
 from tests.pipeline import Result, opened
 from tests.triage.small_site import CABIN, OF_SEED, REASON, frames_of_it, play
-from triage.access.permissions import Role, role_of, roles_of
-from triage.access.roles import LastAdmin, set_role
+from triage.access.permissions import LastAdmin, Role, role_of, roles_of, set_role
 from triage.models import Change, Maintainer, OutboxEntry, Person
-from triage.models.change_log import log_change
+from triage.models.accounts import log_change
 from triage.services.deliveries import deliver_due
 from trustsite.worker.handover import make_runtime
 

@@ -13,7 +13,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
-from triage.access.sessions import SessionStore
+from triage.access.requests import SessionStore
 from triage.access.sign_in import issue_link
 from triage.middleware import UNKEPT, UNWRITABLE
 from triage.models import Maintainer, Person, SignInMethod

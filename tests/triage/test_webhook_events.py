@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.queries.read import LaneState, Standing
-from triage.services.webhook_events import Change, Event, StandingClosure, State, changes
+from triage.services.webhooks import Change, Event, StandingClosure, State, changes
 
 URI = "at://did:plc:mara/pull/one"
 PULL = Standing(URI, "did:plc:lantern", 0, "normal_queue", False, False, '[{"code":"no_path","params":{}}]')

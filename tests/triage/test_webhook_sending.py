@@ -20,8 +20,7 @@ from tests.ingest.peer import Answer, Peer, Request, Start, make_certificate, re
 from tests.triage.webhook_receiver import NOW, killed, receiver_at, sent, waiting
 from triage.models import WebhookDelivery
 from triage.services import webhooks
-from triage.services.webhook_events import secret_of, signature
-from triage.services.webhooks import keep_fresh, webhook_notes
+from triage.services.webhooks import keep_fresh, secret_of, signature, webhook_notes
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("webhook_key")]
 

@@ -22,8 +22,7 @@ from triage.models import Person, ToldState, WebhookDelivery
 from triage.services import webhooks
 from triage.services.erasure import forget_account, said_by
 from triage.services.lane_closures import Scope, close_lane, open_lane
-from triage.services.webhook_events import secret_of
-from triage.services.webhooks import forget, note_changes
+from triage.services.webhooks import forget, note_changes, secret_of
 from trustsite.worker.handover import make_runtime
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("webhook_key")]

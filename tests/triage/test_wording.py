@@ -9,7 +9,7 @@ from django.conf import settings
 
 from scoring.explain import decided, sentences, spoken
 from tests.scoring.explain.test_plain import Watched
-from triage.presenters.help import HELP
+from triage.presenters.about import HELP
 
 # Each stands for a better one: "merge" for what is neither, a name for what it names.
 FORBIDDEN = """

@@ -15,7 +15,7 @@ from scoring.review.anthropic_client import ModelCall
 from scoring.review.pricing import Usage, parse_prices
 from tests.triage.pages_world import DrawnWorld
 from triage.measured import MEASURES
-from triage.presenters.gauges import Known, families
+from triage.presenters.freshness import Known, families
 from trustsite.ops.metrics import Asked, Measures, WorkerCollector, lag_of
 
 MODEL = "claude-sonnet-4-6"

@@ -92,7 +92,7 @@ from django.conf import settings
 from django.contrib.sessions.backends.db import SessionStore
 from django.utils import timezone
 from triage.access.sign_in import issue_link
-from triage.access.links import make_link
+from triage.access.tokens import make_link
 from triage.models import Person, WebhookDelivery
 from triage.access.tokens import create_token, revoke_token, valid_token
 now = timezone.now()

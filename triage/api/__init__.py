@@ -20,10 +20,8 @@ for _kind in HANDLED:
 for _prefix, _router in (
     ("", "scores"),
     ("", "pulls"),
-    ("", "board"),
-    ("", "lanes"),
+    ("", "site"),
     ("", "digest"),
-    ("", "approved"),
     ("", "health"),
     ("/review", "reviews"),
 ):

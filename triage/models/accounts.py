@@ -5,10 +5,13 @@ append-only: who and when. Settings are those that the maintainers of a watched 
 last saved here.
 """
 
+import json
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any, ClassVar
 
 from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
-from django.db import models
+from django.db import connection, models
 
 
 class Person(AbstractBaseUser):
@@ -168,3 +171,27 @@ class RepositoryChoice(models.Model):
     def __str__(self) -> str:
         """Return which repository, and which version."""
         return f"{self.repo_key} version {self.version}"
+
+
+def log_change(
+    person: Person | None, what: str, now: datetime, repo_key: str = "", subject: str = "", **details: Any
+) -> Change:
+    """Note in the caller's transaction who changed what; `details` must be JSON."""
+    told: Mapping[str, Any] = details
+    return Change.objects.create(
+        made_at=now, person=person, what=what, repo_key=repo_key, subject=subject, details=dict(told)
+    )
+
+
+def is_any(query: str, *values: object) -> bool:
+    """Return whether a query finds a row.
+
+    Each `%s` in it is one of the values, which are datetimes or what SQLite takes.
+    """
+    with connection.cursor() as cursor:
+        return cursor.execute(query, [connection.ops.adapt_unknown_value(one) for one in values]).fetchone() is not None
+
+
+def among(values: Iterable[str]) -> str:
+    """Many values as one, for `in (select value from json_each(%s))`: a query has its length whatever their number."""
+    return json.dumps(list(values))

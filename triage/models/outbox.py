@@ -56,7 +56,7 @@ class DeliveryRun(models.Model):
 class ToldState(models.Model):
     """The receiver's knowledge of one thing: a change is what differs from it, and is told once.
 
-    `kind` and `key` name the thing (`triage.services.webhook_events`), `value` is how it stood. Written by the worker
+    `kind` and `key` name the thing (`triage.services.webhooks`), `value` is how it stood. Written by the worker
     alone, in the transaction of the deliveries that tell of it.
     """
 

@@ -1,6 +1,12 @@
-"""Counts the entries of the lists beside the queue, for their links, and the filters that a person saved."""
+"""Reads what one viewer is shown of their own: list counts, audits due, saved filters, people without hidden chances.
 
+The chance of somebody whose audit the viewer still has to answer is hidden. An answer given by somebody who knows the
+chance follows it, so it would measure nothing.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from urllib.parse import parse_qsl
 
 from django.db import transaction
@@ -10,13 +16,22 @@ from ingest.store.snapshot_cache import PerSnapshot
 from ingest.store.snapshots import Snapshot
 from scoring.formatting import visible
 from scoring.queries import read
-from scoring.queries.read import QueueQuery, Seen, Subject
+from scoring.queries.read import (
+    ContributorPage,
+    ContributorScore,
+    DueAudit,
+    Leaderboard,
+    LeaderboardSort,
+    QueueQuery,
+    Seen,
+    Subject,
+)
 from triage.access.permissions import Role, Roles
 from triage.access.requests import Request
-from triage.access.sign_in import viewing
+from triage.access.sign_in import viewer_did, viewing
 from triage.forms.filters import QueueFilters, read_queue
 from triage.models import AuditAnswer, Person
-from triage.models.change_log import is_any
+from triage.models.accounts import is_any
 from triage.presenters import row_actions
 from triage.services import snoozing
 from triage.services.actions import ActionProblem
@@ -116,3 +131,45 @@ def _read_due(snapshot: Snapshot) -> tuple[Subject, ...]:
     uris = read.audits_due(snapshot)
     found = read.subjects(snapshot, uris) if uris else {}
     return tuple(found[uri] for uri in uris if uri in found)
+
+
+def hiding_audits(request: Request, snapshot: Snapshot, dids: Collection[str] | None = None) -> dict[str, DueAudit]:
+    """Return of these people (None: of all) whose chance is hidden from this viewer, and by which audit.
+
+    Programs ask for scores far more often than the audit draws, so the viewer's roles are read only where it did.
+    """
+    if not any(dids is None or one.author.did in dids for one in audits_drawn(snapshot)):
+        return {}
+    found = [one for one in audits_due(snapshot, viewing(request)) if dids is None or one.author.did in dids]
+    labels = read.labels(snapshot, [one.uri for one in found])
+    return {one.author.did: DueAudit(one.uri, labels[one.uri]) for one in reversed(found) if one.uri in labels}
+
+
+def contributor(request: Request, snapshot: Snapshot, did: str) -> ContributorPage | None:
+    """`read.contributor` for this viewer."""
+    page = read.contributor(snapshot, did, viewer_did(request))
+    audit = hiding_audits(request, snapshot, (did,)).get(did)
+    return read.hide_chance(page, audit) if page and audit else page
+
+
+def scores(
+    snapshot: Snapshot, dids: Sequence[str], hidden: Mapping[str, DueAudit], repository: str | None = None
+) -> dict[str, ContributorScore]:
+    """`read.scores` for a viewer from whom these are `hidden`."""
+    found = read.scores(snapshot, dids, repository)
+    return {did: read.hide_score(one, hidden[did]) if did in hidden else one for did, one in found.items()}
+
+
+def score_at(
+    snapshot: Snapshot, did: str, moment: datetime, hidden: Mapping[str, DueAudit], repository: str | None = None
+) -> ContributorScore | None:
+    """`read.score_at` likewise."""
+    found = read.score_at(snapshot, did, moment, repository)
+    return read.hide_score(found, hidden[did]) if found and did in hidden else found
+
+
+def leaderboard(
+    request: Request, snapshot: Snapshot, sort: LeaderboardSort, descending: bool, page: int
+) -> Leaderboard:
+    """`read.leaderboard` for this viewer."""
+    return read.leaderboard(snapshot, sort, descending, page, hiding_audits(request, snapshot))

@@ -1,5 +1,6 @@
-"""View models of rows, made from the answers of queries. Pure: the present is an argument."""
+"""View models of rows and of links to the forge, made from the answers of queries. Pure: the present is an argument."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -12,6 +13,7 @@ from scoring.queries.read import (
     ChangeFacts,
     ContentReview,
     ContributorScore,
+    ForgeHome,
     Person,
     Queue,
     QueueGroup,
@@ -20,7 +22,6 @@ from scoring.queries.read import (
 )
 from scoring.types import Factor, Lane, Verdict
 from triage.forms.filters import Bucket, QueueFilters
-from triage.presenters.names import ForgePlace
 from triage.presenters.pills import Kind, Pill, decided, pill, row_pill
 from triage.presenters.review import ReviewView, review_view
 from triage.presenters.text import (
@@ -35,6 +36,35 @@ from triage.presenters.text import (
     trust_sentences,
     vouching_words,
 )
+
+_OWNER = re.compile(r"[A-Za-z0-9.:-]{1,253}")
+_NAME = re.compile(r"(?!\.+$)[A-Za-z0-9._-]{1,100}")
+
+
+@dataclass(frozen=True, slots=True)
+class ForgePlace:
+    """An address on the forge, and what a link to it says."""
+
+    url: str
+    words: str
+
+
+def forge_place(home: ForgeHome, site: str) -> ForgePlace | None:
+    """The nearest page on the forge at `site`: the pull request's, else its repository's list, else its author's.
+
+    A repository that moved is addressed by who owns it now and as it is called now. None where the
+    author's DID is none that the forge would give.
+    """
+    if not _OWNER.fullmatch(home.author):
+        return None
+    base, owner = site.rstrip("/"), home.handle or home.owner or ""
+    if not (home.name and _NAME.fullmatch(home.name) and _OWNER.fullmatch(owner)):
+        return ForgePlace(f"{base}/{home.author}", "Open its author on Tangled")
+    pulls = f"{base}/{owner}/{home.name}/pulls"
+    if home.number is None:
+        return ForgePlace(pulls, f"Open {home.name} on Tangled")
+    return ForgePlace(f"{pulls}/{home.number}", f"Open {home.name} #{home.number} on Tangled")
+
 
 TINTS = 6  # avatar colours in components.css
 MINUS = "\N{MINUS SIGN}"  # as wide as a plus, so that signed figures align

@@ -20,7 +20,7 @@ from scoring.formatting import one_decimal_up, percent, percent_interval
 from scoring.queries.read import QueueRow, Seen, Subject
 from scoring.types import Lane
 from triage.models import Action, Lease, Person, outbox
-from triage.models.change_log import among, is_any, log_change
+from triage.models.accounts import among, is_any, log_change
 
 WINDOW = timedelta(seconds=10)  # in which an action can be undone, and after which it takes effect
 SECOND_CLICK = timedelta(seconds=1.5)  # a slow double click takes 0.9 s, and the page between them some more

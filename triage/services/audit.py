@@ -10,7 +10,7 @@ from scoring.formatting import visible_name
 from scoring.queries import read
 from scoring.queries.read import QueueRow, Seen
 from triage.models import AuditAnswer, Person, outbox
-from triage.models.change_log import log_change
+from triage.models.accounts import log_change
 from triage.services.actions import ActionProblem, Conflict
 from triage.services.lane_closures import ERASED, REASON_LENGTH
 

@@ -26,7 +26,7 @@ from scoring.handlers.runs import delivered_run, note_run
 from scoring.handlers.settings import set_role, take_first_reading, take_settings, take_watched
 from scoring.pipeline.objections import write_objection, write_wish
 from scoring.queries.audit import draw_of, take_answer
-from triage.access.roles import is_seed
+from triage.access.permissions import is_seed
 from triage.models import DeliveryRun, LeaderboardWish, OutboxEntry
 from triage.services.objections import naive, to_tell
 

@@ -21,7 +21,7 @@ from scoring.queries import read
 from scoring.queries.read import WatchedRepository
 from triage.access.permissions import Role, role_of
 from triage.models import EstimatedLane, Person, outbox
-from triage.models.change_log import log_change
+from triage.models.accounts import log_change
 from triage.services.actions import ActionProblem
 from triage.services.lane_closures import read_reason
 from triage.services.repository_settings import newest, save

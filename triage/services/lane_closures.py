@@ -25,7 +25,7 @@ from scoring.types import Lane, Reason
 from triage.access.permissions import Role, Roles, role_of
 from triage.access.requests import Request
 from triage.models import Action, HandledIncident, LaneClosure, Person, outbox
-from triage.models.change_log import is_any, log_change
+from triage.models.accounts import is_any, log_change
 from triage.services.actions import ActionProblem
 from triage.services.names import names
 

@@ -10,7 +10,7 @@ from scoring.formatting import visible
 from scoring.pipeline.objections import DAYS, RecordObjection
 from triage.access.tokens import new_secret
 from triage.models import LeaderboardWish, Objection, Person
-from triage.models.change_log import is_any, log_change
+from triage.models.accounts import is_any, log_change
 from triage.models.outbox import put
 
 LONGEST = 10_000  # characters of an objection or an answer, as the lexicon has it

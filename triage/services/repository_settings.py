@@ -12,7 +12,7 @@ from scoring.config.repository import RepositorySettings, changes_between, check
 from scoring.queries.read import WatchedRepository
 from triage.access.permissions import Role
 from triage.models import Change, Person, RepositoryChoice
-from triage.models.change_log import log_change
+from triage.models.accounts import log_change
 from triage.models.outbox import put
 
 # Whoever judges for a repository decides what is merged there anyway, so they also set how much is shown to them; an

@@ -17,7 +17,7 @@ from scoring.queries import read
 from scoring.queries.read import QueueRow, RowState, Seen
 from scoring.types import Lane
 from triage.models import Action, Person, Snooze
-from triage.models.change_log import is_any, log_change
+from triage.models.accounts import is_any, log_change
 from triage.services.actions import WINDOW, ActionProblem, Conflict
 
 DAYS = {"tomorrow": 1, "3days": 3, "week": 7}

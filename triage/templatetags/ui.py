@@ -15,11 +15,10 @@ from django.utils.safestring import SafeString
 from scoring.formatting import percent, percent_in_full, percent_interval, risk_percent, trust_figure
 from scoring.types import Estimate, Measure
 from triage.forms.filters import Bucket, LeaderboardFilters, ListFilters, QueueFilters
-from triage.presenters import help, pills, row_lines, rows
+from triage.presenters import about, pills, row_lines, rows
 from triage.presenters import text as trust_words
 from triage.presenters import text as words
-from triage.presenters.drafts import DraftLinks
-from triage.presenters.review import NoteView
+from triage.presenters.review import DraftLinks, NoteView
 from triage.presenters.row_actions import RowActs
 from triage.presenters.text import action_words
 
@@ -62,7 +61,7 @@ def icon(name: str) -> SafeString:
 def help_with(place: str, is_folded: bool = True) -> SafeString:
     """Return what the numbers of this place mean and do not mean, folded away but inside of what is folded itself.
 
-    `triage.presenters.help` names the places.
+    `triage.presenters.about` names the places.
     """
     return _help(place, is_folded, settings.LABEL_WINDOW_DAYS, settings.FALSE_APPROVAL_BUDGET)
 
@@ -71,7 +70,7 @@ def help_with(place: str, is_folded: bool = True) -> SafeString:
 def _help(place: str, is_folded: bool, days: int, budget: float) -> SafeString:
     """The same wherever it stands, and drawn once."""
     return get_template("_fragments/help.html").render(
-        {"lines": help.help_for(place, days, budget), "is_folded": is_folded}
+        {"lines": about.help_for(place, days, budget), "is_folded": is_folded}
     )
 
 
@@ -111,7 +110,7 @@ def ci_words(state: str) -> str:
 @register.filter
 def draft_links(links: DraftLinks | None, note: NoteView) -> SafeString:
     """Links to the forms that begin with this finding; nothing where the viewer has none."""
-    return links.rendered(note) if links else SafeString("")
+    return SafeString(links.rendered(note) if links else "")
 
 
 @register.filter

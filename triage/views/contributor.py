@@ -16,10 +16,10 @@ from django.views.decorators.http import require_POST, require_safe
 from ingest.atproto.syntax import MalformedDid, parse_did
 from ingest.store.snapshots import Snapshot
 from scoring.queries import read
-from triage.access.links import LinkProblem, open_link
 from triage.access.permissions import Role, SignInNeeded, handled_from, spoken_for
 from triage.access.requests import Request
 from triage.access.sign_in import viewing
+from triage.access.tokens import LinkProblem, open_link
 from triage.context import present
 from triage.models import ContributorLink, Objection, Person
 from triage.presenters import queue as as_shown

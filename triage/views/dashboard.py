@@ -1,4 +1,7 @@
-"""The dashboard: how the score is doing, every figure with its denominator and every chart with its table."""
+"""The dashboard, every figure with its denominator, and the reports for maintainers: vouches, attacks, the backtest.
+
+A report that no command has written yet is said to be missing, with the command that writes it; nothing is computed.
+"""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -10,15 +13,17 @@ from django.utils import timezone
 
 from ingest.store.snapshots import Snapshot
 from scoring.certificates.drift import AlarmRule, bad_to_shut
+from scoring.config.policy import policy_from_settings
 from scoring.formatting import bad_interval, bad_percent, percent_in_full
 from scoring.models.serving import LABEL
 from scoring.queries import read
-from scoring.redteam.render import read_report
-from scoring.training.summary import ShownLane, read_backtest, read_serving
+from scoring.redteam.render import HEADS, NOT_PLAYED, read_report, say_graph, say_result
+from scoring.thresholds import MOST_LIFT
+from scoring.training.summary import ShownLane, ShownModel, read_backtest, read_serving
 from scoring.types import Lane
-from triage.access.permissions import sees_thresholds
+from triage.access.permissions import Role, sees_thresholds
 from triage.access.requests import Request
-from triage.access.sign_in import viewing
+from triage.access.sign_in import viewer_did, viewing
 from triage.charts import backlog, histogram, reports
 from triage.context import present, told_dashboard, training_need
 from triage.forms.filters import read_list
@@ -27,6 +32,7 @@ from triage.presenters import lane_heads, row_actions
 from triage.presenters import text as missing
 from triage.presenters.lists import count_lists
 from triage.services.lane_closures import banners
+from triage.views.lists import for_any_maintainer
 from triage.views.queue import reading
 
 WEEKS, SHORT_WEEKS = 12, 4  # over which the backlog is shown
@@ -147,3 +153,72 @@ def _false_rate(lane: ShownLane | None) -> dict[str, str]:
         return {}
     counts = f"{lane.bad:,.6g} of {lane.n:,.6g}"
     return {"rate": bad_percent(lane.bad / lane.n), "counts": counts, "interval": bad_interval(lane.low, lane.high)}
+
+
+REPOSITORIES_ASKED = 5  # of those that somebody maintains: each costs what its seeds reach, at most half a second
+
+
+@for_any_maintainer
+def vouches(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Return whom the viewer could vouch for, what each vouch would change, and the most that it could be abused
+    for.
+    """
+    did, maintained = viewer_did(request), sorted(viewing(request).keys(Role.MAINTAINER))
+    asked = [key for key in maintained if key][:REPOSITORIES_ASKED]
+    worth = read.vouches_worth_making(snapshot, did, asked, policy_from_settings()) if did else ()
+    known = read.score(snapshot, did) if did and not worth else None
+    shown = {
+        "worth": worth,
+        "why_none": missing.no_vouches(known),
+        "left_out": max(0, len(maintained) - len(asked) - 1),
+    }
+    return render(request, "vouches.html", shown)
+
+
+@for_any_maintainer
+def redteam(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Return what was attacked, what came of it, and what is known not to hold."""
+    name, model = read_serving(settings.MODEL_DIR, LABEL)
+    report = read_report(settings.LOG_DIR)
+    shown: dict[str, object] = {"report": report, "heads": HEADS, "not_played": NOT_PLAYED}
+    if report:
+        shown |= {"answer": say_result(report), "ground": say_graph(report)}
+    if model and (lifts := _lifts(model)):
+        largest = max(lift for _, lift in lifts)
+        shown["lifts"] = [(words, bad_percent(lift)) for words, lift in lifts]
+        limit = f"A model above {percent_in_full(MOST_LIFT)} is not used."
+        shown["lifts_said"] = f"At most by {bad_percent(largest)}. {limit}"
+    else:
+        shown["no_lifts"] = missing.no_lifts(name, training_need(snapshot))
+    return render(request, "redteam.html", shown)
+
+
+def _lifts(model: ShownModel) -> tuple[tuple[str, float], ...]:
+    """The most by which one person raised each chance alone, under the model that serves."""
+    scopes = (("the next pull request of a contributor", model.person), ("one pull request", model.change))
+    return tuple((words, scope.self_lift) for words, scope in scopes if scope.self_lift is not None)
+
+
+@for_any_maintainer
+def backtest(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """The newest backtest of what a clean pull request is here: order, calibration, the lane, newcomers."""
+    found = read_backtest(settings.LOG_DIR)
+    label = next((one for one in found.labels if one.label == LABEL), None) if found else None
+    shown: dict[str, object] = {"found": found, "label": label, "window": settings.LABEL_WINDOW_DAYS}
+    if label is None:
+        shown |= {"need": training_need(snapshot)}
+    elif label.groups and (outside := label.groups[0]).n:
+        shown |= {
+            "outside": outside,
+            "verdict": reports.verdict(label),
+            "order_said": reports.order_sentence(label),
+            "orders": (orders := reports.orders_table(label)),
+            "few_orders": reports.few_orders_table(orders),
+            "score_said": reports.score_answer(label.bins),
+            "reliability": reports.reliability("reliability", label.bins),
+            "lane_said": reports.lane_sentence(label),
+            "lanes": reports.lanes_table(label),
+            "newcomers_said": reports.newcomers_sentence(label),
+            "groups": reports.groups_table(label),
+        }
+    return render(request, "backtest.html", shown)

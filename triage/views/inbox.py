@@ -1,35 +1,45 @@
-"""The inbox: open pull requests by lane on the left, the one that is open on the right, and its page alone."""
+"""The inbox: open pull requests by lane on the left, the one that is open on the right, and its page alone.
 
-from dataclasses import replace
+Once a week it asks a maintainer how the changes turned out that were merged two weeks ago.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import islice
 
 from django.conf import settings
+from django.db import transaction
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 
+from ingest.store.snapshot_cache import PerSnapshot
 from ingest.store.snapshots import Snapshot
 from scoring.config.policy import policy_from_settings
 from scoring.models.serving import LABEL
 from scoring.queries import read
+from scoring.queries.read import Subject
 from scoring.training.summary import ShownLane, read_serving
-from triage.access.permissions import sees_thresholds
+from triage.access.permissions import Role, Roles, sees_thresholds
 from triage.access.requests import Request
 from triage.access.sign_in import viewing
 from triage.charts import reports
 from triage.context import present, told_dashboard
 from triage.diff_page.page import flag_quotes
+from triage.forms.actions import read_choice, written_choice
 from triage.forms.filters import QueueFilters, is_in_view, read_queue
 from triage.http_cache import unless_held
-from triage.models import Person
+from triage.models import Action, Person
 from triage.presenters import lane_heads, lists, row_actions, rows
 from triage.presenters import queue as as_shown
-from triage.presenters.names import forge_place
-from triage.services import objections
+from triage.presenters.rows import forge_place
+from triage.services import actions, objections
+from triage.services.actions import ActionProblem
 from triage.services.lane_closures import banners
 from triage.views import lane_offers
 from triage.views.diff import shown_change
-from triage.views.outcome_prompt import question_for
 from triage.views.queue import at_address, reading, wants_fragment
 
 PANE = "open"  # the id of the pane that a row opens in
@@ -160,3 +170,74 @@ def expanded(request: Request, snapshot: Snapshot, row: read.QueueRow) -> rows.E
     quotes, facts = flag_quotes(snapshot, row.uri, review), read.change_facts(snapshot, row.uri)
     dismissed = row_actions.dismissal_words(row.uri) if exact else {}
     return rows.Expanded(explained, review, exact, said, place, quotes, facts, dismissed)
+
+
+EVERY = timedelta(days=7)
+BACK = timedelta(days=28)  # for how long after it turned old enough a merge is asked about
+LOOKED_AT = 200
+MOST = 5  # pull requests in one question; the oldest come first, so the others are asked about next week
+GONE = "Nothing changed: somebody answered for one of these before you. Load the page again."
+_due = PerSnapshot[dict[str, datetime]]()
+
+
+@dataclass(frozen=True, slots=True)
+class AskedMerge:
+    """A merged pull request that the question names, with what its form sends."""
+
+    subject: Subject
+    merged_at: datetime
+    choice: str
+
+
+def question_for(
+    person: Person, roles: Roles, snapshot: Snapshot, stream: datetime, now: datetime
+) -> tuple[AskedMerge, ...]:
+    """The merges to ask this person about; none where they answered within the week or maintain nothing.
+
+    `stream` is the present of the data, `now` the wall clock.
+    """
+    if person.outcomes_asked_at is not None and now < person.outcomes_asked_at + EVERY:
+        return ()
+    due = _merges_due(person, roles, snapshot, stream)
+    subjects = read.subjects(snapshot, due) if due else {}
+    made = actions.versions(subjects)
+    return tuple(
+        AskedMerge(subjects[uri], merged_at, written_choice(uri, subjects[uri].seen, made[uri]))
+        for uri, merged_at in due.items()
+        if uri in subjects
+    )
+
+
+def mark_fine(
+    person: Person, roles: Roles, snapshot: Snapshot, chosen: Sequence[str], stream: datetime, now: datetime
+) -> None:
+    """Mark these merges as clean and ask again in a week; `chosen` are what the question's form sends.
+
+    Raises ActionProblem or Conflict, with nothing marked.
+    """
+    wanted = [replace(read_choice(one), kind=Action.Kind.OUTCOME, outcome=Action.Outcome.CLEAN) for one in chosen]
+    uris = {one.uri for one in wanted}
+    if not uris or len(uris) != len(wanted) or not uris <= _merges_due(person, roles, snapshot, stream).keys():
+        raise ActionProblem(GONE)
+    with transaction.atomic():
+        actions.act(person, read.decided_subjects(snapshot, uris), wanted, now)
+        ask_next_week(person, now)
+
+
+def ask_next_week(person: Person, now: datetime) -> None:
+    """Ask this person nothing for a week."""
+    Person.objects.filter(pk=person.pk).update(outcomes_asked_at=now)
+
+
+def _merges_due(person: Person, roles: Roles, snapshot: Snapshot, stream: datetime) -> dict[str, datetime]:
+    """Return when each was merged that turned old enough lately and whose outcome nobody marked."""
+    keys = roles.keys(Role.MAINTAINER)
+    if not keys:
+        return {}
+    before = stream - timedelta(days=settings.LABEL_WINDOW_DAYS)
+    span = (before - BACK, before)
+    asked = (person.did, keys, before.date())
+    found = _due.get(snapshot, asked, lambda: read.unmarked_merges(snapshot, str(person.did), keys, *span, LOOKED_AT))
+    marks = Action.objects.filter(kind=Action.Kind.OUTCOME, undone_at=None, pull_uri__in=list(found))
+    marked = set(marks.values_list("pull_uri", flat=True))  # the worker may not know of them yet
+    return dict(islice((one for one in found.items() if one[0] not in marked), MOST))

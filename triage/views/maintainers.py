@@ -17,10 +17,10 @@ from django.views.decorators.http import require_POST, require_safe
 
 from scoring.explain.sentences import own_sentence
 from scoring.queries import read
-from triage.access.links import DAYS, make_link, may_revoke, revoke_link
 from triage.access.permissions import Role, Roles, SignInNeeded, handled_from, require
 from triage.access.requests import Request
 from triage.access.sign_in import viewing
+from triage.access.tokens import DAYS, make_link, may_revoke, revoke_link
 from triage.models import ContributorLink, Objection, Person
 from triage.presenters import queue as as_shown
 from triage.presenters import rights as rights_words

@@ -20,7 +20,7 @@ from triage.access.tokens import bearer_token
 from triage.context import dashboard_of, worker_status
 from triage.measured import MEASURES
 from triage.models import OutboxEntry
-from triage.presenters.gauges import Known, families
+from triage.presenters.freshness import Known, families
 from triage.presenters.lane_heads import count_open
 from triage.presenters.row_actions import left_out
 

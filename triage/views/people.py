@@ -1,6 +1,10 @@
-"""Roles of people, and the log of what people changed: for admins, and for maintainers of what is theirs."""
+"""Roles of people, the log of what people changed, and API tokens.
 
-from collections.abc import Sequence
+Admins give roles. The log is for maintainers of what is theirs. A person makes, sees and revokes their own tokens; an
+admin of the site sees and revokes everybody's.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,19 +13,20 @@ from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import Q
 from django.http import HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from ingest.atproto.syntax import MalformedDid, parse_account, parse_did
+from scoring.formatting import bad_interval, percent_in_full
 from scoring.queries import read
-from triage.access.permissions import Role, Roles, SignInNeeded, require, roles_of
+from triage.access.permissions import LastAdmin, Role, Roles, SignInNeeded, require, roles_of, set_role
 from triage.access.requests import Request
-from triage.access.roles import LastAdmin, set_role
-from triage.access.sign_in import person_for
-from triage.models import Change, Maintainer, Person
-from triage.presenters.changes import is_everywhere, nobody_words, told_details, what_words
+from triage.access.sign_in import person_for, viewing
+from triage.access.tokens import SCOPES, create_token, revoke_token
+from triage.forms.settings import change_words
+from triage.models import ApiToken, Change, Maintainer, Person
 
 CHANGES_SHOWN = 50  # on one page
 ROLES_SHOWN = 500
@@ -135,3 +140,222 @@ def _lines(request: Request, found: Sequence[Any]) -> list[ChangeView]:
         )
         for change in found
     ]
+
+
+WORDS: Mapping[str, str] = {
+    "action.approve": "Approved",
+    "action.pull_for_review": "Assigned to themselves",
+    "action.release": "Released",
+    "action.outcome": "Saved an outcome",
+    "action.note": "Added a note",
+    "action.comment": "Commented",
+    "action.request_changes": "Requested changes",
+    "action.close": "Asked to close",
+    "action.dismiss_finding": "Marked a finding as a false alarm",
+    "action.restore_finding": "Marked a finding as a problem again",
+    "action.undone": "Undid an action",
+    "audit.answered": "Answered the audit",
+    "incident.handled": "Handled an incident",
+    "incident.reopened": "Opened an incident again",
+    "lane.closed": "Closed the fast lane",
+    "lane.opened": "Opened the fast lane again",
+    "lane.estimated": "Opened the fast lane on an estimate",
+    "lane.estimate_ended": "Ended an estimated fast lane",
+    "leaderboard.left_out": "Left out of the leaderboard",
+    "leaderboard.listed": "Listed on the leaderboard again",
+    "link.made": "Created a private link",
+    "link.revoked": "Revoked a private link",
+    "objection.made": "Objected",
+    "objection.accepted": "Accepted an objection",
+    "objection.rejected": "Rejected an objection",
+    "repository.watched": "Started to watch a repository",
+    "role.changed": "Changed a role",
+    "row.shown": "Showed a snoozed row again",
+    "row.snoozed": "Snoozed a row",
+    "settings.changed": "Changed settings",
+    "token.made": "Created a token",
+    "token.revoked": "Revoked a token",
+}
+NAMES: Mapping[str, str] = {
+    "would_merge": "would have merged it as sent",
+    "since": "now",
+    "kind": "it was",
+    "purpose": "for",
+    "source": "from",
+    "let_through": "would have let through",
+    "bad": "bad ones of these",
+    "cases": "settled pull requests",
+    "bad_low": "true share of bad ones, in percent",
+    "model": "counted with model",
+}
+VALUES: Mapping[object, str] = {True: "yes", False: "no", None: "none"}
+# Words of ours that are stored as codes, by the name of the detail: elsewhere the same word may be somebody's own.
+CODES: Mapping[str, Mapping[object, str]] = {
+    "kind": {
+        "approve": "an approval",
+        "pull_for_review": "an assignment",
+        "release": "a release",
+        "outcome": "an outcome",
+        "note": "a note",
+        "comment": "a comment",
+        "request_changes": "a request for changes",
+        "close": "a request to close",
+        "dismiss_finding": "a false alarm",
+        "restore_finding": "a problem noted again",
+    },
+    "outcome": {"needed_fix": "needed a fix"},
+    "purpose": {"data": "everything stored", "decision": "one decision"},
+    "source": {
+        "link": "a private link",
+        "self": "the contributor, signed in",
+        "record": "a record on the network",
+        "maintainer": "a maintainer",
+        "own": "the past of this site",
+        "starter": "the past of the starter model's projects",
+    },
+}
+SPEAKERS: Mapping[object, str] = {
+    "link": "the contributor, by a private link",
+    "record": "the contributor, by a record on the network",
+}
+# Identifiers that join tables and tell a reader nothing, and the end of an interval that stands beside its other end.
+HIDDEN = frozenset({"key", "batch", "pull_uri", "bad_high"})
+
+
+def what_words(what: str) -> str:
+    """Return what was done; an unknown kind as it is stored."""
+    return WORDS.get(what, what)
+
+
+def nobody_words(details: Mapping[str, Any]) -> str:
+    """Say who made a change that names no account: a contributor by their link or record, else nobody knows."""
+    return SPEAKERS.get(details.get("source"), "the operator, or an erased account")
+
+
+def told_details(details: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what it was before and is since, a clause each."""
+    changes = details.get("changes")
+    if isinstance(changes, dict):
+        return change_words(changes)
+    if "bad_high" in details:
+        interval = bad_interval(details["bad_low"], details["bad_high"])
+        details = {**details, "bad_low": interval, "threshold": percent_in_full(details["threshold"])}
+    shown = ((name, value) for name, value in details.items() if name not in HIDDEN and value != "")
+    return tuple(f"{NAMES.get(name, name)}: {_value(name, value)}" for name, value in shown)
+
+
+def is_everywhere(what: str, details: Mapping[str, Any]) -> bool:
+    """Return whether a change is about no repository: a link to all that is stored shows what is of every one."""
+    return what.startswith("link.") and details.get("purpose") == "data"
+
+
+def _value(name: str, value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,g}"
+    is_word = value is None or isinstance(value, bool | str)  # 1 is no True
+    return {**VALUES, **CODES.get(name, {})}.get(value, str(value)) if is_word else str(value)
+
+
+SHOWN = 200
+MOST = 50  # tokens that one person has at once
+LONGEST_NAME = 100
+EVERYTHING = "all repositories"
+MEANINGS = {
+    "read": "read: scores, the inbox and why, as you see them",
+    "review": "review: have the content of a change read, which may cost money",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TokenView:
+    """A token as shown: whose it is ("" for the operator's), and the name of the repository that it reads."""
+
+    token: ApiToken
+    person: str
+    scopes: str
+    where: str
+
+
+@require_safe
+@never_cache
+def tokens(request: Request) -> HttpResponse:
+    """The tokens that whoever is signed in may revoke, and the form that makes one."""
+    return _page(request, _person(request))
+
+
+@require_POST
+@never_cache
+def make_token(request: Request) -> HttpResponse:
+    """Make a token: `name`, `scopes`, `repo_key` ("" for all); its secret is in this answer and nowhere else."""
+    person, roles = _person(request), viewing(request)
+    name, scopes = request.POST.get("name", "").strip(), request.POST.getlist("scopes")
+    repo_key = request.POST.get("repo_key", "")
+    if problem := _problem(person, name, scopes) or _refusal(scopes, repo_key, roles, _places(request, roles)):
+        return _page(request, person, problem=problem)
+    return _page(request, person, secret=create_token(name, scopes, timezone.now(), person, repo_key))
+
+
+@require_POST
+@never_cache
+def end_token(request: Request, number: int) -> HttpResponse:
+    """Revoke a token of one's own, or as an admin of the site anybody's; others are not found."""
+    person = _person(request)
+    mine = {} if _sees_all(viewing(request)) else {"person": person}
+    revoke_token(get_object_or_404(ApiToken, pk=number, **mine), person, timezone.now())
+    messages.info(request, "The token was revoked. It no longer works.")
+    return redirect("tokens")
+
+
+def _person(request: Request) -> Person:
+    if not isinstance(request.user, Person):
+        raise SignInNeeded("Sign in first.")
+    return request.user
+
+
+def _sees_all(roles: Roles) -> bool:
+    return roles.role("") >= Role.ADMIN
+
+
+def _problem(person: Person, name: str, scopes: list[str]) -> str:
+    """Return what is wrong with what was typed; "" for nothing."""
+    if not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
+        return f"A token needs a name of 1 to {LONGEST_NAME} characters, which says what it is for."
+    if not scopes or not set(scopes) <= set(SCOPES):
+        return "Say what the token may do."
+    if ApiToken.objects.filter(person=person, revoked_at=None).count() >= MOST:
+        return f"You have {MOST} tokens: revoke one first."
+    return ""
+
+
+def _refusal(scopes: list[str], repo_key: str, roles: Roles, places: dict[str, str]) -> str:
+    """Return what this person may not give away; "" for nothing."""
+    if "review" in scopes and roles.highest() < Role.MAINTAINER:
+        return "Only a maintainer's token may have changes reviewed."
+    return "" if not repo_key or repo_key in places else "You have no role in that repository."
+
+
+def _places(request: Request, roles: Roles) -> dict[str, str]:
+    """Of those the ones that somebody has a role in."""
+    named = _names(request)
+    return named if "" in roles.held else {key: name for key, name in named.items() if key in roles.held}
+
+
+def _page(request: Request, person: Person, problem: str = "", secret: str = "") -> HttpResponse:
+    roles, names = viewing(request), _names(request)
+    kept = ApiToken.objects.select_related("person").order_by("-made_at", "-pk")
+    found = kept if _sees_all(roles) else kept.filter(person=person)
+    context = {
+        "tokens": [_shown(token, names) for token in found[:SHOWN]],
+        "everybodys": _sees_all(roles),
+        "scopes": [(name, MEANINGS[name]) for name in SCOPES if name == "read" or roles.highest() >= Role.MAINTAINER],
+        "places": [("", EVERYTHING), *sorted(_places(request, roles).items(), key=lambda pair: pair[1])],
+        "problem": problem,
+        "secret": secret,
+        "sent": request.POST if problem else {},
+    }
+    return render(request, "tokens.html", context, status=422 if problem else 200)
+
+
+def _shown(token: Any, names: dict[str, str]) -> TokenView:
+    where = names.get(token.repo_key, token.repo_key) if token.repo_key else EVERYTHING
+    return TokenView(token, str(token.person or ""), ", ".join(token.scopes), where)

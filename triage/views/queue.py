@@ -27,7 +27,7 @@ from triage.context import dashboard_of, present, told_dashboard
 from triage.forms.filters import LeaderboardFilters, is_page, read_leaderboard
 from triage.http_cache import Page, unless_fresh, unless_held
 from triage.presenters import contributor as contributor_page
-from triage.presenters import people, rows
+from triage.presenters import lists, rows
 from triage.services.profiles import looks
 
 SENTENCES = {
@@ -102,7 +102,7 @@ def leaderboard(request: Request) -> HttpResponse:
 @unless_held
 def _leaderboard_page(request: Request, snapshot: Snapshot) -> HttpResponse:
     filters = read_leaderboard(request.GET)
-    board = people.leaderboard(request, snapshot, filters.sort, filters.descending, filters.page)
+    board = lists.leaderboard(request, snapshot, filters.sort, filters.descending, filters.page)
     fragment = wants_fragment(request)
     shown = {"filters": filters, "found": board, "fragment": fragment, "columns": _columns(filters)}
     shown["scores"] = read.scores(snapshot, [row.person.did for row in board.rows if not row.hidden_by])
@@ -116,7 +116,7 @@ def contributor(request: Request, snapshot: Snapshot, did: str) -> HttpResponse:
     """Everything that is shown about one DID."""
     try:
         person = parse_did(did)
-        page = people.contributor(request, snapshot, person)
+        page = lists.contributor(request, snapshot, person)
     except MalformedDid as problem:
         return problem_page(request, 422, str(problem))
     if hidden := read.hidden_because(snapshot, person):

@@ -19,7 +19,7 @@ from tests.pipeline import At, Result, opened
 from tests.scoring.small import DAY, MERGED_AT, OFFERED, feed, settled
 from tests.triage.acting_site import NOON, ActingSite
 from tests.triage.lane_site import NEXT, lane_site
-from triage.access.roles import keep_watched, set_role
+from triage.access.permissions import keep_watched, set_role
 from triage.models import AuditAnswer, OutboxEntry, Person, outbox
 from triage.services.actions import undo
 from triage.services.deliveries import deliver

@@ -17,9 +17,9 @@ from ingest.errors import FetchProblem
 from ingest.http.fetcher import Fetcher
 from ingest.store.snapshots import Snapshot, SnapshotReader
 from scoring.queries import read
-from triage.access.links import own_origin
-from triage.access.roles import LastAdmin, keep_watched, set_role
+from triage.access.permissions import LastAdmin, keep_watched, set_role
 from triage.access.sign_in import issue_link, person_for
+from triage.access.tokens import own_origin
 from triage.models import Maintainer, Person
 from triage.models.accounts import usual_role
 from trustsite.command_line import known_did

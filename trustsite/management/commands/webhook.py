@@ -6,10 +6,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from ingest.http.fetcher import Fetcher, Receiver
-from triage.access.links import own_origin
+from triage.access.tokens import own_origin
 from triage.models import WebhookDelivery
-from triage.services.webhook_events import Event, secret_of
-from triage.services.webhooks import body_of, new_id, send
+from triage.services.webhooks import Event, body_of, new_id, secret_of, send
 
 LISTED = 20
 
