@@ -82,6 +82,13 @@ def sees_thresholds(roles: Roles, repo_key: str | None = None) -> bool:
     return (roles.highest() if repo_key is None else roles.role(repo_key)) >= Role.MAINTAINER
 
 
+def signed_in(request: Request) -> Person:
+    """The person who asks; SignInNeeded where nobody is signed in."""
+    if not isinstance(request.user, Person):
+        raise SignInNeeded("Sign in first.")
+    return request.user
+
+
 def require(request: Request, repo_key: str, role: Role) -> Person:
     """The person who asks, where they have at least `role`; SignInNeeded or PermissionDenied otherwise."""
     person = request.user

@@ -33,7 +33,7 @@ from ingest.atproto.syntax import LONGEST_DID, parse_handle
 from ingest.store.snapshots import Snapshot
 from scoring.queries import read
 from triage.access import throttle
-from triage.access.permissions import Role, Roles, SignInNeeded, roles_of
+from triage.access.permissions import Role, Roles, roles_of, signed_in
 from triage.access.problems import CHALLENGE, HOW_TO_READ, ApiProblem, mark_private, prefers_json, problem_response
 from triage.access.requests import Request
 from triage.access.tokens import bearer_secret, bearer_token, count_refused, held_to, new_secret, same_hash, secret_hash
@@ -74,10 +74,7 @@ def _named(name: str) -> Person | None:
 @require_http_methods(["GET", "HEAD", "POST"])
 def set_password(request: Request) -> HttpResponse:
     """The page on which whoever is signed in sets their password; one that they have is asked for."""
-
-    person = request.user
-    if not isinstance(person, Person):
-        raise SignInNeeded("Sign in first.")
+    person = signed_in(request)
     problems = _set(request, person) if request.method == "POST" else []
     if request.method == "POST" and not problems:
         return redirect(safe_next(request))

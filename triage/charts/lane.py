@@ -56,7 +56,7 @@ def lane_plot(
         wide=True,
         note=_note(offer, budget),
         rules=frame.rules(levels),
-        areas=(_area(band[0], band[1]),),
+        areas=(Area(outline(band[0], band[1])),),
         strokes=(Stroke(line([(LEFT, level), (RIGHT, level)]), "flag", "6 4"), *lines, *_whisker(frame, offer, widest)),
         dots=_dots(frame, offer, widest),
         labels=(
@@ -88,10 +88,6 @@ def _inside(curve: LaneCurve, frame: Frame) -> list[LanePoint]:
 
 def _dash(is_main: bool) -> str:
     return "" if is_main else "2 5"
-
-
-def _area(upper: Sequence[tuple[float, float]], lower: Sequence[tuple[float, float]]) -> Area:
-    return Area(outline(upper, lower))
 
 
 def _whisker(frame: Frame, offer: Offer | None, widest: float) -> tuple[Stroke, ...]:

@@ -14,6 +14,15 @@ from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
 from django.db import connection, models
 
 
+class Row(models.Model):
+    """A row of any table here, with the manager that the type checker does not find by itself."""
+
+    objects: ClassVar[models.Manager] = models.Manager()
+
+    class Meta:
+        abstract = True
+
+
 class Person(AbstractBaseUser):
     """Someone who uses this site, known by DID alone; `handle` is for display and, where one person has it, a name.
 
@@ -45,7 +54,7 @@ class Person(AbstractBaseUser):
         return bool(self.password) and self.has_usable_password()
 
 
-class SignInMethod(models.Model):
+class SignInMethod(Row):
     """One way in which a person may sign in. Only a hash of the secret is kept."""
 
     class Kind(models.TextChoices):
@@ -61,14 +70,8 @@ class SignInMethod(models.Model):
     used_at = models.DateTimeField(null=True)  # set once for what works once
     last_used_at = models.DateTimeField(null=True)
 
-    objects: ClassVar[models.Manager] = models.Manager()
 
-    def __str__(self) -> str:
-        """The kind and the person, never the secret."""
-        return f"{self.kind} of {self.person}"
-
-
-class Maintainer(models.Model):
+class Maintainer(Row):
     """The role of a person in a repository, or in every one and the site itself where `repo_key` is empty.
 
     Whoever is more than a viewer is a seed there: the worker holds these too, as its own copy. A row that is made
@@ -86,11 +89,7 @@ class Maintainer(models.Model):
     repo_key = models.CharField(max_length=2048, blank=True)
     role: Any = models.CharField(max_length=20, choices=Role.choices)
 
-    objects: ClassVar[models.Manager] = models.Manager()
-
     class Meta:
-        """One row for a person and a repository."""
-
         constraints: ClassVar = [models.UniqueConstraint(fields=["person", "repo_key"], name="one_maintainer_row")]
 
     def save(self, *args: Any, **kwargs: Any) -> None:
@@ -99,17 +98,13 @@ class Maintainer(models.Model):
             self.role = usual_role(str(self.repo_key))
         super().save(*args, **kwargs)
 
-    def __str__(self) -> str:
-        """Return who has which role where."""
-        return f"{self.person}, {self.role} of {self.repo_key or 'the site'}"
-
 
 def usual_role(repo_key: str) -> Maintainer.Role:
     """The role of somebody who is added without one."""
     return Maintainer.Role.MAINTAINER if repo_key else Maintainer.Role.ADMIN
 
 
-class ApiToken(models.Model):
+class ApiToken(Row):
     """A secret for programs, kept as its SHA-256. `scopes` is a sorted list from triage.access.tokens.SCOPES.
 
     `repo_key`: the one repository that it reads; "" for all. `refused`: how often it was sent after it was revoked.
@@ -125,14 +120,8 @@ class ApiToken(models.Model):
     revoked_at = models.DateTimeField(null=True)
     refused = models.PositiveIntegerField(default=0)
 
-    objects: ClassVar[models.Manager] = models.Manager()
 
-    def __str__(self) -> str:
-        """The name that its maker gave it."""
-        return str(self.name)
-
-
-class Change(models.Model):
+class Change(Row):
     """One change of state by a person; never altered and never deleted while the site keeps its record.
 
     `what` is a code such as "settings.changed", `repo_key` the repository it concerns ("" for the site), `subject` what
@@ -146,14 +135,8 @@ class Change(models.Model):
     subject = models.CharField(max_length=2048, blank=True, db_index=True)
     details = models.JSONField(default=dict)
 
-    objects: ClassVar[models.Manager] = models.Manager()
 
-    def __str__(self) -> str:
-        """Return what happened, and when."""
-        return f"{self.what} at {self.made_at:%Y-%m-%d %H:%M}"
-
-
-class RepositoryChoice(models.Model):
+class RepositoryChoice(Row):
     """The newest settings of one repository; one that nobody changed has no row here.
 
     `settings` are the JSON values of `scoring.config.repository.RepositorySettings`, which says what each means;
@@ -165,12 +148,6 @@ class RepositoryChoice(models.Model):
     settings = models.JSONField()
     changed_at = models.DateTimeField()
     changed_by: Any = models.ForeignKey(Person, on_delete=models.SET_NULL, null=True, related_name="repository_choices")
-
-    objects: ClassVar[models.Manager] = models.Manager()
-
-    def __str__(self) -> str:
-        """Return which repository, and which version."""
-        return f"{self.repo_key} version {self.version}"
 
 
 def log_change(

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 from django.db import models
 
-from triage.models.accounts import Person
+from triage.models.accounts import Person, Row
 
 
-class Action(models.Model):
+class Action(Row):
     """One thing that a person did with a pull request, naming what they saw. Never altered but for an undo.
 
     `key` is also that of its message in the outbox, which is due at `effective_at`; until then it can be undone. A
@@ -57,28 +57,16 @@ class Action(models.Model):
     effective_at: Any = models.DateTimeField()
     undone_at: Any = models.DateTimeField(null=True)
 
-    objects: ClassVar[models.Manager] = models.Manager()
 
-    def __str__(self) -> str:
-        """Return who did what to which pull request."""
-        return f"{self.kind} of {self.pull_uri} by {self.person}"
-
-
-class Lease(models.Model):
+class Lease(Row):
     """A note that a person looks at a pull request now. It stops nobody: it tells whoever else comes."""
 
     pull_uri: Any = models.CharField(max_length=2048, unique=True)
     person: Any = models.ForeignKey(Person, on_delete=models.CASCADE, related_name="leases")
     expires_at: Any = models.DateTimeField()
 
-    objects: ClassVar[models.Manager] = models.Manager()
 
-    def __str__(self) -> str:
-        """Return who looks at what."""
-        return f"{self.person} looks at {self.pull_uri}"
-
-
-class ReadingTime(models.Model):
+class ReadingTime(Row):
     """The time that one person had one change open before their verdict; kept only while they want it measured.
 
     `seconds` is None until the verdict.
@@ -89,19 +77,11 @@ class ReadingTime(models.Model):
     opened_at: Any = models.DateTimeField()
     seconds: Any = models.PositiveIntegerField(null=True)
 
-    objects: ClassVar[models.Manager] = models.Manager()
-
     class Meta:
-        """One row for a person and a change."""
-
         constraints: ClassVar = [models.UniqueConstraint(fields=["person", "pull_uri"], name="one_reading_time")]
 
-    def __str__(self) -> str:
-        """The reader and the change."""
-        return f"{self.person} reads {self.pull_uri}"
 
-
-class Snooze(models.Model):
+class Snooze(Row):
     """A row that a person hid from the queue, until a day or until it changes, for everybody who reads the queue.
 
     It says how the row was then; `triage.services.snoozing` compares. `until` is None where only a change ends it.
@@ -120,14 +100,8 @@ class Snooze(models.Model):
     lane: Any = models.CharField(max_length=20)  # the row's group in the queue
     comments: Any = models.PositiveIntegerField()  # how many there were
 
-    objects: ClassVar[models.Manager] = models.Manager()
 
-    def __str__(self) -> str:
-        """The pull request and the person."""
-        return f"{self.pull_uri} snoozed by {self.person}"
-
-
-class LaneClosure(models.Model):
+class LaneClosure(Row):
     """The fast lane closed by a person, for every change that is all of what is named; "" names anything.
 
     `key` is that of its message in the outbox. It stands until a person opens the lane again, and is kept then.
@@ -144,11 +118,7 @@ class LaneClosure(models.Model):
     opened_by: Any = models.ForeignKey(Person, on_delete=models.SET_NULL, null=True, related_name="openings")
     opened_because: Any = models.CharField(max_length=500, blank=True)
 
-    objects: ClassVar[models.Manager] = models.Manager()
-
     class Meta:
-        """Allows one standing closure of each scope."""
-
         constraints: ClassVar = [
             models.UniqueConstraint(
                 fields=["repo_key", "author", "voucher"],
@@ -157,13 +127,8 @@ class LaneClosure(models.Model):
             )
         ]
 
-    def __str__(self) -> str:
-        """Return what is closed."""
-        named = " ".join(part for part in (self.repo_key, self.author, self.voucher) if part)
-        return f"fast lane closed for {named or 'everything'}"
 
-
-class EstimatedLane(models.Model):
+class EstimatedLane(Row):
     """The fast lane of one repository opened by a maintainer on an estimate, with the figures that were shown.
 
     The figures are those of `scoring.certificates.lane_offer.Offer`. `key` is that of its message in the outbox. It
@@ -187,23 +152,15 @@ class EstimatedLane(models.Model):
     ended_by: Any = models.ForeignKey(Person, on_delete=models.SET_NULL, null=True, related_name="ended_lanes")
     ended_because: Any = models.CharField(max_length=500, blank=True)  # "" where another opening took its place
 
-    objects: ClassVar[models.Manager] = models.Manager()
-
     class Meta:
-        """A repository has one lane."""
-
         constraints: ClassVar = [
             models.UniqueConstraint(
                 fields=["repo_key"], condition=models.Q(ended_at=None), name="one_standing_estimated_lane"
             )
         ]
 
-    def __str__(self) -> str:
-        """Name the repository whose lane was opened."""
-        return f"fast lane of {self.repo_key} opened on an estimate"
 
-
-class AuditAnswer(models.Model):
+class AuditAnswer(Row):
     """A person's answer on whether they would merge a drawn pull request as sent, given before lane and score.
 
     There is one on each round: whoever answers later has seen the rest. `key` is that of its message in the outbox.
@@ -220,21 +177,13 @@ class AuditAnswer(models.Model):
     person: Any = models.ForeignKey(Person, on_delete=models.SET_NULL, null=True, related_name="audit_answers")
     made_at: Any = models.DateTimeField()
 
-    objects: ClassVar[models.Manager] = models.Manager()
-
     class Meta:
-        """The first answer is the answer."""
-
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["pull_uri", "round", "record_cid", "patch_id"], name="one_audit_answer")
         ]
 
-    def __str__(self) -> str:
-        """Return what was answered."""
-        return f"{'yes' if self.would_merge else 'no'} to {self.pull_uri}"
 
-
-class HandledIncident(models.Model):
+class HandledIncident(Row):
     """A person's word that nothing is left to do about an incident; deleted when somebody opens it again.
 
     `mark` is the action that opened the incident.
@@ -243,9 +192,3 @@ class HandledIncident(models.Model):
     mark: Any = models.OneToOneField(Action, on_delete=models.CASCADE, related_name="handled")
     person: Any = models.ForeignKey(Person, on_delete=models.SET_NULL, null=True, related_name="handled_incidents")
     handled_at: Any = models.DateTimeField()
-
-    objects: ClassVar[models.Manager] = models.Manager()
-
-    def __str__(self) -> str:
-        """The incident."""
-        return f"incident {self.mark.key} handled"

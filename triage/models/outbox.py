@@ -14,8 +14,10 @@ from typing import Any, ClassVar
 
 from django.db import models, transaction
 
+from triage.models.accounts import Row
 
-class OutboxEntry(models.Model):
+
+class OutboxEntry(Row):
     """One message to the worker, written in the transaction of what it tells of.
 
     `kind` names who takes it (`triage.services.deliveries`), `key` makes it one of a kind: whoever takes it takes it
@@ -33,27 +35,15 @@ class OutboxEntry(models.Model):
     tries = models.PositiveIntegerField(default=0)
     problem = models.CharField(max_length=500, blank=True)
 
-    objects: ClassVar[models.Manager] = models.Manager()
 
-    def __str__(self) -> str:
-        """Return what it is and when it takes effect."""
-        return f"{self.kind} {self.key} due {self.due_at:%Y-%m-%d %H:%M:%S}"
-
-
-class DeliveryRun(models.Model):
+class DeliveryRun(Row):
     """The one row that says to which store messages went, and the number of the newest run of deliveries to it."""
 
     store = models.CharField(max_length=16)
     number = models.PositiveIntegerField()
 
-    objects: ClassVar[models.Manager] = models.Manager()
 
-    def __str__(self) -> str:
-        """Return which run to which store."""
-        return f"run {self.number} to {self.store}"
-
-
-class ToldState(models.Model):
+class ToldState(Row):
     """The receiver's knowledge of one thing: a change is what differs from it, and is told once.
 
     `kind` and `key` name the thing (`triage.services.webhooks`), `value` is how it stood. Written by the worker
@@ -64,19 +54,11 @@ class ToldState(models.Model):
     key: Any = models.CharField(max_length=2048)
     value: Any = models.CharField(max_length=100)
 
-    objects: ClassVar[models.Manager] = models.Manager()
-
     class Meta:
-        """One thing stands one way."""
-
         constraints: ClassVar = [models.UniqueConstraint(fields=["kind", "key"], name="one_told_state")]
 
-    def __str__(self) -> str:
-        """Return what stands how."""
-        return f"{self.kind} {self.key}: {self.value}"
 
-
-class WebhookDelivery(models.Model):
+class WebhookDelivery(Row):
     """One message to the receiver, kept for some days after it was taken or given up.
 
     `key` is its webhook-id, `body` the exact text that is signed and sent. `due_at` is when it is tried next, null once
@@ -92,12 +74,6 @@ class WebhookDelivery(models.Model):
     delivered_at: Any = models.DateTimeField(null=True)
     given_up_at: Any = models.DateTimeField(null=True, db_index=True)
     problem: Any = models.CharField(max_length=300, blank=True)
-
-    objects: ClassVar[models.Manager] = models.Manager()
-
-    def __str__(self) -> str:
-        """Return which event, never its body."""
-        return f"{self.event} {self.key}"
 
 
 def put(kind: str, key: str, payload: Mapping[str, Any], now: datetime, due_at: datetime | None = None) -> OutboxEntry:

@@ -1,13 +1,13 @@
 """Tables of contributors' rights: links to the data stored about them, objections, wishes."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 from django.db import models
 
-from triage.models.accounts import Person
+from triage.models.accounts import Person, Row
 
 
-class ContributorLink(models.Model):
+class ContributorLink(Row):
     """A signed link that opens one page about one contributor for whoever holds it. Only its hash is kept.
 
     `pull_uri` is "" for everything stored about them; else the link opens that decision alone. `repo_key` is the
@@ -30,14 +30,8 @@ class ContributorLink(models.Model):
     expires_at = models.DateTimeField()
     revoked_at = models.DateTimeField(null=True)
 
-    objects: ClassVar[models.Manager] = models.Manager()
 
-    def __str__(self) -> str:
-        """Return what it opens, never the secret."""
-        return f"{self.purpose} of {self.did}"
-
-
-class Objection(models.Model):
+class Objection(Row):
     """A contributor's objection to a decision, or to being scored at all (`pull_uri` ""), and the answer.
 
     `key` names it to the worker: 'page:' and a random name, or the at-uri of a record once somebody answers that.
@@ -72,23 +66,11 @@ class Objection(models.Model):
     answered_by: Any = models.ForeignKey(Person, on_delete=models.SET_NULL, null=True, related_name="+")
     answered_at = models.DateTimeField(null=True)
 
-    objects: ClassVar[models.Manager] = models.Manager()
 
-    def __str__(self) -> str:
-        """Return who objects, and where it stands."""
-        return f"{self.did}, {self.state}"
-
-
-class LeaderboardWish(models.Model):
+class LeaderboardWish(Row):
     """A contributor's wish on the leaderboard, to be left out or not, as they or a maintainer last said here."""
 
     did = models.CharField(max_length=2048, unique=True)
     left_out = models.BooleanField()
     source = models.CharField(max_length=20, choices=Objection.Source.choices)
     told_at = models.DateTimeField()
-
-    objects: ClassVar[models.Manager] = models.Manager()
-
-    def __str__(self) -> str:
-        """Return who wishes what."""
-        return f"{self.did} {'left out' if self.left_out else 'listed'}"

@@ -81,7 +81,7 @@ def _head(snapshot: Snapshot, repository: str, exact: bool, since: Since, now: d
         return None
     would = all(one.shadow for one in able)
     shown = [one for one in able if one.shadow == would]
-    kinds = _listed(shown)
+    kinds = " or ".join(sorted({KINDS[one.basis] for one in shown}))
     brief = " or ".join(sorted({one.basis.replace("by_hand", "set by hand") for one in shown}))
     if would:
         is_opening = any(one.repository in since.opened for one in shown)
@@ -108,7 +108,3 @@ def _figured(shown: Sequence[LaneState], shares: Mapping[str, float]) -> str:
     if bases == {"estimated"} and known:
         return f"estimated: {bad_percent(max(known))} like these needed work"
     return ""
-
-
-def _listed(shown: Sequence[LaneState]) -> str:
-    return " or ".join(sorted({KINDS[one.basis] for one in shown}))

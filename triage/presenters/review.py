@@ -154,7 +154,7 @@ def review_view(
     if found is None:
         return None
     notes = with_dismissals(review_notes(found, patch_id), dismissed or {})
-    notes = tuple(note if note.quote else _quoted(note, quotes or {}) for note in notes)
+    notes = tuple(note if note.quote else replace(note, quote=(quotes or {}).get(note.anchor, "")) for note in notes)
     return ReviewView(
         found.risk,
         visible(found.summary),
@@ -164,10 +164,6 @@ def review_view(
         group_notes(notes),
         f"This reading cost ${found.dollars:.4f}." if found.dollars else "",
     )
-
-
-def _quoted(note: NoteView, quotes: Mapping[str, str]) -> NoteView:
-    return replace(note, quote=quotes.get(note.anchor, ""))
 
 
 def review_notes(found: ContentReview, patch_id: str | None = None) -> tuple[NoteView, ...]:

@@ -78,8 +78,4 @@ def _message(repo_key: str, after: RepositorySettings, now: datetime) -> Mapping
 def history(repo_key: str) -> list[tuple[Change, Mapping[str, Any]]]:
     """Return what was changed in this repository's settings, newest first, each with what differed."""
     found = Change.objects.filter(repo_key=repo_key, what="settings.changed").select_related("person")
-    return [(change, _differing(change)) for change in found.order_by("-made_at", "-pk")[:HISTORY]]
-
-
-def _differing(change: Any) -> Mapping[str, Any]:
-    return change.details.get("changes", {})
+    return [(change, change.details.get("changes", {})) for change in found.order_by("-made_at", "-pk")[:HISTORY]]

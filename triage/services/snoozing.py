@@ -106,7 +106,8 @@ def in_force(snapshot: Snapshot, now: datetime) -> tuple[Snooze, ...]:
     return tuple(
         one
         for one in found
-        if states.get(one.pull_uri) == _state_then(one) and acted.get(one.pull_uri, one.made_at) <= one.made_at
+        if states.get(one.pull_uri) == RowState(Seen(one.record_cid, one.round, one.patch_id), one.lane, one.comments)
+        and acted.get(one.pull_uri, one.made_at) <= one.made_at
     )
 
 
@@ -114,10 +115,6 @@ def forget_ended(snapshot: Snapshot, now: datetime) -> int:
     """Delete the snoozes that hide nothing any more; returns how many."""
     hiding = [one.pk for one in in_force(snapshot, now)]
     return Snooze.objects.exclude(pk__in=hiding).filter(made_at__lt=now - WINDOW).delete()[0]
-
-
-def _state_then(one: Snooze) -> RowState:
-    return RowState(Seen(one.record_cid, one.round, one.patch_id), one.lane, one.comments)
 
 
 def _last_acted(uris: Collection[str]) -> dict[str, datetime]:

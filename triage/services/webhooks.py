@@ -331,7 +331,7 @@ def _keep(delivery: WebhookDelivery, problem: str, after: float, now: datetime) 
         kept["delivered_at"] = now
     elif now >= delivery.made_at + LIFETIME:
         kept["given_up_at"] = now
-        log.warning("%s was given up after %d tries: %s", delivery, tries, problem)
+        log.warning("%s was given up after %d tries: %s", f"{delivery.event} {delivery.key}", tries, problem)
     else:
         wait = max(RETRY_SECONDS[min(tries, len(RETRY_SECONDS)) - 1], after)
         kept["due_at"] = min(now + timedelta(seconds=wait), delivery.made_at + LIFETIME)

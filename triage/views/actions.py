@@ -21,7 +21,7 @@ from django_htmx.http import HttpResponseClientRedirect
 from ingest.store.snapshots import Snapshot
 from scoring.queries import read
 from scoring.queries.read import QueueRow, Subject
-from triage.access.permissions import Role, SignInNeeded, require
+from triage.access.permissions import Role, SignInNeeded, require, signed_in
 from triage.access.problems import CHALLENGE, mark_private
 from triage.access.requests import Request
 from triage.access.sign_in import safe_next, viewing
@@ -134,9 +134,7 @@ def undo(request: Request, snapshot: Snapshot) -> HttpResponse:
 
     A single pull request is open again afterwards.
     """
-    person, now = request.user, timezone.now()
-    if not isinstance(person, Person):
-        raise SignInNeeded("Sign in first.")
+    person, now = signed_in(request), timezone.now()
     key = request.POST.get("key", "")
     try:
         uris = snoozing.take_back(person, key, now) or [one.pull_uri for one in actions.undo(person, key, now)]

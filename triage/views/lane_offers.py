@@ -94,7 +94,7 @@ def offered(snapshot: Snapshot, roles: Roles, repository: str) -> Offered | None
     for one in mine:
         if rest.get(one.key) in ("certified", "by_hand"):
             continue
-        budget = _budget(one)
+        budget = one.settings.budget or policy_from_settings().thresholds.budget
         if offer := _offers.get(snapshot, budget, lambda budget=budget: _present(snapshot, budget)):
             where = visible_name(one.name) if len(watched) > 1 else ""
             return Offered(lane_words.notice_words(offer, budget), lane_address(one.key), where=where)
@@ -116,10 +116,6 @@ def shadow_offer(snapshot: Snapshot, repository: WatchedRepository) -> Offered |
 def lane_address(key: str) -> str:
     """Return the address of one repository's lane page."""
     return f"{reverse('lane')}?{urlencode({'repository': key})}"
-
-
-def _budget(one: WatchedRepository) -> float:
-    return one.settings.budget or policy_from_settings().thresholds.budget
 
 
 def _present(snapshot: Snapshot, budget: float) -> Offer | None:

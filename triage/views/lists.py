@@ -22,14 +22,14 @@ from scoring.explain import sentences as explain
 from scoring.formatting import visible
 from scoring.queries import read
 from scoring.queries.read import Seen
-from triage.access.permissions import Role, SignInNeeded, require, role_of, sees_thresholds
+from triage.access.permissions import Role, SignInNeeded, require, role_of, sees_thresholds, signed_in
 from triage.access.requests import Request
 from triage.access.sign_in import safe_next, viewing
 from triage.context import present
 from triage.forms.actions import read_seen
 from triage.forms.filters import QueueFilters, read_list
 from triage.http_cache import Page, unless_held
-from triage.models import Action, AuditAnswer, LaneClosure, Person, Snooze
+from triage.models import Action, AuditAnswer, LaneClosure, Snooze
 from triage.presenters import lists, pills, rows
 from triage.presenters import queue as as_shown
 from triage.presenters import text as incident_words
@@ -133,8 +133,7 @@ def close(request: Request, snapshot: Snapshot) -> HttpResponse:
 @acting_page
 def reopen(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Open the lane again where it was closed."""
-    if not isinstance(request.user, Person):
-        raise SignInNeeded("Sign in first.")
+    signed_in(request)
     closure = get_object_or_404(LaneClosure, key=request.POST.get("key", ""))
     person = require(request, closure.repo_key, Role.MAINTAINER)
     opened = lane_closures.open_lane(person, closure, request.POST.get("because", ""), timezone.now())
@@ -225,7 +224,7 @@ def incidents(request: Request, snapshot: Snapshot) -> HttpResponse:
 @acting_page
 def handle_incident(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Say that nothing is left to do about an incident, or open it again with `handled=0`."""
-    _signed_in(request)
+    signed_in(request)
     mark = find_mark(request.POST.get("key", ""))
     person = require(request, mark.repo_key, Role.MAINTAINER)
     is_handled = request.POST.get("handled") != "0"
@@ -261,16 +260,17 @@ def snoozed(request: Request, snapshot: Snapshot) -> HttpResponse:
     page, roles = Paginator(found, PAGE).get_page(filters.page), viewing(request)
     shown = {row.uri: row for row in as_shown.pulls(snapshot, [one.pull_uri for one in page])}
     items = [
-        (one, _row_of(snapshot, row), snoozing.snooze_words(one), roles.role(one.repo_key) >= Role.MAINTAINER)
+        (
+            one,
+            rows.row_view(row, present(snapshot), QueueFilters()),
+            snoozing.snooze_words(one),
+            roles.role(one.repo_key) >= Role.MAINTAINER,
+        )
         for one in page
         if (row := shown.get(one.pull_uri))
     ]
     flagged = snoozing.count_flagged(found)
     return render(request, "snoozed.html", {"filters": filters, "page": page, "items": items, "flagged": flagged})
-
-
-def _row_of(snapshot: Snapshot, row: read.QueueRow) -> rows.RowView:
-    return rows.row_view(row, present(snapshot), QueueFilters())
 
 
 @acting_page
@@ -298,7 +298,7 @@ def _to(request: Request, address: str) -> HttpResponse:
 @acting_page
 def show_now(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Put a snoozed row back into the queue."""
-    _signed_in(request)
+    signed_in(request)
     found = get_object_or_404(Snooze, key=request.POST.get("key", ""))
     snoozing.show_now(require(request, found.repo_key, Role.MAINTAINER), found, timezone.now())
     messages.info(request, "It is in the inbox again.")
@@ -308,21 +308,15 @@ def show_now(request: Request, snapshot: Snapshot) -> HttpResponse:
 @acting_page
 def save_filter(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Keep the view from which the form was sent under a name, for the viewer alone."""
-    lists.save_filter(_signed_in(request), request.POST.get("name", ""), filters_of(request))
+    lists.save_filter(signed_in(request), request.POST.get("name", ""), filters_of(request))
     return _to(request, safe_next(request))
 
 
 @acting_page
 def drop_filter(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Delete a filter that the viewer saved."""
-    lists.drop_filter(_signed_in(request), request.POST.get("name", ""))
+    lists.drop_filter(signed_in(request), request.POST.get("name", ""))
     return _to(request, safe_next(request))
-
-
-def _signed_in(request: Request) -> Person:
-    if not isinstance(request.user, Person):
-        raise SignInNeeded("Sign in first.")
-    return request.user
 
 
 @acting_page

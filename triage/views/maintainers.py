@@ -17,7 +17,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from scoring.explain.sentences import own_sentence
 from scoring.queries import read
-from triage.access.permissions import Role, Roles, SignInNeeded, handled_from, require
+from triage.access.permissions import Role, Roles, handled_from, require, signed_in
 from triage.access.requests import Request
 from triage.access.sign_in import viewing
 from triage.access.tokens import DAYS, make_link, may_revoke, revoke_link
@@ -145,12 +145,10 @@ def _handler(request: Request, did: str) -> tuple[Person, str]:
 
 def _maintainer(request: Request) -> tuple[Person, Roles]:
     """Whoever is signed in with their roles; they must maintain something."""
-    if not isinstance(request.user, Person):
-        raise SignInNeeded("Sign in first.")
-    roles = viewing(request)
+    person, roles = signed_in(request), viewing(request)
     if roles.highest() < Role.MAINTAINER:
         raise PermissionDenied("This needs the role maintainer.")
-    return request.user, roles
+    return person, roles
 
 
 def _concerns(request: Request, roles: Roles, one: ObjectionView) -> bool:

@@ -21,7 +21,7 @@ from django.views.decorators.http import require_POST, require_safe
 from ingest.atproto.syntax import MalformedDid, parse_account, parse_did
 from scoring.formatting import bad_interval, percent_in_full
 from scoring.queries import read
-from triage.access.permissions import LastAdmin, Role, Roles, SignInNeeded, require, roles_of, set_role
+from triage.access.permissions import LastAdmin, Role, Roles, require, roles_of, set_role, signed_in
 from triage.access.requests import Request
 from triage.access.sign_in import person_for, viewing
 from triage.access.tokens import SCOPES, create_token, revoke_token
@@ -84,7 +84,7 @@ def change_role(request: Request) -> HttpResponse:
     try:
         did = (parse_did if role == TAKEN else parse_account)(request.POST.get("did", "").strip())
         person = Person.objects.filter(did=did).first() if role == TAKEN else person_for(did, request.snapshot)
-        changed = person is not None and set_role(by, person, repo_key, _given(role), timezone.now())
+        changed = person is not None and set_role(by, person, repo_key, None if role == TAKEN else role, timezone.now())
     except (MalformedDid, LastAdmin) as problem:
         return _people(request, str(problem))
     messages.info(request, "Saved." if changed else "Nothing changed: the person already has this role.")
@@ -103,15 +103,9 @@ def changes(request: Request) -> HttpResponse:
     return render(request, "changes.html", {"page": page, "lines": _lines(request, page.object_list)})
 
 
-def _given(role: str) -> str | None:
-    return None if role == TAKEN else role
-
-
 def _someone(request: Request, least: Role) -> Roles:
     """The roles of whoever asks, who must have at least this one somewhere."""
-    if not request.user.is_authenticated:
-        raise SignInNeeded("Sign in first.")
-    roles = roles_of(request.user)
+    roles = roles_of(signed_in(request))
     if roles.highest() < least:
         raise PermissionDenied(f"This needs the role {least.name.lower()}.")
     return roles
@@ -280,14 +274,14 @@ class TokenView:
 @never_cache
 def tokens(request: Request) -> HttpResponse:
     """The tokens that whoever is signed in may revoke, and the form that makes one."""
-    return _page(request, _person(request))
+    return _page(request, signed_in(request))
 
 
 @require_POST
 @never_cache
 def make_token(request: Request) -> HttpResponse:
     """Make a token: `name`, `scopes`, `repo_key` ("" for all); its secret is in this answer and nowhere else."""
-    person, roles = _person(request), viewing(request)
+    person, roles = signed_in(request), viewing(request)
     name, scopes = request.POST.get("name", "").strip(), request.POST.getlist("scopes")
     repo_key = request.POST.get("repo_key", "")
     if problem := _problem(person, name, scopes) or _refusal(scopes, repo_key, roles, _places(request, roles)):
@@ -299,17 +293,11 @@ def make_token(request: Request) -> HttpResponse:
 @never_cache
 def end_token(request: Request, number: int) -> HttpResponse:
     """Revoke a token of one's own, or as an admin of the site anybody's; others are not found."""
-    person = _person(request)
+    person = signed_in(request)
     mine = {} if _sees_all(viewing(request)) else {"person": person}
     revoke_token(get_object_or_404(ApiToken, pk=number, **mine), person, timezone.now())
     messages.info(request, "The token was revoked. It no longer works.")
     return redirect("tokens")
-
-
-def _person(request: Request) -> Person:
-    if not isinstance(request.user, Person):
-        raise SignInNeeded("Sign in first.")
-    return request.user
 
 
 def _sees_all(roles: Roles) -> bool:

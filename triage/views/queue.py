@@ -130,7 +130,10 @@ def contributor(request: Request, snapshot: Snapshot, did: str) -> HttpResponse:
 def _contributor_shown(request: Request, snapshot: Snapshot, page: read.ContributorPage) -> dict[str, object]:
     """Return what the page of a contributor shows; thresholds only to maintainers."""
     exact, policy, hidden = sees_thresholds(viewing(request)), policy_from_settings(), page.score.hidden_by
-    found, start = _explained(snapshot, page.score.person.did), told_dashboard(request, snapshot).t_high
+    found, start = (
+        read.explain_trust(snapshot, page.score.person.did, None, policy_from_settings()),
+        told_dashboard(request, snapshot).t_high,
+    )
     judgement = rows.score_judgement(page.score, found, exact)
     vouches, paths = contributor_page.vouch_views(found, page), contributor_page.path_views(found, page.vouches)
     return {
@@ -149,10 +152,6 @@ def _contributor_shown(request: Request, snapshot: Snapshot, page: read.Contribu
         "changes": tuple(contributor_page.changes(page.score, found, policy, start)) if exact and not hidden else (),
         "proofs": contributor_page.PROOFS,
     }
-
-
-def _explained(snapshot: Snapshot, did: str, repository: str | None = None) -> read.TrustExplanation | None:
-    return read.explain_trust(snapshot, did, repository, policy_from_settings())
 
 
 def problem_page(request: Request, status: int, sentence: str = "") -> HttpResponse:
