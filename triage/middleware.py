@@ -101,7 +101,6 @@ class CompressMiddleware(GZipMiddleware):
     """
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        """The response, packed where that is safe and spares a packet."""
         is_small = isinstance(response, HttpResponse) and len(response.content) < ONE_PACKET
         if is_small or response.status_code != 200 or "no-store" in response.get("Cache-Control", ""):
             return response
@@ -121,7 +120,6 @@ class PolicyMiddleware(CSPMiddleware):
     """django-csp for answers without a policy of their own: it makes the one of pages twice, wanted or not."""
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        """The response under some policy."""
         return response if HEADER in response else super().process_response(request, response)
 
 
@@ -135,7 +133,6 @@ class PrivateMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        """The response with Cache-Control, and with Vary: Cookie."""
         response = self.get_response(request)
         if "Cache-Control" not in response:
             mark_private(response)
@@ -166,7 +163,6 @@ class DriveMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        """The response, if there is a drive to make it from."""
         if is_known_database():
             return self.get_response(request)
         if settings.MARK_PATH is None or settings.MARK_PATH.exists():
@@ -190,7 +186,6 @@ class KeptSessionMiddleware(SessionMiddleware):
     """Answers 503 in words where a session could not be written after the view, whose own work may be done by then."""
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        """The response with the session's cookie."""
         try:
             return super().process_response(request, response)
         except OperationalError as problem:
@@ -215,7 +210,6 @@ class SecureCookiesMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        """The response, whose cookies go where they came from."""
         response = self.get_response(request)
         if request.is_secure():  # the server takes X-Forwarded-Proto from nobody but TRUSTED_PROXY
             for cookie in response.cookies.values():
@@ -230,7 +224,6 @@ class NotAllowedMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        """The response, as problem details where an operation does not have the method."""
         response = self.get_response(request)
         if response.status_code != 405 or not request.resolver_match or not request.resolver_match.namespace:
             return response
@@ -274,7 +267,6 @@ class SnapshotMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: Request) -> HttpResponseBase:
-        """The response to `request`, all of it read from one snapshot."""
         if request.path_info.startswith(settings.STATIC_URL):
             request.snapshot = None
             return self.get_response(request)

@@ -88,7 +88,6 @@ def set_password(request: Request) -> HttpResponse:
 
 
 def _set(request: Request, person: Person) -> list[str]:
-    """Set the password that was typed; sentences on why not, with nothing changed."""
     new = request.POST.get("password", "")
     if _asks_old(request, person) and not _knows_old(request, person):
         return [OLD]

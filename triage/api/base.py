@@ -358,13 +358,11 @@ class Requests(BaseThrottle):
         self.times = times
 
     def allow_request(self, request: HttpRequest) -> bool:
-        """Count it; False beyond the limit."""
         whom, known = caller(cast(Request, request))
         limit = settings.API_REQUESTS_A_MINUTE if known else settings.API_ANONYMOUS_A_MINUTE
         return throttle.count(self.purpose, whom, throttle.MINUTE, time.time()) <= limit * self.times
 
     def wait(self) -> float:
-        """Seconds until the window ends."""
         return throttle.seconds_left(throttle.MINUTE, time.time())
 
 
@@ -372,10 +370,8 @@ class Reviews(BaseThrottle):
     """REVIEWS_AN_HOUR of a person or a lone token: each may cost money."""
 
     def allow_request(self, request: HttpRequest) -> bool:
-        """Count it; False beyond the limit."""
         whom, _ = caller(cast(Request, request))
         return throttle.count("review", whom, throttle.HOUR, time.time()) <= settings.REVIEWS_AN_HOUR
 
     def wait(self) -> float:
-        """Seconds until the window ends."""
         return throttle.seconds_left(throttle.HOUR, time.time())

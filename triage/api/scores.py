@@ -251,7 +251,6 @@ def _body(snapshot: Snapshot, score: read.ContributorScore, briefing: bool) -> b
 
 
 def _rest(score: read.ContributorScore, briefing: bool) -> bytes:
-    """All but the person, without the brace that opens it."""
     return score_out(score, briefing).model_dump_json(exclude=set(PersonOut.model_fields)).encode()[1:]
 
 
@@ -282,7 +281,6 @@ def _score_at(
 
 
 def _in_utc(moment: datetime) -> datetime:
-    """The moment as naive UTC; one without a zone is UTC."""
     try:
         return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
     except OverflowError as problem:  # the first and last hours that a datetime has, in the zone of another day

@@ -131,7 +131,6 @@ def _add(line: Spans, name: str, text: str) -> None:
 
 @lru_cache(maxsize=256)
 def _class_of(kind: str) -> str:
-    """The class of a token such as Token.Literal.String.Single."""
     path = kind.removeprefix("Token.") + "."
     return next((name for name, kinds in CLASSES if any(path.startswith(f"{one}.") for one in kinds)), "")
 

@@ -133,7 +133,6 @@ def _as_shown(one: Finding) -> ShownFinding:
 
 
 def _messages(mails: Sequence[Mail], hidden: Mapping[str, str]) -> tuple[str, ...]:
-    """Subject and message of each mail, without whom it is from."""
     texts = [f"{mail.subject}\n\n{mail.message}".strip() for mail in mails[:MAILS]]
     shown = ["\n".join(visible(hidden.get(line, line)) for line in text[:MESSAGE].split("\n")) for text in texts]
     return tuple(text for text in shown if text)

@@ -196,7 +196,6 @@ def read_leaderboard(values: Mapping[str, str]) -> LeaderboardFilters:
 
 
 def _text(values: Mapping[str, str], notes: list[str]) -> str:
-    """The words that are searched for."""
     text = _visible_line(values.get("q", ""))
     if len(text) > TEXT_LIMIT:
         notes.append(f"The search was cut at {TEXT_LIMIT} characters.")

@@ -188,7 +188,6 @@ def _value(name: str, text: str) -> Any:
 
 
 def _lines(text: str) -> tuple[str, ...]:
-    """The lines that say something, each once."""
     if len(text) > TYPED:
         raise ValueError(f"Not saved: this is longer than {TYPED:,} characters.")
     lines = tuple(dict.fromkeys(line.strip() for line in text.splitlines() if line.strip()))

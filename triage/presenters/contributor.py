@@ -289,7 +289,6 @@ def _over_time(moments: Sequence[datetime]) -> list[float]:
 
 
 def _level(start: float) -> tuple[tuple[Stroke, ...], tuple[Label, ...]]:
-    """Draw where the fast lane begins."""
     y = HISTORY.y(100 * start)
     words = f"lane from {percent_in_full(start)}"
     return (Stroke(line([(HISTORY.left, y), (HISTORY.right, y)]), dash="4 4"),), (

@@ -210,7 +210,6 @@ def steps_of(row: QueueRow, now: datetime) -> tuple[Step, ...]:
 
 
 def _place_words(row: QueueRow, lane: Lane, place: Place) -> str:
-    """Say its place in the lane, and how soon others heard back."""
     name, who = visible(row.repository_name), "first-timers" if row.first_timer else "regulars"
     would = row.shadow and row.verdict.lane is Lane.FAST_LANE
     among, where = ("that would be fast lane", ", where the lane is shut") if would else (WAITING[lane], "")

@@ -97,7 +97,6 @@ def _forget_settings(did: str) -> int:
 
 
 def _without(settings: Mapping[str, Any], did: str) -> dict[str, Any]:
-    """The settings of a repository whose lists do not name this person."""
     kept = {name: [one for one in settings.get(name, ()) if one != did] for name in DIDS if name in settings}
     return {**settings, **kept}
 

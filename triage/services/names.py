@@ -39,7 +39,6 @@ def _is_unknown(person: read.Person) -> bool:
 
 
 def _handles(dids: Iterable[str]) -> dict[str, str]:
-    """The handles of those who have an account here with one."""
     wanted = set(dids)
     if not wanted:
         return {}

@@ -66,7 +66,6 @@ def _keep(person: Person, repo_key: str, after: RepositorySettings, now: datetim
 
 
 def _message_key(repo_key: str, version: int) -> str:
-    """A repository's key may be longer than an entry's."""
     return f"settings.changed:{blake2b(repo_key.encode(), digest_size=16).hexdigest()}:{version}"
 
 

@@ -80,14 +80,12 @@ def _found(snapshot: Snapshot | None, asked: str) -> tuple[read.Here, ...]:
 
 
 def _address(asked: str) -> str:
-    """The at-uri or web address that somebody typed; "" for what is neither."""
     if asked.startswith("at://"):
         return asked if _AT_URI.fullmatch(asked) else ""
     return asked if asked.startswith(("https://", "http://")) else f"https://{asked}"
 
 
 def _who(asked: str) -> str:
-    """The handle or DID that somebody typed; "" for what is neither."""
     try:
         return parse_handle(asked) or parse_did(asked)
     except MalformedDid:

@@ -134,7 +134,6 @@ def end_estimate(request: Request, snapshot: Snapshot) -> HttpResponse:
 
 
 def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, object]:
-    """Return all that the page shows of one repository's lane."""
     now, opening = present(snapshot), standing(past.repository.key)
     state, watched = state_of(past, opening), read.watched_lane(snapshot, past, now)
     offer, delta = past.offer, settings.FALSE_APPROVAL_DELTA

@@ -144,7 +144,6 @@ def _handler(request: Request, did: str) -> tuple[Person, str]:
 
 
 def _maintainer(request: Request) -> tuple[Person, Roles]:
-    """Whoever is signed in with their roles; they must maintain something."""
     person, roles = signed_in(request), viewing(request)
     if roles.highest() < Role.MAINTAINER:
         raise PermissionDenied("This needs the role maintainer.")

@@ -54,7 +54,6 @@ def people(request: Request) -> HttpResponse:
 
 
 def _people(request: Request, problem: str = "") -> HttpResponse:
-    """The page; with a problem, the form as it was sent."""
     roles = _someone(request, Role.ADMIN)
     names = _names(request)
     held = Maintainer.objects.select_related("person").order_by("repo_key", "person__did")
@@ -112,7 +111,6 @@ def _someone(request: Request, least: Role) -> Roles:
 
 
 def _names(request: Request) -> dict[str, str]:
-    """The watched repositories by key."""
     return {found.key: found.name for found in read.watched_repositories(request.snapshot)} if request.snapshot else {}
 
 
@@ -305,7 +303,6 @@ def _sees_all(roles: Roles) -> bool:
 
 
 def _problem(person: Person, name: str, scopes: list[str]) -> str:
-    """Return what is wrong with what was typed; "" for nothing."""
     if not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
         return f"A token needs a name of 1 to {LONGEST_NAME} characters, which says what it is for."
     if not scopes or not set(scopes) <= set(SCOPES):

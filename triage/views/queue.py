@@ -128,7 +128,6 @@ def contributor(request: Request, snapshot: Snapshot, did: str) -> HttpResponse:
 
 
 def _contributor_shown(request: Request, snapshot: Snapshot, page: read.ContributorPage) -> dict[str, object]:
-    """Return what the page of a contributor shows; thresholds only to maintainers."""
     exact, policy, hidden = sees_thresholds(viewing(request)), policy_from_settings(), page.score.hidden_by
     found, start = (
         read.explain_trust(snapshot, page.score.person.did, None, policy_from_settings()),

@@ -130,7 +130,6 @@ def _page(
 def _fields(
     request: Request, held: RepositorySettings, typed: Mapping[str, str], wrong: Mapping[str, str]
 ) -> tuple[Field, ...]:
-    """The fields of the form with the values of the site and the names of people."""
     site = site_values(settings.FALSE_APPROVAL_BUDGET, settings.FALSE_ALARM_BUDGET, settings.LABEL_WINDOW_DAYS)
     known = names(request.snapshot, (did for name in DIDS for did in getattr(held, name)))
     return form_fields(typed, wrong, held, site, known)
