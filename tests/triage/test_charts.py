@@ -57,7 +57,7 @@ def parsed(page: str) -> ElementTree.Element:
 
 def drawn(plot: Plot) -> ElementTree.Element:
     """The picture of a plot, read by an XML parser: whatever is not well-formed is an error."""
-    page = render_to_string("_fragments/plot.html", {"plot": plot})
+    page = render_to_string("charts/_plot.html", {"plot": plot})
     svg, table = page.split("</svg>")
     root = parsed(svg + "</svg>")
     assert root.get("role") == "img"

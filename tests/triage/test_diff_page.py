@@ -41,7 +41,7 @@ def page_of(text: str, found: ContentReview | None = None, **options: bool | int
 def html_of(page: DiffPage) -> str:
     """The part of the page that shows the change, as the template renders it."""
     context = {"page": page, "subject": {"uri": "at://x/y/z"}, "query": {"file": 0, "notes": ()}, "whole": "/diff/x"}
-    return render_to_string("_fragments/diff.html", context)
+    return render_to_string("diff/_diff.html", context)
 
 
 class Reader(HTMLParser):

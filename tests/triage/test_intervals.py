@@ -63,11 +63,11 @@ def test_every_template_that_prints_a_probability_prints_its_interval_beside_it(
 def test_the_reader_of_templates_knows_the_places_that_print_one() -> None:
     found = {path.name for path in TEMPLATES if PRINTED.search(path.read_text())}
     assert found == {
-        "chance.html",
-        "pill.html",
+        "_chance.html",
+        "_pill.html",
         "incident.html",
         "bulk.html",
-        "lane_rows.html",
+        "_lane_rows.html",
         "contributor.html",
         "contributor_data.html",
     }

@@ -113,7 +113,7 @@ def test_the_head_of_the_fast_lane_counts_what_can_be_approved_and_says_what_kee
 
 def test_the_template_of_a_line_is_given_the_line_and_names_nothing_else() -> None:
     """So nothing of a request or a viewer can stand in what is kept: neither a token of theirs nor an address."""
-    source = (PROJECT / "templates/_fragments/row_line.html").read_text()
+    source = (PROJECT / "templates/inbox/_row_line.html").read_text()
     named = re.findall(r"{{ (\w+)", source) + re.findall(r"{% (?:if|url '\w+') (\w+)", source)
     assert set(named) - {"inbox", "as"} == {"line"}
     assert "csrf_token" not in source

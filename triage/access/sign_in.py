@@ -84,7 +84,7 @@ def set_password(request: Request) -> HttpResponse:
         "asks_old": _asks_old(request, person),
         "rules": password_validators_help_texts(),
     }
-    return render(request, "password.html", context, status=422 if problems else 200)
+    return render(request, "sign_in/password.html", context, status=422 if problems else 200)
 
 
 def _set(request: Request, person: Person) -> list[str]:
@@ -284,11 +284,11 @@ def use_link(token: str, now: datetime) -> Person:
 def sign_in(request: Request) -> HttpResponse:
     """The sign-in page; a POST with `name` and `password`, or with `link`, a sign-in link or its token, signs in."""
     if request.method != "POST":
-        return redirect(safe_next(request)) if request.user.is_authenticated else _show(request, "sign_in.html")
+        return redirect(safe_next(request)) if request.user.is_authenticated else _show(request, "sign_in/sign_in.html")
     if "password" in request.POST:
         return _enter_by_password(request)
     address, _, _ = request.POST.get("link", "").strip().partition("?")
-    return _enter(request, address.rstrip("/").rpartition("/")[2], "sign_in.html")
+    return _enter(request, address.rstrip("/").rpartition("/")[2], "sign_in/sign_in.html")
 
 
 @never_cache
@@ -296,13 +296,13 @@ def sign_in(request: Request) -> HttpResponse:
 def sign_in_link(request: Request, token: str) -> HttpResponse:
     """A one-time link: GET asks for a click, since mail scanners and previews open links too; POST signs in."""
     if request.method == "POST":
-        return _enter(request, token, "sign_in_link.html")
+        return _enter(request, token, "sign_in/sign_in_link.html")
     try:
         with _counted(request):
             link = check_link(token, timezone.now())
     except SignInProblem as problem:
-        return _show(request, "sign_in_link.html", problem)
-    return _show(request, "sign_in_link.html", invited=link.person)
+        return _show(request, "sign_in/sign_in_link.html", problem)
+    return _show(request, "sign_in/sign_in_link.html", invited=link.person)
 
 
 @require_POST
@@ -370,7 +370,7 @@ def _enter_by_password(request: Request) -> HttpResponse:
             if person is None:
                 raise SignInProblem(403, WRONG)
     except SignInProblem as problem:
-        return _show(request, "sign_in.html", problem)
+        return _show(request, "sign_in/sign_in.html", problem)
     _admit(request, person)
     return redirect(safe_next(request))
 

@@ -107,7 +107,7 @@ def draw_line(line: RowLine) -> SafeString:
 
 
 def _draw(line: RowLine) -> SafeString:
-    return get_template("_fragments/row_line.html").render({"line": line})
+    return get_template("inbox/_row_line.html").render({"line": line})
 
 
 _kept_line = lru_cache(maxsize=KEPT)(_draw)

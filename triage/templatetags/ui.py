@@ -69,7 +69,7 @@ def help_with(place: str, is_folded: bool = True) -> SafeString:
 @cache
 def _help(place: str, is_folded: bool, days: int, budget: float) -> SafeString:
     """The same wherever it stands, and drawn once."""
-    return get_template("_fragments/help.html").render(
+    return get_template("frame/_help.html").render(
         {"lines": about.help_for(place, days, budget), "is_folded": is_folded}
     )
 

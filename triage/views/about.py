@@ -38,7 +38,7 @@ _answers = PerSnapshot[tuple[read.Answers, read.Answers]]()
 @require_safe
 def about(request: Request) -> HttpResponse:
     """Return how it judges, what is never used, what leaves this machine, how to object."""
-    return render(request, "about.html", {"sections": sections(facts_from_settings(_readers(request)))})
+    return render(request, "about/about.html", {"sections": sections(facts_from_settings(_readers(request)))})
 
 
 @require_safe
@@ -57,7 +57,7 @@ def find(request: Request) -> HttpResponse:
         groups = sorted({one.first_timer for one in found}, reverse=True)
         waits = [(first, first_answer_days(request.snapshot, "", first)) for first in groups]
         shown |= {"asked": True, "found": found, "waits": [(first, days) for first, days in waits if days is not None]}
-    response = render(request, "find.html", shown, status=429 if wait else 200)
+    response = render(request, "about/find.html", shown, status=429 if wait else 200)
     response["X-Robots-Tag"] = "noindex"
     if wait:
         response["Retry-After"] = str(wait)
@@ -145,7 +145,7 @@ def api_reference(request: Request) -> HttpResponse:
     document = api.get_openapi_schema(path_prefix="/")
     shown = {"title": document["info"]["title"], "operations": operations(document), "shapes": shapes(document)}
     shown |= {"requests": settings.API_REQUESTS_A_MINUTE, "anonymous": settings.API_ANONYMOUS_A_MINUTE}
-    return render(request, "api.html", shown)
+    return render(request, "about/api.html", shown)
 
 
 Document = Mapping[str, Any]

@@ -184,7 +184,7 @@ def answer_rows(
     if len(uris) != 1 or request.POST.get("whole"):
         return HttpResponseClientRedirect(safe_next(request))
     shown = _row_context(request, snapshot, uris[0], now, opened) | {"said": said}
-    response = render(request, "_fragments/acted.html", shown)
+    response = render(request, "inbox/_acted.html", shown)
     return at_address(response, bool(shown["in_pane"] or shown["is_beside"]), str(shown["next"]))
 
 
@@ -194,7 +194,7 @@ def answer_conflict(request: Request, snapshot: Snapshot, conflict: Conflict, no
         shown = _row_context(request, snapshot, conflict.uris[0], now)
         shown |= {"wrote": _wrote(request), "said": str(conflict), "told": str(conflict)}
         shown |= {} if shown["in_pane"] else {"note": str(conflict)}
-        return render(request, "_fragments/acted.html", shown, status=409)
+        return render(request, "inbox/_acted.html", shown, status=409)
     found = as_shown.pulls(snapshot, conflict.uris)
     shown = {
         "sentence": str(conflict),
@@ -204,7 +204,7 @@ def answer_conflict(request: Request, snapshot: Snapshot, conflict: Conflict, no
         "next": safe_next(request),
         "filters": QueueFilters(),
     }
-    return render(request, "conflict.html", shown, status=409)
+    return render(request, "inbox/conflict.html", shown, status=409)
 
 
 def filters_of(request: Request) -> QueueFilters:
@@ -280,7 +280,7 @@ def _signed_out(request: Request) -> HttpResponse:
     The sign-in makes every older form of this browser void, so the words could not be sent again from where they were.
     """
     shown = {"title": "Nothing was done", "sentence": SIGNED_OUT, "wrote": _wrote(request), "back": safe_next(request)}
-    template = "_fragments/signed_out.html" if request.htmx else "error.html"
+    template = "inbox/_signed_out.html" if request.htmx else "error.html"
     response = render(request, template, shown, status=401)
     response["WWW-Authenticate"] = CHALLENGE["WWW-Authenticate"]
     return response
@@ -312,14 +312,14 @@ def bulk_approve(request: Request, snapshot: Snapshot) -> HttpResponse:
     """
     wanted = [read_choice(value) for value in request.POST.getlist("pull")]
     if not wanted and not request.POST.get("confirmed"):
-        return render(request, "bulk_none.html", _approvable(request, snapshot))
+        return render(request, "inbox/bulk_none.html", _approvable(request, snapshot))
     found = {row.uri: row for row in as_shown.pulls(snapshot, [one.uri for one in wanted])}
     person = _person(request, list(found.values()))
     try:
         bulk.check_lane(wanted, found, read.changed_after(snapshot).keys(), str(person.did))
         chosen = [found[one.uri] for one in wanted]
         if not request.POST.get("confirmed"):
-            return render(request, "bulk.html", _confirmation(request, snapshot, wanted, chosen))
+            return render(request, "inbox/bulk.html", _confirmation(request, snapshot, wanted, chosen))
         bulk.check_typed(len(wanted), request.POST.get("typed", ""))
         made = actions.act(person, read.decided_subjects(snapshot, found), wanted, timezone.now())
     except Conflict as conflict:

@@ -80,7 +80,7 @@ def decision_by_link(request: Request, did: str, token: str) -> HttpResponse:
     own = _own_pull(request.snapshot, found) if found and request.snapshot else None
     context = _spoken(str(link.did), token) | {"own": own, "pull_uri": link.pull_uri}
     context["objections"] = [one for one in said_by(str(link.did))["objections"] if one["pull_uri"] == link.pull_uri]
-    return _unlisted(render(request, "decision_data.html", context))
+    return _unlisted(render(request, "rights/decision_data.html", context))
 
 
 @require_POST
@@ -134,7 +134,7 @@ def _saved(request: Request, did: str, speaker: Speaker, sentence: str) -> HttpR
         back = reverse("decision_by_link" if link.purpose == DECISION else "data_by_link", args=[did, token])
     named = "Back to the contributor" if speaker.source == Objection.Source.MAINTAINER else "Back to your page"
     shown = {"title": "Saved", "sentence": sentence, "back": back, "back_name": named}
-    return _unlisted(render(request, "said.html", shown))
+    return _unlisted(render(request, "rights/said.html", shown))
 
 
 def _may_wish(request: Request, did: str) -> bool:
@@ -225,7 +225,7 @@ def _data(request: Request, did: str, token: str) -> HttpResponseBase:
     context |= objection_choices(request, did, by_link=bool(token))
     context["may_wish"] = bool(token) or _may_wish(request, did)
     context |= _standing(request.snapshot, did) if request.snapshot else {}
-    return _unlisted(render(request, "contributor_data.html", context))
+    return _unlisted(render(request, "rights/contributor_data.html", context))
 
 
 def _standing(snapshot: Snapshot, did: str) -> dict[str, Any]:

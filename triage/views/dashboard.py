@@ -68,7 +68,7 @@ def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
         "still_open": _still_open(snapshot, repositories, now),
         **_learned(exact, sum(one.decided for one in fares), read.lane_results(snapshot), training_need(snapshot)),
     }
-    return render(request, "dashboard.html", shown)
+    return render(request, "dashboard/dashboard.html", shown)
 
 
 def _moving(snapshot: Snapshot, now: datetime, repository: str, period: int) -> dict[str, object]:
@@ -172,7 +172,7 @@ def vouches(request: Request, snapshot: Snapshot) -> HttpResponse:
         "why_none": missing.no_vouches(known),
         "left_out": max(0, len(maintained) - len(asked) - 1),
     }
-    return render(request, "vouches.html", shown)
+    return render(request, "dashboard/vouches.html", shown)
 
 
 @for_any_maintainer
@@ -190,7 +190,7 @@ def redteam(request: Request, snapshot: Snapshot) -> HttpResponse:
         shown["lifts_said"] = f"At most by {bad_percent(largest)}. {limit}"
     else:
         shown["no_lifts"] = missing.no_lifts(name, training_need(snapshot))
-    return render(request, "redteam.html", shown)
+    return render(request, "dashboard/redteam.html", shown)
 
 
 def _lifts(model: ShownModel) -> tuple[tuple[str, float], ...]:
@@ -221,4 +221,4 @@ def backtest(request: Request, snapshot: Snapshot) -> HttpResponse:
             "newcomers_said": reports.newcomers_sentence(label),
             "groups": reports.groups_table(label),
         }
-    return render(request, "backtest.html", shown)
+    return render(request, "dashboard/backtest.html", shown)

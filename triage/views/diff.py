@@ -81,7 +81,7 @@ ROUNDS_LISTED = 12  # of those that another is compared with, the newest
 def diff(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
     """Show the change of a pull request of a watched repository, also when it is merged or closed."""
     shown = shown_change(request, snapshot, uri, as_shown.pull(snapshot, uri))
-    return render(request, "_fragments/diff.html" if wants_fragment(request) else "diff.html", shown)
+    return render(request, "diff/_diff.html" if wants_fragment(request) else "diff/diff.html", shown)
 
 
 def shown_change(
@@ -108,7 +108,7 @@ def shown_change(
 
     def acts(note: NoteView) -> str:
         group = {"group": NoteGroup((note,)), "filters": pane}
-        return render_to_string("_fragments/dismiss.html", shared | group, request)
+        return render_to_string("judgement/_dismiss.html", shared | group, request)
 
     is_sealed = row is not None and row.is_sealed  # the audit keeps everything back but the change itself
     page = _page(request, snapshot, subject, query, is_sealed, acts if may else None)
@@ -244,7 +244,7 @@ def history(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
         "may_read_notes": viewing(request).role(subject.repository_key) >= Role.MAINTAINER,
         **_forms(request, subject),
     }
-    return render(request, "history.html", shown)
+    return render(request, "diff/history.html", shown)
 
 
 def _forms(request: Request, subject: Subject) -> dict[str, object]:

@@ -59,16 +59,16 @@ def queue(request: Request, snapshot: Snapshot) -> HttpResponse:
     if fragment and request.htmx.target == PANE:
         offered = request.htmx.trigger == FIRST
         shown |= pane(request, snapshot, filters.opened, filters, offered) if filters.opened else {}
-        return at_address(render(request, "_fragments/pane.html", shown), not offered, address)
+        return at_address(render(request, "inbox/_pane.html", shown), not offered, address)
     lists, first = _lists(request, snapshot, filters)
     shown |= lists
     if first and not filters.opened:
         shown |= {"first": filters.opening(first.uri), "first_row": rows.row_anchor(first.uri)}
     if fragment:
-        return at_address(render(request, "_fragments/queue_update.html", shown), True, address)
+        return at_address(render(request, "inbox/_queue_update.html", shown), True, address)
     shown |= _beside(request, snapshot)
     shown |= pane(request, snapshot, filters.opened, filters) if filters.opened else {}
-    return render(request, "queue.html", shown)
+    return render(request, "inbox/queue.html", shown)
 
 
 def _lists(
@@ -146,7 +146,7 @@ def pull(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
     shown = pane(request, snapshot, uri, QueueFilters())
     if shown["item"] is None:
         return _settled_pull(snapshot, uri)
-    return render(request, "pull.html", shown)
+    return render(request, "inbox/pull.html", shown)
 
 
 def _settled_pull(snapshot: Snapshot, uri: str) -> HttpResponse:

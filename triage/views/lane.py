@@ -84,7 +84,7 @@ def lane_page(request: Request, snapshot: Snapshot, key: str, problem: str = "",
         _lane(request.user, snapshot, past) if past else {"past": None, "title": "Where the fast lane is closed"}
     )
     back = lane_address(past.repository.key) if past else reverse("lane")
-    return render(request, "lane.html", shown | {"next": back}, status=status)
+    return render(request, "lane/lane.html", shown | {"next": back}, status=status)
 
 
 @acting_page

@@ -112,7 +112,7 @@ def incident(request: Request, snapshot: Snapshot, key: str) -> HttpResponse:
         "standing": [one for one in banners(request, snapshot) if one[0].repository in ("", mark.repo_key)],
         "next": reverse("incident", args=[key]),
     }
-    return render(request, "incident.html", page)
+    return render(request, "lists/incident.html", page)
 
 
 @acting_page
@@ -207,7 +207,7 @@ NOT_OPEN = "No open pull request of a watched repository has this address."
 def settled(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Merged and closed pull requests of watched repositories, the newest first."""
     filters = read_list(request.GET)
-    return render(request, "settled.html", {"filters": filters, "found": read.settled(snapshot, filters.query())})
+    return render(request, "lists/settled.html", {"filters": filters, "found": read.settled(snapshot, filters.query())})
 
 
 @for_any_maintainer
@@ -218,7 +218,7 @@ def incidents(request: Request, snapshot: Snapshot) -> HttpResponse:
     page = Paginator(found, PAGE).get_page(filters.page)
     subjects = read.subjects(snapshot, [mark.pull_uri for mark in page])
     lines = [(mark, subjects.get(mark.pull_uri)) for mark in page]
-    return render(request, "incidents.html", {"filters": filters, "page": page, "lines": lines})
+    return render(request, "lists/incidents.html", {"filters": filters, "page": page, "lines": lines})
 
 
 @acting_page
@@ -249,7 +249,7 @@ def audits(request: Request, snapshot: Snapshot) -> HttpResponse:
     subjects = read.subjects(snapshot, [one.pull_uri for one in page])
     answered = [(one, subjects.get(one.pull_uri)) for one in page]
     shown = {"filters": filters, "due": due[:PAGE], "due_total": len(due), "page": page, "answered": answered}
-    return render(request, "audits.html", shown)
+    return render(request, "lists/audits.html", shown)
 
 
 @reading
@@ -270,7 +270,7 @@ def snoozed(request: Request, snapshot: Snapshot) -> HttpResponse:
         if (row := shown.get(one.pull_uri))
     ]
     flagged = snoozing.count_flagged(found)
-    return render(request, "snoozed.html", {"filters": filters, "page": page, "items": items, "flagged": flagged})
+    return render(request, "lists/snoozed.html", {"filters": filters, "page": page, "items": items, "flagged": flagged})
 
 
 @acting_page

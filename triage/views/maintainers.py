@@ -61,7 +61,7 @@ def rights(request: Request, did: str) -> HttpResponse:
     found = [_offered_to(roles, one) for one in _objections(request, None) if one.did == person]
     told = {"did": person, "links": held, "objections": found, "now": timezone.now()}
     told["links_to"] = open_offers(request, person)
-    return render(request, "rights.html", _with_titles(request, told | objection_choices(request, person)))
+    return render(request, "rights/rights.html", _with_titles(request, told | objection_choices(request, person)))
 
 
 @require_POST
@@ -81,7 +81,7 @@ def hand_link(request: Request, did: str) -> HttpResponse:
     name = "decision_by_link" if row else "data_by_link"
     address, until = request.build_absolute_uri(reverse(name, args=[person, token])), now + timedelta(days=DAYS)
     text = rights_words.data_answer(address, until) if row is None else _decision_answer(row, address, until)
-    return render(request, "link_made.html", {"did": person, "address": address, "until": until, "answer": text})
+    return render(request, "rights/link_made.html", {"did": person, "address": address, "until": until, "answer": text})
 
 
 @require_POST
@@ -106,7 +106,9 @@ def objections(request: Request) -> HttpResponse:
     state = None if "all" in request.GET else Objection.State.OPEN
     shown = [_offered_to(roles, one) for one in _objections(request, state) if _concerns(request, roles, one)]
     return render(
-        request, "objections.html", _with_titles(request, {"objections": shown[:SHOWN], "everything": state is None})
+        request,
+        "rights/objections.html",
+        _with_titles(request, {"objections": shown[:SHOWN], "everything": state is None}),
     )
 
 

@@ -67,7 +67,7 @@ def _people(request: Request, problem: str = "") -> HttpResponse:
         "problem": problem,
         "sent": request.POST if problem else {},
     }
-    return render(request, "people.html", context, status=422 if problem else 200)
+    return render(request, "people/people.html", context, status=422 if problem else 200)
 
 
 @require_POST
@@ -99,7 +99,7 @@ def changes(request: Request) -> HttpResponse:
     found = Change.objects.select_related("person").order_by("-made_at", "-pk")
     found = found if "" in mine else found.filter(Q(repo_key__in=mine) & ~Q(repo_key=""))
     page = Paginator(found, CHANGES_SHOWN).get_page(request.GET.get("page"))
-    return render(request, "changes.html", {"page": page, "lines": _lines(request, page.object_list)})
+    return render(request, "people/changes.html", {"page": page, "lines": _lines(request, page.object_list)})
 
 
 def _someone(request: Request, least: Role) -> Roles:
@@ -338,7 +338,7 @@ def _page(request: Request, person: Person, problem: str = "", secret: str = "")
         "secret": secret,
         "sent": request.POST if problem else {},
     }
-    return render(request, "tokens.html", context, status=422 if problem else 200)
+    return render(request, "people/tokens.html", context, status=422 if problem else 200)
 
 
 def _shown(token: Any, names: dict[str, str]) -> TokenView:

@@ -73,7 +73,7 @@ def is_begun(snapshot: Snapshot) -> bool:
 def first_run(request: Request) -> HttpResponse:
     """To /setup for who may begin; others are told in words that nothing is watched yet."""
     if roles_of(request.user).role("") < Role.MAINTAINER:
-        return render(request, "empty.html")
+        return render(request, "setup/empty.html")
     messages.info(request, NOTHING_WATCHED)
     return HttpResponseClientRedirect(reverse("setup")) if request.htmx else redirect("setup")
 
@@ -87,7 +87,7 @@ def wants_fragment(request: Request) -> bool:
 @unless_fresh
 def live(request: Request, snapshot: Snapshot) -> HttpResponse:
     """The frame's freshness, which open pages ask for: 304 for as long as nothing happens."""
-    return render(request, "_fragments/freshness.html")
+    return render(request, "frame/_freshness.html")
 
 
 @require_safe
@@ -106,7 +106,7 @@ def _leaderboard_page(request: Request, snapshot: Snapshot) -> HttpResponse:
     fragment = wants_fragment(request)
     shown = {"filters": filters, "found": board, "fragment": fragment, "columns": _columns(filters)}
     shown["scores"] = read.scores(snapshot, [row.person.did for row in board.rows if not row.hidden_by])
-    response = render(request, "_fragments/leaderboard_results.html" if fragment else "leaderboard.html", shown)
+    response = render(request, "people/_leaderboard_results.html" if fragment else "people/leaderboard.html", shown)
     return at_address(response, fragment, reverse("leaderboard") + filters.search())
 
 
@@ -124,7 +124,7 @@ def contributor(request: Request, snapshot: Snapshot, did: str) -> HttpResponse:
     if page is None:
         raise Http404("This DID wrote no record that reached this site, and nobody here vouched for it.")
     looks.note(person)
-    return render(request, "contributor.html", _contributor_shown(request, snapshot, page))
+    return render(request, "people/contributor.html", _contributor_shown(request, snapshot, page))
 
 
 def _contributor_shown(request: Request, snapshot: Snapshot, page: read.ContributorPage) -> dict[str, object]:

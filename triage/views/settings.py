@@ -54,7 +54,7 @@ def settings_list(request: Request) -> HttpResponse:
     found = read.watched_repositories(request.snapshot) if request.snapshot else ()
     if not found:
         return first_run(request)
-    return render(request, "settings_list.html", {"repositories": found})
+    return render(request, "settings/settings_list.html", {"repositories": found})
 
 
 @never_cache
@@ -124,7 +124,7 @@ def _page(
         "report": read.shadow_report(request.snapshot, found.key) if request.snapshot else None,
         "lane_offer": shadow_offer(request.snapshot, found) if asks and request.snapshot else None,
     }
-    return render(request, "repository_settings.html", shown, **how)
+    return render(request, "settings/repository_settings.html", shown, **how)
 
 
 def _fields(

@@ -237,7 +237,7 @@ def begin_watching(request: Request) -> HttpResponse:
 def setup_looking(request: Request) -> HttpResponse:
     """The step that a search is at, polled; when it has ended the whole page is to be loaded."""
     answer = answer_of(Search.of(request))
-    response = _polled(request, "_fragments/setup_looking.html", {"answer": answer}, answer.step)
+    response = _polled(request, "setup/_setup_looking.html", {"answer": answer}, answer.step)
     if not answer.step:
         response["HX-Refresh"] = "true"
     return response
@@ -248,7 +248,7 @@ def setup_looking(request: Request) -> HttpResponse:
 def setup_progress(request: Request) -> HttpResponse:
     """Return how far the reading is, polled: 304 where nothing has changed."""
     shown = _progress(request)
-    return _polled(request, "_fragments/setup_progress.html", shown, shown)
+    return _polled(request, "setup/_setup_progress.html", shown, shown)
 
 
 def _polled(request: Request, template: str, context: dict[str, object], key: object) -> HttpResponse:
@@ -274,7 +274,7 @@ def _page(request: Request, search: Search, problem: str = "", status: int = 200
         "has_key": bool(settings.ANTHROPIC_API_KEY),
         **_progress(request),
     }
-    return render(request, "setup.html", context, status=status)
+    return render(request, "setup/setup.html", context, status=status)
 
 
 def _progress(request: Request) -> dict[str, object]:
