@@ -21,6 +21,8 @@ from triage.models import Maintainer, Person
 from triage.models.accounts import log_change
 from triage.models.outbox import put
 
+SEEDS = (Maintainer.Role.MAINTAINER, Maintainer.Role.ADMIN)  # a viewer is no seed
+
 
 class Role(IntEnum):
     """A person's role in one repository; each role may do what those before it may."""
@@ -121,9 +123,6 @@ def spoken_for(roles: Roles, snapshot: Snapshot | None, did: str) -> Mapping[str
     offered = read.offered_to(snapshot, did)
     names = read.repository_names(snapshot)
     return {key: name for key, name in names.items() if key in offered and roles.role(key) >= Role.MAINTAINER}
-
-
-SEEDS = (Maintainer.Role.MAINTAINER, Maintainer.Role.ADMIN)  # a viewer is no seed
 
 
 class LastAdmin(Exception):

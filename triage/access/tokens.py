@@ -35,6 +35,10 @@ MOST_BELIEVED = 1_000
 # With its person, who is read in the same statement: threads share what is believed, and whoever was erased since is
 # not looked up again.
 VALID = ApiToken.objects.select_related("person").filter(Q(person=None) | Q(person__is_active=True), revoked_at=None)
+DAYS = 30
+LONGEST = 200  # characters of a token: one of ours has 91 to 95
+SIGNER = TimestampSigner(salt="triage.contributor_links", sep=".")
+ASK = "Ask the maintainer who sent it for a new one."
 
 
 class _Believed:
@@ -172,12 +176,6 @@ def held_to(request: Request) -> str:
         return ""
     token = bearer_token(request, "read")
     return str(token.repo_key) if token is not None else ""
-
-
-DAYS = 30
-LONGEST = 200  # characters of a token: one of ours has 91 to 95
-SIGNER = TimestampSigner(salt="triage.contributor_links", sep=".")
-ASK = "Ask the maintainer who sent it for a new one."
 
 
 class LinkProblem(Exception):

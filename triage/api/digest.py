@@ -29,6 +29,14 @@ from triage.services.lane_closures import banners
 
 MOST = 20
 NEW = timedelta(hours=24)
+router = Router(tags=["site"])
+TEXT = "text/plain; charset=utf-8"
+EXAMPLE = """Sunstead, 20 November 2026 12:00 UTC. https://sunstead.example/
+
+In the inbox: 1 flagged, 4 to review, 2 fast lane.
+8 are open: 7 in the inbox, 1 approved and not merged yet. 0 more by people with push access.
+"""
+CONTENT = {"text/plain": {"schema": {"type": "string", "maxLength": 1_000_000}, "example": EXAMPLE}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,16 +127,6 @@ def _address(told: Told, uri: str) -> str:
 
 def _more(count: int) -> Iterable[str]:
     return (f"- and {count:,} more.",) if count > 0 else ()
-
-
-router = Router(tags=["site"])
-TEXT = "text/plain; charset=utf-8"
-EXAMPLE = """Sunstead, 20 November 2026 12:00 UTC. https://sunstead.example/
-
-In the inbox: 1 flagged, 4 to review, 2 fast lane.
-8 are open: 7 in the inbox, 1 approved and not merged yet. 0 more by people with push access.
-"""
-CONTENT = {"text/plain": {"schema": {"type": "string", "maxLength": 1_000_000}, "example": EXAMPLE}}
 
 
 @router.get(

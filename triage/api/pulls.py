@@ -40,6 +40,11 @@ from triage.presenters.text import BRIEFING_LENGTH
 
 LONGEST_TEXT = 4_096  # bytes of UTF-8 of any text that another wrote
 Text = Annotated[str, Field(max_length=LONGEST_TEXT)]
+MOST_ROWS = 100
+EXAMPLE_URI = "https://tangled.org/tangled.sh/core/pulls/12"
+router = Router(tags=["pull requests"])
+Briefing = Annotated[bool, Query(description="1 adds what is read aloud of it.", example="1")]
+_orders = PerSnapshot[tuple[str, ...]]()
 
 
 class ReasonOut(Schema):
@@ -150,13 +155,6 @@ def pull_out(row: QueueRow, exact: bool, briefed: bool = False) -> PullOut:
 def cut(text: str) -> str:
     """The text, at most LONGEST_TEXT bytes of it, never ending within a character."""
     return text.encode(errors="replace")[:LONGEST_TEXT].decode(errors="ignore")
-
-
-MOST_ROWS = 100
-EXAMPLE_URI = "https://tangled.org/tangled.sh/core/pulls/12"
-router = Router(tags=["pull requests"])
-Briefing = Annotated[bool, Query(description="1 adds what is read aloud of it.", example="1")]
-_orders = PerSnapshot[tuple[str, ...]]()
 
 
 @router.get(

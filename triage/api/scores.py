@@ -36,6 +36,18 @@ from triage.presenters import lists as as_shown
 
 MOST = 100  # in one look-up: as many as `POST /score` takes
 Value = TypeVar("Value")
+ABOUT_REPO = (
+    "Judge from this watched repository's seeds: its DID, the at-uri of its record, or owner/name. "
+    "Without it the site's seeds judge."
+)
+MOST_DIDS = 100
+MOST_KEPT = 20_000  # answers of one snapshot: some 2 kB each
+MOST_ALIKE = 2_000
+router = Router(tags=["people"])
+Did = Annotated[str, Path(description="DID of the contributor.", example=EXAMPLE_DID)]
+Repo = Annotated[str | None, Query(description=ABOUT_REPO, max_length=2048, example="tangled.sh/core")]
+_written = PerSnapshot[bytes](MOST_KEPT)
+_alike = PerSnapshot[bytes](MOST_ALIKE)  # what follows did and handle
 
 
 @dataclass(slots=True, eq=False)
@@ -93,19 +105,7 @@ class Gathering(Generic[Value]):
             batch.done.set()
 
 
-ABOUT_REPO = (
-    "Judge from this watched repository's seeds: its DID, the at-uri of its record, or owner/name. "
-    "Without it the site's seeds judge."
-)
-MOST_DIDS = 100
-MOST_KEPT = 20_000  # answers of one snapshot: some 2 kB each
-MOST_ALIKE = 2_000
-router = Router(tags=["people"])
-Did = Annotated[str, Path(description="DID of the contributor.", example=EXAMPLE_DID)]
-Repo = Annotated[str | None, Query(description=ABOUT_REPO, max_length=2048, example="tangled.sh/core")]
-_written = PerSnapshot[bytes](MOST_KEPT)
 _gathered = Gathering[bytes]()
-_alike = PerSnapshot[bytes](MOST_ALIKE)  # what follows did and handle
 
 
 class ScoresIn(Schema):

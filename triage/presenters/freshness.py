@@ -29,6 +29,7 @@ HOPS = {
 }
 
 SEE_LOG = "Retrying automatically. If this lasts, see the worker's log."
+Gauge = tuple[str, str, float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +168,6 @@ def _gaps(count: int, has_hosts: bool, reason: str) -> tuple[Trouble, ...]:
 
 def _counted(count: int, one: str, many: str) -> str:
     return f"{count:,} {one if count == 1 else many}"
-
-
-Gauge = tuple[str, str, float | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,27 @@ from scoring.review.schema import DETERMINISTIC, EXPLANATION_LENGTH, LOCATION_LE
 _COMMIT = re.compile(r"commit [0-9]{1,4}")
 _PLACE = re.compile(r"(.{1,500}?)(?::([0-9]{1,9}))?( \(removed\))?", re.DOTALL)
 Place = tuple[str, int | None, bool]  # path, line, whether it was removed
+SEVERITIES = {"high": "high", "med": "medium", "low": "low"}
+ORDER = ("high", "medium", "low")
+COMPARED = 200  # characters of two texts that are one: a column cuts a finding's text, scrubbing a flag's
+# Why Claude was asked or not, by the cost gate's code.
+ASKED_WORDS = {
+    "review_off": "Content review is off for this repository. The scanners' findings still count.",
+    "claude_off": "This repository is reviewed by the scanners alone.",
+    "no_key": "No key for Claude is set, so the scanners alone reviewed it.",
+    "trusted": "The author is trusted enough here that Claude was not asked.",
+    "trusted_but_sensitive": "The author is trusted, and the change touches sensitive paths, so Claude was asked.",
+    "between_thresholds": "The author's trust is between the thresholds, so Claude was asked.",
+    "below_t_low": "The author has little trust here, so Claude was asked for a concrete reason.",
+    "fast_lane_shut": "The fast lane is shut, so trust does not skip a reading: Claude was asked.",
+    "over_budget": "The day's budget for reviews is spent, so Claude was not asked.",
+    "over_repository_budget": "The day's budget for reviews of this repository is spent, so Claude was not asked.",
+    "base_elsewhere": "Its base may not be on the target branch, so a merge may bring more than this patch.",
+    "review_failed": "The reviewer's program crashed on it each time, so a person must read it.",
+}
+KINDS = {"comment": "Comment", "request_changes": "Ask for a change"}
+LENGTH = 600  # characters of a draft, so that most of a note's 2,000 are left to its writer
+FINDING_GONE = "The latest round does not have this finding, so no text was prepared."
 
 
 def place_anchor(path: str, line: int | None = None, removed: bool = False) -> str:
@@ -43,26 +64,6 @@ def read_place(text: str) -> Place:
 def named_path(path: str) -> str:
     """A path as reviewers name it: their answers hold no invisible characters."""
     return place(path, None)
-
-
-SEVERITIES = {"high": "high", "med": "medium", "low": "low"}
-ORDER = ("high", "medium", "low")
-COMPARED = 200  # characters of two texts that are one: a column cuts a finding's text, scrubbing a flag's
-# Why Claude was asked or not, by the cost gate's code.
-ASKED_WORDS = {
-    "review_off": "Content review is off for this repository. The scanners' findings still count.",
-    "claude_off": "This repository is reviewed by the scanners alone.",
-    "no_key": "No key for Claude is set, so the scanners alone reviewed it.",
-    "trusted": "The author is trusted enough here that Claude was not asked.",
-    "trusted_but_sensitive": "The author is trusted, and the change touches sensitive paths, so Claude was asked.",
-    "between_thresholds": "The author's trust is between the thresholds, so Claude was asked.",
-    "below_t_low": "The author has little trust here, so Claude was asked for a concrete reason.",
-    "fast_lane_shut": "The fast lane is shut, so trust does not skip a reading: Claude was asked.",
-    "over_budget": "The day's budget for reviews is spent, so Claude was not asked.",
-    "over_repository_budget": "The day's budget for reviews of this repository is spent, so Claude was not asked.",
-    "base_elsewhere": "Its base may not be on the target branch, so a merge may bring more than this patch.",
-    "review_failed": "The reviewer's program crashed on it each time, so a person must read it.",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,11 +263,6 @@ def _spelled_place(one: ShownFinding) -> str:
 
 def _place(one: ShownFinding) -> str:
     return place(one.file, one.line, one.removed)
-
-
-KINDS = {"comment": "Comment", "request_changes": "Ask for a change"}
-LENGTH = 600  # characters of a draft, so that most of a note's 2,000 are left to its writer
-FINDING_GONE = "The latest round does not have this finding, so no text was prepared."
 
 
 @dataclass(frozen=True, slots=True)

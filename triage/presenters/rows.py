@@ -39,6 +39,19 @@ from triage.presenters.text import (
 
 _OWNER = re.compile(r"[A-Za-z0-9.:-]{1,253}")
 _NAME = re.compile(r"(?!\.+$)[A-Za-z0-9._-]{1,100}")
+TINTS = 6  # avatar colours in components.css
+MINUS = "\N{MINUS SIGN}"  # as wide as a plus, so that signed figures align
+FAILED_NAMED, NAME_LENGTH = 5, 60  # workflows that are named, and characters of each name
+CI_WORDS = {"passed": "passed", "failed": "failed", "running": "running", "never_ran": "did not run on this round"}
+TESTS_FAIL = "Its tests fail. No lane depends on tests, so look at them before you approve."
+BAR_WIDTH = 200  # units of the factor bars' viewBox; the middle is zero
+# The order of the queue. Bucket, heading, icon, and what an empty one says.
+GROUPS: tuple[tuple[Bucket, str, Kind, str], ...] = (
+    ("needs_human", "Flagged", "flag", "Nothing is flagged."),
+    ("normal_queue", "Needs review", "review", "Nothing waits for a review."),
+    ("fast_lane", "Fast lane", "fast", "The fast lane is empty."),
+    ("own", "By maintainers", "person", "No open pull request by people with push access."),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,22 +77,6 @@ def forge_place(home: ForgeHome, site: str) -> ForgePlace | None:
     if home.number is None:
         return ForgePlace(pulls, f"Open {home.name} on Tangled")
     return ForgePlace(f"{pulls}/{home.number}", f"Open {home.name} #{home.number} on Tangled")
-
-
-TINTS = 6  # avatar colours in components.css
-MINUS = "\N{MINUS SIGN}"  # as wide as a plus, so that signed figures align
-FAILED_NAMED, NAME_LENGTH = 5, 60  # workflows that are named, and characters of each name
-CI_WORDS = {"passed": "passed", "failed": "failed", "running": "running", "never_ran": "did not run on this round"}
-TESTS_FAIL = "Its tests fail. No lane depends on tests, so look at them before you approve."
-BAR_WIDTH = 200  # units of the factor bars' viewBox; the middle is zero
-
-# The order of the queue. Bucket, heading, icon, and what an empty one says.
-GROUPS: tuple[tuple[Bucket, str, Kind, str], ...] = (
-    ("needs_human", "Flagged", "flag", "Nothing is flagged."),
-    ("normal_queue", "Needs review", "review", "Nothing waits for a review."),
-    ("fast_lane", "Fast lane", "fast", "The fast lane is empty."),
-    ("own", "By maintainers", "person", "No open pull request by people with push access."),
-)
 
 
 @dataclass(frozen=True, slots=True)

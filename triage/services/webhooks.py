@@ -39,6 +39,18 @@ EventName = Literal["lane.changed", "lane.closed", "lane.opened", "audit.due", "
 Told = Mapping[tuple[str, str], str]  # (kind, key): value
 Address = Callable[[str], str]  # of a pull request's page here, by its at-uri
 OPEN, CLOSED = "open", "closed"
+PREFIX = "whsec_"
+KEPT = timedelta(days=7)  # for which a delivery that is over is kept
+OFTEN = 3  # tries in vain after which it is worth a word: 20 minutes
+log = logging.getLogger(__name__)
+BEGUN = "begun"  # the kind of the one row that says that what stood at first was noted
+MOST_WAITING = 10_000  # beyond it changes wait untold, where they cost nothing, and are told as they then stand
+AT_ONCE = 100  # tries of one run
+RUN_SECONDS = 30.0  # after which a run begins no further try
+FAILURES = 3  # after which a run ends: the receiver is down, and the next run comes within a minute
+RETRY_SECONDS = (60, 300, 900, 3_600, 3 * 3_600, 6 * 3_600)  # then the last one again
+LIFETIME = timedelta(hours=24)
+Now = Callable[[], datetime]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +159,6 @@ def _named(one: Standing, address: Address) -> dict[str, Any]:
     }
 
 
-PREFIX = "whsec_"
-
-
 def secret_of(key: str) -> str:
     """Return what the receiver is given, from the key's 64 hex digits."""
     return PREFIX + base64.b64encode(bytes.fromhex(key)).decode()
@@ -170,10 +179,6 @@ def signature(key: str, message_id: str, seconds: int, body: bytes) -> str:
     return "v1," + base64.b64encode(hmac.digest(bytes.fromhex(key), signed, hashlib.sha256)).decode()
 
 
-KEPT = timedelta(days=7)  # for which a delivery that is over is kept
-OFTEN = 3  # tries in vain after which it is worth a word: 20 minutes
-
-
 def webhook_notes(now: datetime) -> tuple[str, ...]:
     """A sentence on messages that were given up, and one on those that wait in vain."""
     if not settings.WEBHOOK_URL:
@@ -190,17 +195,6 @@ def webhook_notes(now: datetime) -> tuple[str, ...]:
         (waiting, f"The webhook's receiver is not taking messages: {waiting:,} were tried {OFTEN} times or more."),
     )
     return tuple(sentence for count, sentence in told if count)
-
-
-log = logging.getLogger(__name__)
-BEGUN = "begun"  # the kind of the one row that says that what stood at first was noted
-MOST_WAITING = 10_000  # beyond it changes wait untold, where they cost nothing, and are told as they then stand
-AT_ONCE = 100  # tries of one run
-RUN_SECONDS = 30.0  # after which a run begins no further try
-FAILURES = 3  # after which a run ends: the receiver is down, and the next run comes within a minute
-RETRY_SECONDS = (60, 300, 900, 3_600, 3 * 3_600, 6 * 3_600)  # then the last one again
-LIFETIME = timedelta(hours=24)
-Now = Callable[[], datetime]
 
 
 def note_changes(store: Store, now: datetime) -> int:

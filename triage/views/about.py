@@ -33,6 +33,7 @@ LONGEST = LONGEST_DID + 600  # characters: an at-uri with the longest DID, colle
 FEWEST = 5  # first answers below which a median would tell of single people
 _AT_URI = re.compile(r"at://(did:[^/\s]+)/[A-Za-z0-9.-]+/[A-Za-z0-9._:~-]+")
 _answers = PerSnapshot[tuple[read.Answers, read.Answers]]()
+Document = Mapping[str, Any]
 
 
 @require_safe
@@ -146,9 +147,6 @@ def api_reference(request: Request) -> HttpResponse:
     shown = {"title": document["info"]["title"], "operations": operations(document), "shapes": shapes(document)}
     shown |= {"requests": settings.API_REQUESTS_A_MINUTE, "anonymous": settings.API_ANONYMOUS_A_MINUTE}
     return render(request, "about/api.html", shown)
-
-
-Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ from triage.views.lists import for_any_maintainer
 from triage.views.queue import reading
 
 WEEKS, SHORT_WEEKS = 12, 4  # over which the backlog is shown
+REPOSITORIES_ASKED = 5  # of those that somebody maintains: each costs what its seeds reach, at most half a second
 
 
 @reading
@@ -153,9 +154,6 @@ def _false_rate(lane: ShownLane | None) -> dict[str, str]:
         return {}
     counts = f"{lane.bad:,.6g} of {lane.n:,.6g}"
     return {"rate": bad_percent(lane.bad / lane.n), "counts": counts, "interval": bad_interval(lane.low, lane.high)}
-
-
-REPOSITORIES_ASKED = 5  # of those that somebody maintains: each costs what its seeds reach, at most half a second
 
 
 @for_any_maintainer

@@ -32,6 +32,8 @@ from triage.services import actions
 from triage.services.reading_times import note_opened
 from triage.views.queue import reading, wants_fragment
 
+ROUNDS_LISTED = 12  # of those that another is compared with, the newest
+
 
 @dataclass(frozen=True, slots=True)
 class DiffQuery:
@@ -72,9 +74,6 @@ def read_diff(values: Mapping[str, str], rounds: Sequence[Round]) -> DiffQuery:
     if text and not file:
         notes.append("This file is not known here. Here are all files.")
     return DiffQuery(found, since, file, tuple(notes))
-
-
-ROUNDS_LISTED = 12  # of those that another is compared with, the newest
 
 
 @reading

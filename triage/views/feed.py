@@ -44,6 +44,10 @@ OUTCOMES = {Action.Outcome.NEEDED_FIX: "needed a fix", Action.Outcome.REVERTED: 
 _NO_XML = re.compile("[\ufffe\uffff]")  # all that XML refuses and `visible` leaves
 EVERYTHING = QueueQuery()
 Absolute = Callable[[str], str]  # the address of a path here
+ATOM = "application/atom+xml; charset=utf-8"
+PURPOSE = "feed"
+SUFFIX = ".atom"
+RETRY_SECONDS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +163,6 @@ def _incidents(snapshot: Snapshot, roles: Roles, since: datetime, query: QueueQu
             title = f"An approved pull request {OUTCOMES[mark.outcome]} in {subject.repository_name}: {subject.title}"
             said = "What was known then, what would have held it, and similar pull requests."
             yield Entry(title, path, said, mark.made_at, mark.made_at, by=subject.author.name)
-
-
-ATOM = "application/atom+xml; charset=utf-8"
-PURPOSE = "feed"
-SUFFIX = ".atom"
-RETRY_SECONDS = 5
 
 
 @csrf_exempt  # what changes nothing needs no form; a refusal would log the address

@@ -44,6 +44,12 @@ from triage.views.queue import at_address, reading, wants_fragment
 
 PANE = "open"  # the id of the pane that a row opens in
 FIRST = "first"  # that of what asks for the first row, until the pane shows one
+EVERY = timedelta(days=7)
+BACK = timedelta(days=28)  # for how long after it turned old enough a merge is asked about
+LOOKED_AT = 200
+MOST = 5  # pull requests in one question; the oldest come first, so the others are asked about next week
+GONE = "Nothing changed: somebody answered for one of these before you. Load the page again."
+_due = PerSnapshot[dict[str, datetime]]()
 
 
 @reading
@@ -170,14 +176,6 @@ def expanded(request: Request, snapshot: Snapshot, row: read.QueueRow) -> rows.E
     quotes, facts = flag_quotes(snapshot, row.uri, review), read.change_facts(snapshot, row.uri)
     dismissed = row_actions.dismissal_words(row.uri) if exact else {}
     return rows.Expanded(explained, review, exact, said, place, quotes, facts, dismissed)
-
-
-EVERY = timedelta(days=7)
-BACK = timedelta(days=28)  # for how long after it turned old enough a merge is asked about
-LOOKED_AT = 200
-MOST = 5  # pull requests in one question; the oldest come first, so the others are asked about next week
-GONE = "Nothing changed: somebody answered for one of these before you. Load the page again."
-_due = PerSnapshot[dict[str, datetime]]()
 
 
 @dataclass(frozen=True, slots=True)

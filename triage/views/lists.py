@@ -56,6 +56,8 @@ NEVER_APPROVED = (
     "No approval of this pull request has taken effect here, so the lane did nothing wrong. "
     "If it was approved seconds ago, load this page again."
 )
+PAGE = 50  # rows
+NOT_OPEN = "No open pull request of a watched repository has this address."
 
 
 def for_maintainers(page: Page) -> Page:
@@ -196,10 +198,6 @@ def _subject(snapshot: Snapshot, uri: str) -> read.Subject:
     if subject is None:
         raise Http404("This pull request is gone.")
     return subject
-
-
-PAGE = 50  # rows
-NOT_OPEN = "No open pull request of a watched repository has this address."
 
 
 @reading

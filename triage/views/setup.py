@@ -43,6 +43,13 @@ from triage.services.repository_settings import ChangedMeanwhile
 
 KINDS = ("watched", "settings.changed", "first_reading")
 LONGEST_RUN = timedelta(minutes=1)  # 500 messages take 3 s
+LOST = "The answer has expired: look again. What you typed and ticked is still here."
+MALFORMED = "This is neither a handle such as ana.example.com nor a DID such as did:plc:ewvi7nxzyoun6zhxrhs64oiz."
+RECORDED = "This is a recording: everything in it is watched already, and nothing can be added."
+KEY = "setup"
+NONE_TICKED = "Nothing changed. Tick at least one repository to watch."
+LATE = "Nothing changed: somebody else changed the settings of one of these at the same time. Try again."
+View = Callable[[Request], HttpResponse]
 
 
 def start_watching(
@@ -88,12 +95,6 @@ def _taken_since(snapshot: Snapshot | None) -> int:
     taken = OutboxEntry.objects.filter(kind__in=KINDS).exclude(delivered_at=None)
     since = snapshot.published_at.replace(tzinfo=UTC) - LONGEST_RUN if snapshot else None
     return (taken.filter(delivered_at__gte=since) if since else taken).count()
-
-
-LOST = "The answer has expired: look again. What you typed and ticked is still here."
-MALFORMED = "This is neither a handle such as ana.example.com nor a DID such as did:plc:ewvi7nxzyoun6zhxrhs64oiz."
-RECORDED = "This is a recording: everything in it is watched already, and nothing can be added."
-KEY = "setup"
 
 
 @dataclass(slots=True)
@@ -165,11 +166,6 @@ def answer_of(search: Search) -> Answer:
         trouble = worker_trouble()
         return Answer(problem=trouble) if trouble else Answer(step=told["progress"]["step"])
     return Answer(problem=told.get("problem", ""), found=told.get("done"))
-
-
-NONE_TICKED = "Nothing changed. Tick at least one repository to watch."
-LATE = "Nothing changed: somebody else changed the settings of one of these at the same time. Try again."
-View = Callable[[Request], HttpResponse]
 
 
 def maintainers_only(view: View) -> View:
