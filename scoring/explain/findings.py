@@ -64,6 +64,7 @@ RULES: dict[tuple[str, str], str] = {
     ("flipped", "weaker"): "Permission check weakened",
     ("flipped", "wider"): "Searches everybody's data",
     ("flipped", "turned"): "Comparison turned round",
+    ("flipped", "algorithm"): "Broken algorithm in place",
     ("flipped", "unawaited"): "Check no longer waited for",
     ("flipped", "list-widened"): "Protective list widened",
     ("invisible", "file-name"): "Misleading file name",
