@@ -9,6 +9,7 @@ what it contains is none. Pure and bounded.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
+from itertools import islice
 from typing import Literal
 
 import re2
@@ -19,7 +20,7 @@ from scoring.scanners._statements import HEAD, NOT_A_HEAD, is_comment
 
 GuardKind = Literal["value", "place"]
 ROWS = 60  # of a function, above and below
-HELPER_ROWS, HELPERS = 14, 6  # of one helper, and helpers that are looked into
+HELPER_ROWS, HELPERS = 14, 24  # of one helper, and helpers that are looked into
 ROUNDS = 3  # of values that are made of other values
 ROW_CHARACTERS = 500
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -99,7 +100,7 @@ def is_guarded(kind: GuardKind, text: str, rows: Sequence[str], first: int, last
     words = _related(_words("\n".join((text, *rows[first : last + 1]))), scope)
     if _holds(kind, scope, words):
         return True
-    return any(_helps(kind, name, arguments, rows) for name, arguments in _helpers(scope, words))
+    return any(_helps(kind, name, rows) for name, _ in _helpers(scope, words))
 
 
 def _holds(kind: GuardKind, scope: Iterable[str], words: frozenset[str]) -> bool:
@@ -107,8 +108,7 @@ def _holds(kind: GuardKind, scope: Iterable[str], words: frozenset[str]) -> bool
     if kind == "place" and any(_held_in_folder().search(row) for row in scope):
         return True
     return any(
-        (_is_guard(kind, row) and not words.isdisjoint(_words(row)))
-        or any(not words.isdisjoint(names) for names in _TYPED.findall(row))
+        (_is_guard(kind, row) and not words.isdisjoint(_words(row))) or not words.isdisjoint(_typed(row))
         for row in scope
     )
 
@@ -176,42 +176,48 @@ def _words(text: str) -> frozenset[str]:
 
 def _related(words: frozenset[str], scope: Sequence[str]) -> frozenset[str]:
     """Return the values with those that they are made of and those that are made of them."""
-    made = [(_words(left), _words(right), _RESULT.search(right)) for left, right in _assignments(scope)]
-    results = {name for left, _, result in made if result for name in left}
+    made = [one for row in scope for one in _assigned(row)]
+    results = {name for left, _, is_result in made if is_result for name in left}
     for _ in range(ROUNDS):
         words = words.union(*(right for left, right, _ in made if words & left)) - results
-        words = words.union(*(left for left, right, result in made if words & right and not result))
+        words = words.union(*(left for left, right, is_result in made if words & right and not is_result))
     return words
 
 
-def _assignments(scope: Iterable[str]) -> Iterator[tuple[str, str]]:
-    for row in scope:
-        if found := _ITERATED.search(row) or _ASSIGNED.match(row):
-            yield found[1], found[2]
-        if found := _WRITTEN_TO.search(row):
-            yield (found[1], found[2]) if found[1] else (found[4], found[3])
+@lru_cache(maxsize=4_096)
+def _assigned(row: str) -> tuple[tuple[frozenset[str], frozenset[str], bool], ...]:
+    """Return what a row assigns: names, the values in the expression, and whether that asks a place for its answer."""
+    pairs = []
+    if found := _ITERATED.search(row) or _ASSIGNED.match(row):
+        pairs.append((found[1], found[2]))
+    if found := _WRITTEN_TO.search(row):
+        pairs.append((found[1], found[2]) if found[1] else (found[4], found[3]))
+    return tuple((_words(left), _words(right), _RESULT.search(right) is not None) for left, right in pairs)
+
+
+@lru_cache(maxsize=4_096)
+def _typed(row: str) -> frozenset[str]:
+    return frozenset(name for names in _TYPED.findall(row) for name in names if name)
+
+
+@lru_cache(maxsize=4_096)
+def _calls(row: str) -> tuple[tuple[str, str], ...]:
+    """Return the functions that a row calls, with what follows, but for those that ask a place for its answer."""
+    calls, place = [], 0
+    while (found := _CALL.search(row, place)) is not None:
+        place, name = found.start(2), found[1]
+        if not (_RESULT.search(found[2]) or _RESULT.match(f"{name}(") or _COMMON.fullmatch(name)):
+            calls.append((name, found[2]))
+    return tuple(calls)
 
 
 def _helpers(scope: Iterable[str], words: frozenset[str]) -> Iterator[tuple[str, str]]:
     """Yield the functions that a value is given to, with their arguments."""
-    seen: set[str] = set()
-    for row in scope:
-        place = 0
-        while (found := _CALL.search(row, place)) is not None and len(seen) < HELPERS * 4:
-            place = found.start(2)
-            name = found[1]
-            is_result = _RESULT.search(found[2]) or _RESULT.match(f"{name}(")
-            if (
-                name not in seen
-                and not is_result
-                and not _COMMON.fullmatch(name)
-                and not words.isdisjoint(_words(found[2]))
-            ):
-                seen.add(name)
-                yield name, found[2]
+    calls = ((name, given) for row in scope for name, given in _calls(row) if not words.isdisjoint(_words(given)))
+    yield from islice(dict(calls).items(), HELPERS)
 
 
-def _helps(kind: GuardKind, name: str, arguments: str, rows: Sequence[str]) -> bool:
+def _helps(kind: GuardKind, name: str, rows: Sequence[str]) -> bool:
     """Return whether a function holds what it is given to known values; one out of sight says so by its name."""
     head = re2.compile(
         rf"\s*(?:[\w<>\[\],.?*&@]+\s+)*(?:(?:def|function|func|fn|fun|sub)\s+(?:\([^)]*\)\s*|self\.)?{name}\b|"
