@@ -77,6 +77,7 @@ _PERCENT = re.compile(
     r"\s*%\s*(?:\(([^()]*(?:\([^()]*\)[^()]*)*)\)|"
     r"((?:[\w.]+|\0\.\w+)(?:\((?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*\))?))"
 )
+_FUNCTION_HEAD = re2.compile(r"(?m)^\s*(?:\w+\s+)*(?:def|function|func|fn|fun)\s+\w+\s*\([^()\n]*\)")
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
 _OPEN, _CLOSE, _ENDS = "([{", ")]}", ",;=?:<>&|"
 
@@ -260,6 +261,7 @@ def _is_chosen(value: str, safe: "re2._Regexp", near: str, depth: int) -> bool:
         return True
     if not re.fullmatch(r"[a-z_]\w*", name):
         return _is_entry(value, near)
+    near = _FUNCTION_HEAD.sub("", near)  # the value of a parameter that is left out says nothing of the others
     given = re2.findall(
         rf"(?m)(?:^|[^\w.])\$?{name}(?:\s*:\s*[\w&' ]+)?(?:,\s*\w+)?(?:\[\])?\s*[:+.|]?=([^=\n][^\n]*)|"
         rf"\b{name}(?:\.(?:append|push|add|extend)\(|\s*<<)([^\n]*)|"

@@ -4,19 +4,20 @@
 touches an added line. `lines` is a regular expression (RE2, so linear in time) for an added line, `removed` one for a
 line that is taken away. `statement` is one for a statement that the change touches, written over any number of lines
 and read as one with names filled in (_statements.py), or `as_written`; `{name}` in it stands for a part of
-rules/patterns.yml, `spares` must not match the statement (or the text that a `rule` found), and `within` must match the
-head of a function around it. `holes` names the part of rules/patterns.yml that tells safe values: at least one value
-that is put into a text of the statement, or of what a `rule` found, must be another (_holes.py). `beside` must match
-another line that the same hunk adds (for `removed`: the line before it; for `rule` and `statement`: a line near it);
-`unless` must match no line that the file adds (for `removed`: that the change adds, comments left out; for `rule` and
-`statement`: no line near it). One of `needles` must stand in the text, which is what makes the rules fast. `paths` are
-patterns, in lower case, of the only files that a rule reads. Outside of code (tests, documentation, generated and
-vendored files) a rule of type `security` weighs the same, as builds run those files; one that is `lighter_outside`, and
-every other, weighs one step less there. `bad` is found and `good` is not; tests play both, and `bad` with other names,
-in another order and with one step of indirection. `frail` names those of the three that the rule does not survive. A
-rule that is `filled_in` reads Python only where names are filled in already, so that a name that is left stands for
-something unknown. One that `spares_moved` reports no statement that holds what it matches in the removed lines. A rule
-on statements yields to another that says as much of the line.
+rules/patterns.yml, `spares` must not match the statement (or the text that a `rule` found), and `within` must match
+the head of a function around it. `holes` names the part of rules/patterns.yml that tells safe values: at least one
+value that is put into a text of the statement, or of what a `rule` found, must be another (_holes.py). `beside` must
+match another line that the same hunk adds (for `removed`: the line before it; for `rule` and `statement`: a line near
+it); `unless` must match no line that the file adds (for `removed`: that the change adds, comments left out; for `rule`
+and `statement`: no line near it). `guarded` spares a `rule` or `statement` whose value the code around it holds to
+known ones, and to folders and hosts where it names a place (_guards.py). One of `needles` must stand in the text,
+which is what makes the rules fast. `paths` are patterns, in lower case, of the only files that a rule reads. Outside
+of code (tests, documentation, generated and vendored files) a rule of type `security` weighs the same, as builds run
+those files; one that is `lighter_outside`, and every other, weighs one step less there. `bad` is found and `good` is
+not; tests play both, and `bad` with other names, in another order and with one step of indirection. `frail` names
+those of the three that the rule does not survive. A rule that is `filled_in` reads Python only where names are filled
+in already, so that a name that is left stands for something unknown. One that `spares_moved` reports no statement that
+holds what it matches in the removed lines. A rule on statements yields to another that says as much of the line.
 
 ast-grep compiles a rule anew at each call, and that is nearly all that a rule on a tree costs: with every shared part
 of its language and Unicode's classes 1 to 7 ms, with the parts that it names and classes of ASCII a tenth. So
@@ -68,6 +69,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     beside: str | None = None
     unless: str | None = None
     lighter_outside: bool = False
+    guarded: Literal["value", "place"] | None = None
     filled_in: bool = False
     spares_moved: bool = False
     frail: tuple[Rewriting, ...] = ()

@@ -26,7 +26,7 @@ _OPENS = re.compile(r"(?:=>\s*\{?|\)\s*\{|\bdo(?:\s*\|[^|]*\|)?|\bthen)\s*$")
 _CONDITION = re.compile(
     r"\s*(?:\}?\s*else\s+|\}\s*|el)?(?:if|elsif|elseif|unless|when|case|switch|guard|while|catch|except|rescue)\b"
 )
-_HEAD = re.compile(
+HEAD = re.compile(
     r"\s*(?:(?:export|default|public|private|protected|internal|static|final|async|override|local|pub(?:\(\w+\))?|virtual|"
     r"@\w+)\s+)*(?:(?:def|func|function|fn|fun|sub|class|struct|impl|trait|interface|module|resource|it|test)\b.*|"
     r"(?:const|let|var)\s+\w+\s*=\s*(?:async\s*)?(?:function\b|\(?[\w\s,{}:]*\)?\s*=>).*|"
@@ -34,7 +34,7 @@ _HEAD = re.compile(
     r".*(?:=>|\bfunction\s*\w*\([^)]*\))\s*\{\s*$)"
 )
 _POINTER = re.compile(r"\s*\*+\w")  # a C assignment through a pointer, which looks like a row of a comment
-_NOT_A_HEAD = re.compile(r"\s*(?:\}?\s*else|if|for|while|switch|catch|return|foreach|using|lock|synchronized|try|do)\b")
+NOT_A_HEAD = re.compile(r"\s*(?:\}?\s*else|if|for|while|switch|catch|return|foreach|using|lock|synchronized|try|do)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class _Around:
             bare = self._head(outer)
             if bare == "{" and outer > 0:
                 bare = f"{self._rows[outer - 1].strip()[:HEAD_CHARACTERS]} {{"
-            is_head = _HEAD.match(bare) and not _NOT_A_HEAD.match(bare)
+            is_head = HEAD.match(bare) and not NOT_A_HEAD.match(bare)
             self._known[outer] = (*self.heads(outer), bare) if is_head else self.heads(outer)
         return self._known[outer]
 

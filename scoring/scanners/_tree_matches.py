@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from scoring.diff.budget import spend
 from scoring.diff.change import Line
 from scoring.scanners._assignments import expand
+from scoring.scanners._guards import is_guarded
 from scoring.scanners._holes import has_unsafe
 from scoring.scanners._python_names import Expanded, expand_python, focused
 from scoring.scanners._rules import Rule, may_read, tree_rules, visitor_values
@@ -80,7 +81,11 @@ def _played(
             taken = {source for row in rows for source in read.sources.get(row, ())} - set(rows)
             line = side.added(rows[0], rows[-1])
             line = line or next((made for source in sorted(taken) if (made := side.added(source, source))), None)
-            if line and told.isdisjoint(taken) and not _is_safe(rule, node.text(), written, rows[0], rows[-1]):
+            if (
+                line
+                and told.isdisjoint(taken)
+                and not _is_safe(rule, node.text(), side, written, range(rows[0], rows[-1] + 1))
+            ):
                 told.update(rows)
                 yield rule, line
 
@@ -117,7 +122,7 @@ def _stated(read: Expanded, side: NewSide, meant: list[Rule]) -> Iterator[tuple[
                 continue
             if rule.spares_moved and _is_moved(rule, text, side.removed):
                 continue
-            if not _is_safe(rule, one.text if rule.as_written else text, written, one.first, one.last):
+            if not _is_safe(rule, one.text if rule.as_written else text, side, written, rows):
                 told[rule.id].update(rows, taken)
                 yield rule, line
 
@@ -145,11 +150,13 @@ def _standing(side: NewSide, rows: Sequence[str], one: Statement) -> str:
     return " ".join(rows[row].strip() for row in range(one.first, one.last + 1) if side.added(row, row) is None)
 
 
-def _is_safe(rule: Rule, text: str, rows: Sequence[str], first: int, last: int) -> bool:
-    """Return whether a rule's exception stands near these rows, its companion is missing, or all values are safe."""
+def _is_safe(rule: Rule, text: str, side: NewSide, filled: Sequence[str], rows: range) -> bool:
+    """Return whether an exception or a guard stands near, the companion is missing, or all values are safe."""
+    if rule.guarded is not None and is_guarded(rule.guarded, text, side.text.split("\n"), rows[0], rows[-1]):
+        return True
     if rule.exception is None and rule.companion is None and rule.safe_values is None:
         return False
-    near = rows_near(rows, first, last)
+    near = rows_near(filled, rows[0], rows[-1])
     is_alone = rule.companion is not None and not rule.companion.search(near)
     is_excepted = rule.exception is not None and rule.exception.search(near) is not None
     return is_alone or is_excepted or (rule.safe_values is not None and not has_unsafe(text, rule.safe_values, near))

@@ -124,6 +124,8 @@ def _leaves(file: FileChange) -> bool:
 
 def _is_everyday(file: FileChange) -> bool:
     path = file.path.lower()
+    if path.endswith(".pth"):  # Python runs the lines that begin with an import, and adds the folders that others name
+        return bool(file.hunks) and not any(line.text.startswith(("import ", "import\t")) for line in file.added())
     if matching_pattern(SCRIPTS, path) is None:
         return matching_pattern(EVERYDAY_HOOKS, path) is not None
     acts = re2.compile(with_patterns("{hook-acts}"))

@@ -6,6 +6,7 @@ protects something loses a right or a secret.
 
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 
 from scoring.diff.change import FileChange, Hunk, Line
 from scoring.scanners._finding_helpers import quoted, worst_first
@@ -20,7 +21,7 @@ TOLD = 10  # findings in one file
 _TOKEN = re.compile(r"\w+|[<>=!]=?=?|&&|\|\||[+-]|\S")
 _PROTECTED = re.compile(
     r"auth|permission|admin|owner|staff|superuser|token|csrf|secret|password|signature|verif|\ballows?\b|allowed|denied|forbidden|valid|"
-    r"disabled|locked|banned|blocked|revoked|expired|suspended",
+    r"disabled|locked|banned|blocked|revoked|expire[sd]|suspended",
     re.IGNORECASE,
 )
 # Rounds of a derivation and lengths of keys: they make guessing expensive.
@@ -54,6 +55,9 @@ _OR, _AND, _IF = (
 _REFUSES = re.compile(
     r"(?i)\b(throw|raise|abort|die|exit|reject|deny|forbid\w*|unauthori\w*|40\d)\b|http\.(Error|NotFound)|BadRequest|return\s+(false|null|nil|none|err)"
 )
+_ENDS = re.compile(
+    r"(?i)\b(throw|raise|return|abort|die|exit|reject|deny|forbid\w*|continue|next|break|panic|fatal\w*|40\d)\b|=|\{\s*$|:\s*$"
+)
 # Another kind of people that a check lets in: `or page.editors.includes(user.id)`.
 _OTHER_RIGHT = re.compile(
     r"(?i)\b(editors?|members?|(co_?)?authors?|owners?|admins?|moderators?|collaborators?|maintainers?|reviewers?)\b.*\b(user|me|self|viewer)\b|"
@@ -64,6 +68,17 @@ _SCOPED = re.compile(
     r"(?i)(for|of|by|visible|owned|accessible|scoped?|with)_?\w*\([^()]*(user|viewer|owner|account|tenant)"
 )
 _DENIED_GROUP = re.compile(r"\bnot\s*\(|!\s*\(|\bunless\b")
+# Algorithms that still hold, and those that do not.
+_STRONG = re.compile(
+    r"(?i)sha-?_?(?:224|256|384|512)|\bsha3|blake[23]|argon2|bcrypt|scrypt|aes[-_/]?(?:128|192|256)|\bgcm\b|chacha20|"
+    r"TLS_?v?1[._]?[23]|\buuid\w*4\b|\bv4\b.*uuid|randomUUID"
+)
+_BROKEN = re.compile(
+    r"(?i)\bmd[245]\b|[\"'_.:]md5|\bsha-?_?1\b|\bsha1|\b(?:3|triple)?des\b|\brc[24]\b|\becb\b|\bblowfish\b|TLS_?v?1[._]?[01]\b|"
+    r"TLSv1\b|SSLv?[23]\b|\bcrc32|adler32|\buuid\w*1\b|\bv1\b.*uuid"
+)
+_ANCHOR = re.compile(r"\\[AzZ]|\^(?!\w*\])|\$(?=[/\"'`])|\bfull(?=match)")
+_PATTERN = re.compile(r"[/\"'`]\^|\\A|\$[/\"'`]|fullmatch")
 _NUMBER = re.compile(r"\d[\d_]{0,18}")
 # A condition that asks for a right, and a look-up among what belongs to somebody.
 _ASKS = re.compile(
@@ -141,7 +156,29 @@ _LOGIC = frozenset(
 _LOGIC_WORDS = frozenset(
     {"True", "False", "true", "false", "TRUE", "FALSE", "any", "all", "some", "every"}
 ) | frozenset(
-    {"anyMatch", "allMatch", "noneMatch", "Any", "All", "none", "any?", "all?", "none?", "min", "max", "Min", "Max"}
+    {
+        "Before",
+        "After",
+        "isBefore",
+        "isAfter",
+        "before",
+        "after",
+        "lessThan",
+        "greaterThan",
+        "anyMatch",
+        "allMatch",
+        "noneMatch",
+        "Any",
+        "All",
+        "none",
+        "any?",
+        "all?",
+        "none?",
+        "min",
+        "max",
+        "Min",
+        "Max",
+    }
 )
 _STRICTER = ({"==", "==="}, {"!=", "!=="})
 _LOOSE = {"===": "==", "!==": "!="}
@@ -163,7 +200,9 @@ def _scan_file(file: FileChange) -> Iterator[Finding]:
     for hunk in file.hunks:
         for old, new in _pairs(hunk):
             how = (
-                _difference(_tokens(old.text), _tokens(new.text)) or _weakening(old, new, _row_below(hunk, new))
+                _difference(_tokens(old.text), _tokens(new.text))
+                or _weakening(old, new, _row_below(hunk, new))
+                or _broken_algorithm(old.text[:LINE_LENGTH], new.text[:LINE_LENGTH])
                 if told < TOLD
                 else None
             )
@@ -251,6 +290,8 @@ def _weakening(old: Line, new: Line, following: str) -> str | None:
         return "weaker"
     if _OWN.search(before) and not _SCOPE.search(after) and _LOOK_UP.search(after) and len(words & kept) >= FEWEST:
         return "wider"
+    if _is_refusal_dropped(before, after) or _is_anchor_lost(before, after):
+        return "weaker"
     if is_comment(after) or len(words & kept) < ALIKE * min(len(words), len(kept)):
         return None
     if _ASKS.search(before) and _ASKS.search(after) and _asks_less(before, after):
@@ -276,6 +317,30 @@ def _is_guard_dropped(before: str, after: str) -> bool:
     is_optional = _OPTIONAL.search(after) and not _OPTIONAL.search(before) and _RIGHT.search(before)
     has_more_roles = _ROLES.search(after) and set(_ROLE_NAME.findall(before)) < set(_ROLE_NAME.findall(after))
     return is_shorter or bool(is_optional or has_more_roles)
+
+
+def _broken_algorithm(before: str, after: str) -> str | None:
+    """Return `algorithm` where one that is broken takes the place of one that holds, and most of the line stays."""
+    words, kept = set(_WORD.findall(before)), set(_WORD.findall(after))
+    is_weaker = _STRONG.search(before) and _BROKEN.search(after)
+    is_other = _BROKEN.search(before) or _STRONG.search(after) or is_comment(after)
+    is_alike = len(words & kept) >= ALIKE * min(len(words), len(kept))
+    return "algorithm" if is_weaker and not is_other and is_alike else None
+
+
+def _is_anchor_lost(before: str, after: str) -> bool:
+    """Return whether nothing changes but that a pattern no longer has to match a text from its start to its end."""
+    is_shorter = len(_ANCHOR.findall(after)) < len(_ANCHOR.findall(before))
+    return is_shorter and _PATTERN.search(before) is not None and _ANCHOR.sub("", before) == _ANCHOR.sub("", after)
+
+
+def _is_refusal_dropped(before: str, after: str) -> bool:
+    """Return whether the same check is made on one line, and what it finds wrong is no longer refused."""
+    asked = "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
+    end = asked.rfind(")")
+    if end < 0 or not _IF.search(asked) or not _CHECKS.search(asked):
+        return False
+    return _REFUSES.search(before[end:]) is not None and _ENDS.search(after[end:]) is None and len(after) > end + 2
 
 
 def _asks_less(before: str, after: str) -> bool:
@@ -356,7 +421,7 @@ def _exchange(pair: set[str]) -> str | None:
 def _is_protected(how: str, hunk: Hunk, line: Line, path: str) -> bool:
     """Return whether a condition is about rights, by its own words or by the name of the function around it."""
     if how != "opposite":
-        return how in ("lowered", "weaker", "wider", "list-widened")
+        return how in ("lowered", "weaker", "wider", "list-widened", "algorithm")
     above = (one.text[:LINE_LENGTH] for one in reversed(hunk.lines[: hunk.lines.index(line)]) if one.mark != "-")
     head = next((text for text in above if _HEAD.search(text)), hunk.section)
     text = line.text[:LINE_LENGTH]
@@ -375,6 +440,7 @@ def _finding(file: FileChange, line: Line, how: str, is_protected: bool) -> Find
         "wider": "What was looked up among what belongs to one person or group is looked up among everybody's.",
         "list-widened": "A list that keeps values out loses one, or one that lets them in gains a way round.",
         "unawaited": "A check is no longer waited for, and its promise counts as a yes whatever the answer is.",
+        "algorithm": "An algorithm that is broken takes the place of one that holds, and most of the line stays.",
         "turned": "A comparison is turned round, and nothing else on the line changes.",
     }
     return Finding(SCANNER, how, kind, severity, messages[how], file=file.path, line=line.new, quote=quoted(line.text))
