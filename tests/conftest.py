@@ -133,6 +133,8 @@ atexit.register(_end_quietly)
 _leave_the_users_drive()
 if drive.Place("drive", TEST_ROOT) != settings.PLACE:  # reading it loads the settings, which pytest-django then sets up
     pytest.exit(f"Tests would touch {settings.PLACE.root}: unset DJANGO_SETTINGS_MODULE.", 2)
+# A database in memory is one that threads share: a table that one writes is locked for the others, who do not wait.
+settings.DATABASES["default"]["TEST"] = {"NAME": str(TEST_ROOT / "tests.sqlite3")}
 
 
 @pytest.hookimpl(optionalhook=True)

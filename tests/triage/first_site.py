@@ -35,6 +35,7 @@ from scoring.pipeline.score import score
 from tests.ingest.backfill.listed import CID, REV, entry
 from tests.ingest.peer import Answer, Peer, Request, response
 from tests.stores import fresh_store
+from tests.waiting import wait_for
 from triage import middleware
 from triage.models import Maintainer, Person
 from triage.services.deliveries import deliver
@@ -187,5 +188,6 @@ def first_site(folder: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
             site._fetcher.close()
     finally:
         huey.flush()
+        wait_for(lambda: not any(reader._pins.values()), what="the last request of a page that was closed")
         reader.close()
         store.close()
