@@ -36,7 +36,7 @@ ON_PYTHON = [
 ]
 ON_LINES = [rule for rule in rules() if rule.lines is not None]
 OF_LINES = (with_wider_spaces, with_other_hosts, with_lines_between, further_in)
-AT_THE_MARGIN = "go-generate-fetches"  # Go itself reads such a line at the margin only
+AT_THE_MARGIN = ("go-generate-fetches", "path-file-runs-code")  # Go and Python read such lines at the margin only
 FRAIL = 0.1  # of all rules
 
 
@@ -70,5 +70,5 @@ def test_few_rules_say_that_they_do_not_survive_one() -> None:
 def test_a_rule_on_lines_survives_what_changes_their_look_alone(rule: Rule, rewrite: Callable[[str], str]) -> None:
     for language in rule.languages:
         is_found = rule.id in rules_found(dangerous.scan, example(rule, rewrite(rule.bad), language))
-        assert is_found or (rewrite, rule.id) == (further_in, AT_THE_MARGIN), rewrite(rule.bad)
+        assert is_found or (rewrite is further_in and rule.id in AT_THE_MARGIN), rewrite(rule.bad)
         assert rule.id not in rules_found(dangerous.scan, example(rule, rewrite(rule.good), language))
