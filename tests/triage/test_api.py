@@ -87,16 +87,6 @@ def test_before_the_first_snapshot_the_api_says_when_to_try_again(client: Client
     }
 
 
-@pytest.mark.parametrize("path", [f"/score/{PERSON}", "/metrics"])
-def test_reading_needs_a_person_or_a_token(client: Client, settings: Settings, path: str) -> None:
-    settings.PUBLIC_READ = False
-    refused = client.get(path)
-    assert refused.status_code == 401
-    assert refused["WWW-Authenticate"].startswith("Bearer")
-    client.force_login(Person.objects.create(did=PERSON))
-    assert client.get(path).status_code == 503
-
-
 @pytest.mark.parametrize("path", [f"/score/{PERSON}", "/score/mara", "/metrics"])
 def test_no_answer_is_kept_for_another_viewer(client: Client, path: str) -> None:
     answer = client.get(path)

@@ -12,7 +12,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from tests.triage.acting_site import signed_in
-from tests.triage.drawn_rows import drawn_rows
+from tests.triage.drawn_rows import MARA, drawn_rows
 from tests.triage.pages_world import DrawnSnapshot, DrawnWorld, draw
 from triage import context, middleware
 from triage.models import Maintainer, Person
@@ -20,7 +20,15 @@ from triage.models import Maintainer, Person
 pytestmark = pytest.mark.django_db
 PART = {"HX-Request": "true"}
 LOOKED_AT = drawn_rows()[1]
-PAGES = ("/", f"/?open={LOOKED_AT.uri}", f"/pull/{LOOKED_AT.uri}", "/dashboard", "/leaderboard", "/live")
+PAGES = (
+    "/",
+    f"/?open={LOOKED_AT.uri}",
+    f"/pull/{LOOKED_AT.uri}",
+    "/dashboard",
+    "/leaderboard",
+    f"/c/{MARA.did}",
+    "/live",
+)
 FORM = {
     "kind": "pull_for_review",
     "uri": LOOKED_AT.uri,

@@ -130,13 +130,6 @@ def test_a_flag_of_a_model_is_told_under_its_line(site: ActingSite) -> None:
     assert "a.py:2" in page
 
 
-def test_who_may_not_read_sees_no_change(site: ActingSite, settings: Settings) -> None:
-    settings.PUBLIC_READ = False
-    assert anybody().get(PAGE).status_code == 302
-    assert anybody().get(PATCH).status_code == 302
-    assert somebody().get(PAGE).status_code == 200
-
-
 def test_the_patch_as_text_is_for_people_who_are_signed_in(site: ActingSite) -> None:
     assert "sign-in" in anybody().get(PATCH)["Location"]
     page = text_of(anybody())

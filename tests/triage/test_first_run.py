@@ -151,12 +151,6 @@ def test_a_program_is_told_in_json_that_nobody_is_on_the_leaderboard_yet(first: 
     assert (answer.status_code, answer.json()["rows"]) == (200, [])
 
 
-def test_a_maintainer_of_one_repository_sets_nothing_up(first: FirstSite) -> None:
-    person = Person.objects.create(did=BEN)
-    Maintainer.objects.create(person=person, repo_key=LANTERN)
-    assert signed_in(person).get("/setup").status_code == 403
-
-
 def test_strangers_are_sent_to_sign_in(first: FirstSite, client: Client, settings: Settings) -> None:
     assert client.get("/setup")["Location"] == "/sign-in?next=%2Fsetup"
     settings.PUBLIC_READ = True

@@ -3,14 +3,13 @@
 import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from urllib.parse import quote
 
 import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from tests.triage.drawn_rows import HOSTILE, MALLORY, MARA, drawn_rows
+from tests.triage.drawn_rows import MARA, drawn_rows
 from tests.triage.pages_world import DrawnWorld, draw, sign_in
 
 pytestmark = pytest.mark.django_db
@@ -27,41 +26,10 @@ def world(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> DrawnWorld:
     return drawn
 
 
-class Tags(HTMLParser):
-    """Every tag of a page with the names of its attributes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[tuple[str, set[str]]] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, {name for name, _ in attrs}))
-
-
 def text_of(client: Client, path: str, **headers: str) -> str:
     response = client.get(path, headers=headers)
     assert response.status_code == 200, path
     return response.content.decode()
-
-
-@pytest.mark.parametrize("path", PAGES)
-def test_a_page_is_whole_has_one_h1_and_no_inline_style_or_script(client: Client, world: DrawnWorld, path: str) -> None:
-    page = text_of(client, path)
-    assert page.startswith("<!doctype html>")
-    assert len(re.findall(r"<h1[ >]", page)) == 1
-    tags = Tags()
-    tags.feed(page)
-    assert not [name for _, names in tags.found for name in names if re.match(r"style$|on|hx-on|hx-vals", name)]
-    assert all("src" in names for tag, names in tags.found if tag == "script")
-    assert "style" not in {tag for tag, _ in tags.found}
-
-
-@pytest.mark.parametrize("path", PAGES[:-1])
-def test_pages_vary_and_are_never_kept_by_a_shared_cache(client: Client, world: DrawnWorld, path: str) -> None:
-    response = client.get(path)
-    assert {"HX-Request", "Cookie", "Accept"} <= set(response["Vary"].split(", "))
-    assert "private" in response["Cache-Control"]
-    assert "no-cache" in response["Cache-Control"]
 
 
 def test_the_queue_shows_its_groups_with_counts_and_ages(client: Client, world: DrawnWorld) -> None:
@@ -115,11 +83,6 @@ def test_htmx_gets_the_fragment_of_the_same_url_and_the_address_to_push(client: 
     assert fragment.lstrip().startswith('<section id="results"')
     assert 'hx-swap-oob="true"' in fragment
     assert response["HX-Push-Url"] == "/?bucket=fast_lane"
-
-
-def test_the_back_button_gets_a_whole_page(client: Client, world: DrawnWorld) -> None:
-    headers = {"HX-Request": "true", "HX-History-Restore-Request": "true"}
-    assert text_of(client, "/?bucket=fast_lane", **headers).startswith("<!doctype html>")
 
 
 def test_an_open_row_shows_who_and_what_and_closes_by_its_own_link(client: Client, world: DrawnWorld) -> None:
@@ -181,31 +144,6 @@ def test_a_long_group_is_cut_and_its_bucket_has_pages(client: Client, world: Dra
     last = text_of(client, "/?bucket=fast_lane&page=3")
     assert last.count('class="row"') == 20
     assert "Page 3 of 3" in last
-
-
-@pytest.mark.parametrize("path", ["/", f"/c/{MALLORY.did}", f"/c/{MARA.did}", "/leaderboard"])
-def test_hostile_text_is_only_text(client: Client, world: DrawnWorld, path: str) -> None:
-    page = text_of(client, path)
-    assert "<script>alert" not in page
-    assert "<img src=x" not in page
-    assert "<svg onload" not in page
-    assert "<b>mallory" not in page
-    assert "<i>solid" not in page
-    assert "\u202e" not in page
-    assert "\u200b" not in page
-
-
-def test_hidden_characters_are_spelled_out(client: Client, world: DrawnWorld) -> None:
-    page = text_of(client, "/")
-    assert "gpj.⟨U+202E⟩exe.example" in page
-    assert "zero⟨U+200B⟩width" in page
-    assert "{{ settings.SECRET_KEY }}" in page
-
-
-@pytest.mark.parametrize("title", HOSTILE)
-def test_a_pull_request_page_survives_its_title(client: Client, world: DrawnWorld, title: str) -> None:
-    row = next(row for row in world.rows if row.title == title)
-    assert '<h2 id="pull-title"' in text_of(client, f"/pull/{row.uri}")
 
 
 def test_a_pull_request_page_leads_to_the_forges_own(client: Client, world: DrawnWorld) -> None:

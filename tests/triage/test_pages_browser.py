@@ -15,23 +15,6 @@ from tests.triage.drawn_rows import MARA, drawn_rows
 from tests.triage.pages_world import DrawnWorld, draw
 from tests.waiting import PATIENT_MS, wait_for
 
-OPENED = drawn_rows()[1].uri
-HOSTILE_ONE = drawn_rows()[5].uri
-PATHS = [
-    "/",
-    f"/?open={quote(OPENED)}",
-    f"/pull/{HOSTILE_ONE}",
-    "/leaderboard",
-    "/dashboard",
-    "/settled",
-    f"/c/{MARA.did}",
-    "/sign-in",
-]
-# The height and text of what is shown, in one question instead of two for each.
-SIZES = """
-boxes => boxes.filter(box => box.getClientRects().length)
-  .map(box => [box.getBoundingClientRect().height, box.innerText])
-"""
 Open = Callable[..., Page]
 Scheme = Literal["light", "dark"]
 SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
@@ -256,42 +239,6 @@ def abort(route: Route) -> None:
     route.abort()
 
 
-def test_no_page_scrolls_sideways_on_a_phone_and_targets_are_large(open_page: Open, drawn_site: str) -> None:
-    page = open_page("/")
-    for path in PATHS:
-        page.goto(drawn_site + path)
-        for width in (500, 360):
-            page.set_viewport_size({"width": width, "height": 1080})
-            assert page.evaluate("document.documentElement.scrollWidth") <= width, (path, width)
-            for height, text in page.locator(".button, .tile:is(a), .bar a, select, input:visible").evaluate_all(SIZES):
-                assert height >= 44, (path, width, text)
-
-
-def test_a_row_is_56_pixels_high_and_11_fit_on_a_desktop_screen(open_page: Open) -> None:
-    page = open_page("/")
-    tops = page.evaluate("[...document.querySelectorAll('.row')].map(row => row.getBoundingClientRect().bottom)")
-    heights = page.evaluate("[...document.querySelectorAll('.row + .row')].map(row => row.offsetHeight)")
-    assert set(heights) == {56}
-    assert sum(bottom <= 1080 for bottom in tops) >= 11
-
-
-def test_every_page_keeps_the_policy_in_both_themes(open_page: Open, drawn_site: str) -> None:
-    page = open_page("/")
-    for path in PATHS:
-        page.goto(drawn_site + path)
-        for scheme in SCHEMES:
-            page.emulate_media(color_scheme=scheme)
-            canvas = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
-            assert canvas == ("rgb(247, 247, 245)" if scheme == "light" else "rgb(19, 19, 18)"), (path, scheme)
-
-
-def test_hostile_titles_run_nothing(open_page: Open) -> None:
-    page = open_page("/")
-    page.on("dialog", lambda dialog: pytest.fail(f"a title opened a dialog: {dialog.message}"))
-    assert "<script>alert(1)</script>" in titles(page).all_inner_texts()
-    expect(page.locator("main script, main img")).to_have_count(0)
-
-
 def test_the_theme_is_chosen_by_a_button_and_remembered(open_page: Open) -> None:
     page = open_page("/")
     button = page.get_by_role("button", name="Theme")
@@ -301,23 +248,6 @@ def test_the_theme_is_chosen_by_a_button_and_remembered(open_page: Open) -> None
     expect(button).to_have_text("Theme: dark")
     page.reload()
     assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(19, 19, 18)"
-
-
-def test_the_page_can_be_walked_with_the_tab_key_and_focus_is_seen(open_page: Open) -> None:
-    page = open_page("/")
-    page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
-    seen = set()
-    for _ in range(16):
-        page.keyboard.press("Tab")
-        outline = "e => [e, getComputedStyle(e), getComputedStyle(e, '::after')]"
-        seen.add(page.evaluate("document.activeElement.id || document.activeElement.innerText"))
-        assert page.evaluate(
-            f"({outline})(document.activeElement).slice(1).some(style => style.outlineStyle !== 'none')"
-        )
-        if page.evaluate("document.activeElement.matches('.list summary.button')"):
-            page.keyboard.press("Enter")
-    assert {"tile-all", "filter-text", "filter-repository", "filter-sort"} <= seen
 
 
 @pytest.mark.parametrize("width", [1440, 360])

@@ -84,20 +84,6 @@ def test_every_figure_of_every_page_has_its_meaning_in_words_beside_it(
     assert min(counted.values()) >= 1, counted
 
 
-@pytest.mark.parametrize("path", REPORTS)
-def test_reports_are_for_maintainers(client: Client, folder: Path, path: str) -> None:
-    assert text(client, path).startswith("<!doctype html>")
-    client.logout()
-    assert client.get(path)["Location"] == f"/sign-in?next=%2F{path[1:]}"
-
-
-@pytest.mark.parametrize("path", REPORTS)
-def test_who_has_no_role_is_refused(client: Client, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
-    draw(monkeypatch, DrawnWorld())
-    sign_in(client)
-    assert client.get(path).status_code == 403
-
-
 def test_what_was_never_played_says_which_command_plays_it(client: Client, folder: Path) -> None:
     assert "manage.py redteam" in text(client, "/redteam")
     assert "0 of 1 run." in text(client, "/redteam")

@@ -103,14 +103,6 @@ def test_a_maintainer_and_an_admin_change_and_the_log_tells_what_was_before(clie
     assert OutboxEntry.objects.get().payload["settings"]["version"] == 1
 
 
-def test_without_a_token_against_forgery_nothing_is_changed() -> None:
-    client = signed_in(Client(enforce_csrf_checks=True), ANA, REPO)
-    assert client.post(PLACE, form(budget="2")).status_code == 403
-    assert client.post(SWITCH, form(shadow="off")).status_code == 403
-    assert client.get(SWITCH).status_code == 405
-    assert not Change.objects.exists()
-
-
 def test_what_nobody_watches_has_no_settings(client: Client) -> None:
     signed_in(client, ANA, "")
     assert client.get(PLACE, {"repository": "did:plc:nobody"}).status_code == 404

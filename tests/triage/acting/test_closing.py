@@ -161,13 +161,6 @@ def test_nobody_no_viewer_and_no_maintainer_of_another_repository_moves_the_lane
     assert LaneClosure.objects.filter(opened_at=None).count() == 1
 
 
-def test_a_form_without_a_csrf_token_is_refused(site: ActingSite, ben: Client) -> None:
-    strict = Client(enforce_csrf_checks=True)
-    strict.force_login(Person.objects.get(did=BEN))
-    assert close(strict) == 403
-    assert not LaneClosure.objects.exists()
-
-
 @pytest.mark.parametrize(
     "form",
     [{"because": "  "}, {"because": "x" * 501}, {"author": "mara"}, {"author": "no.example"}, {"voucher": "x; drop"}],

@@ -11,7 +11,7 @@ from pytest_django import Settings
 from scoring.pipeline.lane_history import LaneHistory
 from tests.ingest.stream.frames import MARA
 from tests.scoring.small import OFFERED
-from tests.triage.acting_site import ANA, BEN, ActingSite, last_key, signed_in
+from tests.triage.acting_site import ANA, BEN, ActingSite, last_key
 from tests.triage.watching_site import watching_site
 from triage.models import Maintainer, Person, ReadingTime
 from triage.services import reading_times
@@ -98,13 +98,6 @@ def test_switching_it_off_deletes_what_was_measured_of_that_person_alone(
     switch(ana, on=False)
     assert measured() == [60]
     assert not Person.objects.get(did=ANA).times_reading
-
-
-def test_only_a_maintainer_switches_it_on(site: ActingSite) -> None:
-    assert Client().post("/lane/time", {"on": "1"})["Location"].startswith("/sign-in")
-    viewer = signed_in(Person.objects.create(did="did:plc:" + "4" * 24))
-    assert viewer.post("/lane/time", {"on": "1"}).status_code == 403
-    assert not Person.objects.filter(times_reading=True).exists()
 
 
 def test_nothing_more_is_kept_of_a_maintainer_who_is_none_any_more_and_they_can_end_it(
