@@ -6,7 +6,7 @@ from django.conf import settings
 
 from tests.docs.pages import rows_below, spans, text_of
 from tests.sources import PROJECT
-from tests.triage.test_permissions import SIX, TABLE, operations
+from tests.triage.access.test_permissions import SIX, TABLE, operations
 from triage.access.problems import CODES
 from triage.access.tokens import SCOPES
 from triage.api import scores

@@ -13,7 +13,7 @@ from tests.docs.pages import block_below, lines_of, rows_below, spans, text_of
 from tests.docs.proxies import NAME, Browser, guess, proxy, take_a_form
 from tests.docs.test_container import probe
 from tests.ingest.stream.frames import Frames
-from tests.triage.test_access_proxy import within_one_window
+from tests.triage.access.test_proxy import within_one_window
 from tests.waiting import wait_for
 from trustsite.standins.jetstream import Jetstream
 from trustsite.standins.recording import make_recording

@@ -25,7 +25,7 @@ from tests.triage.every_page import BEN, lane_pages, signed_out_pages, something
 from tests.triage.hostile import PULLS, hostile_site
 from tests.triage.lane_site import MORE
 from tests.triage.pages_world import DrawnWorld, draw, sign_in
-from tests.triage.test_report_pages import EVERY_LANE, serve, whole_backtest
+from tests.triage.views.test_reports import EVERY_LANE, serve, whole_backtest
 from triage.models import Person
 
 TARGET = os.environ.get("SCREENSHOTS", "")

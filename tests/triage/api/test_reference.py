@@ -23,7 +23,7 @@ def test_the_description_is_the_kept_one() -> None:
     if os.environ.get("KEEP_OPENAPI"):
         KEPT.write_text(json.dumps(document(), indent=1, sort_keys=True) + "\n")
     assert json.loads(KEPT.read_text()) == document(), (
-        "The API changed. If that is meant: KEEP_OPENAPI=1 make test ARGS=tests/triage/test_api_reference.py, "
+        "The API changed. If that is meant: KEEP_OPENAPI=1 make test ARGS=tests/triage/api/test_reference.py, "
         "read what differs in docs/openapi.json, and say in CHANGELOG.md what callers have to do."
     )
 

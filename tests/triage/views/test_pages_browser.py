@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 from urllib.parse import quote
 
 import pytest
@@ -17,7 +17,6 @@ from tests.waiting import PATIENT_MS, wait_for
 
 Open = Callable[..., Page]
 Scheme = Literal["light", "dark"]
-SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from tests.ingest.stream.frames import MARA, REPO, pull_uri
-from tests.triage.acting.test_incidents import approve, mark
+from tests.triage.acting.lanes.test_incidents import approve, mark
 from tests.triage.acting_site import ANA, ActingSite, maintainer, signed_in
 from tests.triage.lane_site import MORE, NEXT, OTHER, lane_site
 from triage.models import Action, AuditAnswer, Change, HandledIncident, Person

@@ -10,7 +10,7 @@ from tests.conftest import Count
 from tests.growth import in_linear_time
 from tests.sources import PROJECT
 from tests.triage.hostile_patches import TEXTS
-from tests.triage.test_pages_shapes import contrast, token
+from tests.triage.presenters.test_shapes import contrast, token
 from triage.diff_page.highlight import BLANK, LEXERS, LINE, PIECE, Allowance, colour, language
 
 NAMES = sorted({name or ending for ending, name in LEXERS.items()})

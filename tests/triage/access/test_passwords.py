@@ -9,7 +9,7 @@ from django.core.cache import cache
 from django.test import Client
 from pytest_django import Settings
 
-from tests.triage.test_access import ELSEWHERE
+from tests.triage.access.test_sign_in import ELSEWHERE
 from triage.access import sign_in as passwords
 from triage.access import throttle
 from triage.access.sign_in import OLD, TWICE, WRONG, issue_link

@@ -15,7 +15,7 @@ from pytest_django import Settings
 
 from tests.conftest import Count
 from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
-from tests.triage.test_permissions import TABLE, Asked, operations, pages, send
+from tests.triage.access.test_permissions import TABLE, Asked, operations, pages, send
 from triage.access import throttle
 from triage.access.problems import NOTHING
 from triage.access.tokens import create_token, revoke_token

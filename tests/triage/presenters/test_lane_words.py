@@ -11,7 +11,7 @@ from scoring.certificates.lane_offer import Group, LaneCurve, LanePoint, Offer, 
 from scoring.certificates.sample_size import Need
 from scoring.pipeline.lane_history import AGREEMENTS, HAPPENED, Agreement, LaneHistory, LaneRow, LaneSum
 from scoring.queries.read import AuditCount, Person
-from tests.triage.test_charts import overlapping
+from tests.triage.charts.test_charts import overlapping
 from triage.charts.lane import lane_plot
 from triage.presenters import lane as lane_words
 

@@ -12,8 +12,8 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from tests.ingest.stream.frames import MARA, REPO, SEED
+from tests.triage.access.test_permissions import TABLE, Asked, send
 from tests.triage.small_site import CABIN, OFFERED
-from tests.triage.test_permissions import TABLE, Asked, send
 from triage.access.tokens import create_token
 from triage.models import ApiToken, Maintainer, Person
 

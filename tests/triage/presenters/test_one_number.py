@@ -23,8 +23,8 @@ from tests.triage.drawn_rows import ANA, MARA, drawn_rows, pull_request
 from tests.triage.every_page import lane_pages, something_of_everything
 from tests.triage.lane_site import lane_site
 from tests.triage.pages_world import DrawnWorld, draw, sign_in
+from tests.triage.presenters.test_wording import clumsy
 from tests.triage.site import Site
-from tests.triage.test_wording import clumsy
 from triage.api.pulls import pull_out
 from triage.presenters.pills import pill
 from triage.presenters.rows import judgement

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tests.sources import PROJECT
-from tests.triage.test_pages_shapes import contrast, token
+from tests.triage.presenters.test_shapes import contrast, token
 
 CSS = {path.stem: path.read_text() for path in (PROJECT / "static" / "css").glob("*.css")}
 COLOURS = re.findall(r"--([\w-]+): light-dark\(#\w{6}, #\w{6}\)", CSS["tokens"])

@@ -238,7 +238,7 @@ def test_every_address_and_operation_stands_in_the_table() -> None:
     known = [*pages(get_resolver(configured.ROOT_URLCONF).url_patterns), *operations()]
     missing = sorted(set(known) - TABLE.keys() - FREE)
     lines = [f'    "{name}": ("GET /…", "sign sign 200 200 200 200"),' for name in missing]
-    assert not missing, "\n".join(["add to TABLE in tests/triage/test_permissions.py, as it should be:", *lines])
+    assert not missing, "\n".join(["add to TABLE in tests/triage/access/test_permissions.py, as it should be:", *lines])
     assert TABLE.keys() - set(known) == set(), "these lines of TABLE ask for what is gone"
 
 
