@@ -1,6 +1,7 @@
 """A maintainer speaks in a contributor's name about their own repository, and every page says who spoke."""
 
 import random
+import re
 from collections.abc import Iterator
 from html import unescape
 from importlib import import_module
@@ -18,11 +19,13 @@ from ingest.store.snapshots import publish
 from tests.conftest import Count
 from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, STRANGER, pull_uri
 from tests.pipeline import Result, prepared
-from tests.triage.acting_site import maintainer
+from tests.triage.acting_site import ActingSite, maintainer
+from tests.triage.lane_site import NEXT, lane_site
 from tests.triage.small_site import CABIN, OFFERED, frames_of_it, play
 from triage.access.tokens import make_link
 from triage.models import Maintainer, Objection, OutboxEntry, Person
 from triage.models.accounts import log_change
+from triage.presenters.rights import SEALED
 from triage.services.deliveries import deliver_due
 from triage.services.objections import AT_ONCE, ObjectionProblem, answer, object_to
 from trustsite.worker.handover import make_runtime
@@ -239,3 +242,47 @@ def test_of_somebody_who_maintains_several_it_counts_in_each(world: Result) -> N
     migration.limit_to_their_repositories(apps, None)
     assert sorted(Objection.objects.values_list("repo_key", flat=True)) == sorted([CABIN, REPO])
     assert held(world).keys() == {OFFERED, IN_CABIN}
+
+
+BEN = "did:plc:" + "3" * 24
+
+
+def told(site: ActingSite) -> str:
+    """What the holder of a link to the decision on `NEXT` reads, below the frame."""
+    site.maintainer(BEN, "ben.example")
+    token = make_link(Person.objects.get(did=BEN), MARA, REPO, NEXT, site.now)
+    page = Client().get(f"/c/{MARA}/decision/{token}").content.decode()
+    return page.partition("<h1>")[2]
+
+
+def test_no_threshold_is_told(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    with lane_site(tmp_path, settings, monkeypatch) as site:
+        page = told(site)
+        assert "The fast lane" in page
+        assert not re.search(r"threshold \d", page)
+
+
+def test_what_the_audit_drew_is_not_told_before_its_answer_nor_handed_as_an_answer_to_paste(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with lane_site(tmp_path, settings, monkeypatch, audited=True) as site:
+        page = told(site)
+        assert SEALED in page
+        assert "audit" not in page.lower()
+        assert 'class="pill' not in page
+        ben = site.maintainer(BEN, "ben.example")
+        refused = ben.post(f"/c/{MARA}/links", {"pull": NEXT})
+        assert refused.status_code == 409
+        assert "This is a random audit" in refused.content.decode()
+
+
+def test_what_the_audit_drew_is_not_told_on_their_own_page_either(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with lane_site(tmp_path, settings, monkeypatch, audited=True) as site:
+        site.maintainer(BEN, "ben.example")
+        token = make_link(Person.objects.get(did=BEN), MARA, REPO, "", site.now)
+        page = Client().get(f"/c/{MARA}/data/{token}").content.decode()
+        own = page.partition("<h1>")[2].partition(">Decided<")[0]
+        assert "A person reads it before anything is said about it." in own
+        assert "audit" not in own.lower()

@@ -1,4 +1,4 @@
-"""Messages to the worker arrive once, whatever happens on the way."""
+"""Messages to the worker arrive once, whatever happens on the way; SQLite says whether there is anything at all."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -13,7 +13,9 @@ from django.utils import timezone
 from ingest.worker.runtime import Runtime
 from tests.pipeline import At
 from triage import tasks
-from triage.models import OutboxEntry, outbox
+from triage.models import Lease, OutboxEntry, Person, outbox
+from triage.models.accounts import among, is_any
+from triage.services.actions import LOOKED_AT
 from triage.services.deliveries import deliver_due
 
 pytestmark = pytest.mark.django_db
@@ -87,3 +89,24 @@ def test_a_kill_between_the_taking_and_the_mark_brings_the_same_key_again() -> N
         deliver_due(RUNTIME, NOW, {"told": killed})
     assert deliver_due(RUNTIME, NOW, {"told": taken}) == 1
     assert taken == ["a", "a"]
+
+
+URI = "at://did:plc:aaaaaaaaaaaaaaaaaaaaaaaa/sh.tangled.repo.pull/1"
+
+
+def test_a_lease_is_found_among_many_until_it_ends() -> None:
+    now = timezone.now()
+    person = Person.objects.create(did="did:plc:aaaaaaaaaaaaaaaaaaaaaaaa")
+    Lease.objects.create(pull_uri=URI, person=person, expires_at=now)
+    many = [f"{URI}{number}" for number in range(40_000)]  # more than SQLite takes as parameters
+    assert is_any(LOOKED_AT, now - timedelta(microseconds=1), among([*many, URI]))
+    assert not is_any(LOOKED_AT, now, among([*many, URI]))
+    assert not is_any(LOOKED_AT, now - timedelta(microseconds=1), among(many))
+
+
+@pytest.mark.parametrize("hostile", ["') or 1=1 --", "%s", '"]', "\\", "\x00", "🙂"])
+def test_what_strangers_write_is_a_value_and_never_words_of_the_query(hostile: str) -> None:
+    now = timezone.now()
+    person = Person.objects.create(did="did:plc:aaaaaaaaaaaaaaaaaaaaaaaa")
+    Lease.objects.create(pull_uri=URI, person=person, expires_at=now + timedelta(minutes=1))
+    assert not is_any(LOOKED_AT, now, among([hostile]))
