@@ -1,4 +1,4 @@
-"""Giving and taking roles, on pages and by `manage.py add_maintainer`: who may, what is logged, what the worker holds."""
+"""Giving and taking roles, on pages and by command: who may, what is logged, and what the worker holds of it."""
 
 import re
 from collections.abc import Iterator
