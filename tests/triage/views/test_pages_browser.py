@@ -7,7 +7,7 @@ from typing import Literal
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, Route, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
@@ -222,20 +222,6 @@ def height_of(shown: Locator) -> float:
     box = shown.bounding_box()
     assert box is not None
     return box["y"]
-
-
-def test_a_lost_server_says_so_and_leaves_the_list_alone(browser: Browser, drawn_site: str) -> None:
-    with browser.new_page() as page:
-        page.goto(drawn_site)
-        before = titles(page).all_inner_texts()
-        page.route("**/?bucket=*", lambda route: abort(route))
-        page.locator("#tile-fast_lane").click()
-        page.get_by_role("alert").get_by_text("cannot be reached").wait_for()
-        expect(titles(page)).to_have_text(before, use_inner_text=True)
-
-
-def abort(route: Route) -> None:
-    route.abort()
 
 
 def test_the_theme_is_chosen_by_a_button_and_remembered(open_page: Open) -> None:
