@@ -25,7 +25,7 @@ from pytest_django import Settings
 
 from tests.peers.network import RealNetwork
 from tests.sources import PROJECT, environment_names
-from tests.triage.site import Site
+from tests.triage.worlds.site import Site
 from trustsite import drive
 from trustsite.world import World, build_world
 

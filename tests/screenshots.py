@@ -19,7 +19,7 @@ def main() -> int:
     for old in target.glob("*.png"):
         old.unlink()
     os.environ["SCREENSHOTS"] = str(target)
-    status = pytest.main(["-q", "tests/triage/pictures.py", "tests/triage/lane_pictures.py"])
+    status = pytest.main(["-q", "tests/triage/pictures/pictures.py", "tests/triage/pictures/lane_pictures.py"])
     print(f"{len(list(target.glob('*.png')))} pictures in {target}", file=sys.stderr)  # noqa: T201
     return int(status)
 

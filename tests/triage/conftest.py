@@ -13,11 +13,11 @@ from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
 from tests.ingest.peer import Peer, Start
-from tests.triage import small_site
+from tests.triage.worlds import small_site
 from tests.waiting import PATIENT_MS
 
 if TYPE_CHECKING:  # models load after Django is set up, conftest files before
-    from tests.triage.acting_site import ActingSite
+    from tests.triage.worlds.acting_site import ActingSite
 
 OpenPage = Callable[..., Page]
 REPORT_VIOLATIONS = """document.addEventListener('securitypolicyviolation',
@@ -176,7 +176,7 @@ def shown_site(
     """Three fast-laned pull requests of a repository that is out of shadow mode, behind a real server."""
     from scoring.handlers.settings import switch_shadow
     from tests.ingest.stream.frames import REPO
-    from tests.triage.lane_site import lane_site
+    from tests.triage.worlds.lane_site import lane_site
 
     with lane_site(tmp_path, settings, monkeypatch) as made:
         switch_shadow(made.result.store, REPO, False, made.now)

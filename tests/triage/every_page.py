@@ -10,8 +10,8 @@ from django.test import Client
 from django.urls import URLPattern, reverse
 
 from tests.ingest.stream.frames import MARA, REPO
-from tests.triage.acting_site import NOON, ActingSite
-from tests.triage.lane_site import MORE, NEXT
+from tests.triage.worlds.acting_site import NOON, ActingSite
+from tests.triage.worlds.lane_site import MORE, NEXT
 from triage.access.sign_in import issue_link
 from triage.access.tokens import make_link
 from triage.models import Action, Maintainer, Person

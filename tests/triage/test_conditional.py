@@ -11,9 +11,9 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from tests.triage.acting_site import signed_in
-from tests.triage.drawn_rows import MARA, drawn_rows
-from tests.triage.pages_world import DrawnSnapshot, DrawnWorld, draw
+from tests.triage.worlds.acting_site import signed_in
+from tests.triage.worlds.drawn_rows import MARA, drawn_rows
+from tests.triage.worlds.pages_world import DrawnSnapshot, DrawnWorld, draw
 from triage import context, middleware
 from triage.models import Maintainer, Person
 

@@ -14,7 +14,7 @@ from ingest.store import snapshots
 from ingest.store.database import Store
 from ingest.store.snapshots import publish
 from tests.conftest import Count
-from tests.triage.site import Site
+from tests.triage.worlds.site import Site
 from triage import middleware
 
 HEADERS, BLOCK = 3 * 4_096, 262_144  # bytes of a DuckDB file: its three headers, then blocks

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.triage.lane_life import (
+from tests.triage.pictures.lane_life import (
     answer_audit_with_no,
     check_head,
     close_and_open_again,

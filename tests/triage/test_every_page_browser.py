@@ -6,11 +6,11 @@ import pytest
 from django.test import Client
 from playwright.sync_api import Browser, Page, expect
 
-from tests.triage.acting_site import ActingSite
 from tests.triage.axe import violations
 from tests.triage.conftest import OpenPage
 from tests.triage.every_page import BEN, lane_pages, signed_out_pages, something_of_everything
-from tests.triage.lane_site import MORE
+from tests.triage.worlds.acting_site import ActingSite
+from tests.triage.worlds.lane_site import MORE
 from triage.models import Person
 
 WIDTH = 360

@@ -9,8 +9,8 @@ from pytest_django import Settings
 from ingest.git import process
 from tests.scoring.diff.hidden_mails import behind
 from tests.scoring.offered import CLEAN, offer
-from tests.triage.acting_site import ActingSite
-from tests.triage.lane_site import NEXT, lane_site, lanes
+from tests.triage.worlds.acting_site import ActingSite
+from tests.triage.worlds.lane_site import NEXT, lane_site, lanes
 
 pytestmark = pytest.mark.django_db
 

@@ -12,10 +12,10 @@ from pytest_django.live_server_helper import LiveServer
 
 from scoring.formatting import visible
 from tests.ingest.stream.frames import MARA
-from tests.triage.acting_site import ActingSite
 from tests.triage.conftest import OpenPage
 from tests.triage.every_page import BEN, Known, pages_of
-from tests.triage.hostile import HOSTILE, PEOPLE, PULLS, REPOSITORIES, hostile_site
+from tests.triage.worlds.acting_site import ActingSite
+from tests.triage.worlds.hostile import HOSTILE, PEOPLE, PULLS, REPOSITORIES, hostile_site
 from triage.models import Maintainer
 
 # What a person cannot see, or what turns round what they see.

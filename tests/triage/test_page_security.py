@@ -8,8 +8,8 @@ from django.test import Client, RequestFactory
 from pytest_django import Settings
 
 from tests.sources import PROJECT
-from tests.triage.drawn_rows import MARA
-from tests.triage.pages_world import DrawnWorld, draw, sign_in
+from tests.triage.worlds.drawn_rows import MARA
+from tests.triage.worlds.pages_world import DrawnWorld, draw, sign_in
 from triage.access.sign_in import safe_next
 
 pytestmark = pytest.mark.django_db

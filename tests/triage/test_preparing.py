@@ -18,7 +18,7 @@ from scoring.queries import read, trust
 from tests.ingest.stream.frames import MARA, REPO, SEED, Frames
 from tests.pipeline import opened
 from tests.scoring.small import feed
-from tests.triage.pages_world import DrawnSnapshot, sign_in
+from tests.triage.worlds.pages_world import DrawnSnapshot, sign_in
 from triage import middleware
 from triage.http_cache import prepare
 from triage.middleware import snapshot_reader

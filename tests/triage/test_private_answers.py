@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from tests.triage.site import Site
+from tests.triage.worlds.site import Site
 from triage.models import Person
 
 pytestmark = pytest.mark.django_db

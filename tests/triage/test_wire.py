@@ -30,8 +30,8 @@ from scoring.queries import read
 from scoring.queries.read import Person, QueueRow
 from tests.sources import PROJECT
 from tests.triage.conftest import OpenPage
-from tests.triage.drawn_rows import pull_request
-from tests.triage.pages_world import DrawnWorld, draw
+from tests.triage.worlds.drawn_rows import pull_request
+from tests.triage.worlds.pages_world import DrawnWorld, draw
 from tests.waiting import LONG_SECONDS
 from triage.middleware import ONE_PACKET, StaticMiddleware
 from triage.models import Maintainer

@@ -13,7 +13,7 @@ from ingest.store.database import Store
 from ingest.worker.status import Status
 from scoring.review.anthropic_client import ModelCall
 from scoring.review.pricing import Usage, parse_prices
-from tests.triage.pages_world import DrawnWorld
+from tests.triage.worlds.pages_world import DrawnWorld
 from triage.measured import MEASURES
 from triage.presenters.freshness import Known, families
 from trustsite.ops.metrics import Asked, Measures, WorkerCollector, lag_of

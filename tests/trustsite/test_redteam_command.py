@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
 from scoring.redteam.render import read_report, report_lines
-from tests.triage.site import Site
+from tests.triage.worlds.site import Site
 from trustsite import drive
 
 

@@ -16,7 +16,7 @@ from scoring.types import Lane
 from tests.ingest.stream.frames import CREATED, MALLORY, MARA, REPO, Frames
 from tests.pipeline import Result, prepared
 from tests.scoring.small import feed
-from tests.triage.small_site import CABIN, OFFERED, frames_of_it, play
+from tests.triage.worlds.small_site import CABIN, OFFERED, frames_of_it, play
 
 OBJECTION = f"{DEFAULT_AUTHORITY}.objection"
 OPT_OUT = f"{DEFAULT_AUTHORITY}.leaderboardOptOut"

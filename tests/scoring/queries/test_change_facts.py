@@ -13,8 +13,8 @@ from tests.ingest.stream.frames import ANA, MARA
 from tests.pipeline import Result
 from tests.scoring.pipeline.offered_world import SECOND, THIRD, offered_world
 from tests.scoring.small import OFFERED
-from tests.triage.acting_site import BEN, ActingSite, acting_site
-from tests.triage.lane_site import NEXT, OTHER, lane_site
+from tests.triage.worlds.acting_site import BEN, ActingSite, acting_site
+from tests.triage.worlds.lane_site import NEXT, OTHER, lane_site
 from triage.presenters.rows import fact_lines
 
 TOUCHED = """

@@ -19,7 +19,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from tests.ingest.stream.frames import MARA, REPO, SEED
-from tests.triage.small_site import CABIN, OFFERED
+from tests.triage.worlds.small_site import CABIN, OFFERED
 from triage.access.tokens import PREFIX, create_token, make_link
 from triage.models import ContributorLink, Maintainer, Objection, Person
 from triage.services.objections import object_to

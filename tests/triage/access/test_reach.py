@@ -8,8 +8,8 @@ from django.test import Client
 from django.utils import timezone
 
 from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
-from tests.triage.acting_site import maintainer
-from tests.triage.small_site import CABIN, OFFERED
+from tests.triage.worlds.acting_site import maintainer
+from tests.triage.worlds.small_site import CABIN, OFFERED
 from triage.access.tokens import make_link
 from triage.models import ContributorLink, LeaderboardWish, Objection, Person
 from triage.services.erasure import forget_account

@@ -18,8 +18,8 @@ from ingest.http.fetcher import Fetcher
 from ingest.store.database import StreamClock
 from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
 from tests.pipeline import Result, opened
-from tests.triage.site import Site
-from tests.triage.small_site import CABIN, OF_SEED, REASON, frames_of_it, play
+from tests.triage.worlds.site import Site
+from tests.triage.worlds.small_site import CABIN, OF_SEED, REASON, frames_of_it, play
 from triage.access.permissions import LastAdmin, Role, role_of, roles_of, set_role
 from triage.models import Change, Maintainer, OutboxEntry, Person, SignInMethod
 from triage.models.accounts import log_change

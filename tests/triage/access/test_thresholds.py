@@ -7,9 +7,9 @@ from django.test import Client
 from pytest_django import Settings
 
 from scoring.thresholds import Thresholds
-from tests.triage import drawn_rows
-from tests.triage.drawn_rows import MARA
-from tests.triage.pages_world import DrawnWorld, draw, sign_in
+from tests.triage.worlds import drawn_rows
+from tests.triage.worlds.drawn_rows import MARA
+from tests.triage.worlds.pages_world import DrawnWorld, draw, sign_in
 
 pytestmark = pytest.mark.django_db
 HERE, ELSEWHERE = "did:plc:corecorecorecorecorecore", "did:plc:otherotherotherotherothe"

@@ -13,7 +13,7 @@ from pytest_django import Settings
 
 from tests.ingest.stream.frames import MARA, REPO, SEED
 from tests.triage.access.test_permissions import TABLE, Asked, send
-from tests.triage.small_site import CABIN, OFFERED
+from tests.triage.worlds.small_site import CABIN, OFFERED
 from triage.access.tokens import create_token
 from triage.models import ApiToken, Maintainer, Person
 

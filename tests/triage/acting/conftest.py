@@ -9,13 +9,13 @@ from django.test import Client
 from pytest_django import Settings
 
 if TYPE_CHECKING:  # this is loaded before Django knows its models
-    from tests.triage.acting_site import ActingSite
+    from tests.triage.worlds.acting_site import ActingSite
 
 
 @pytest.fixture
 def site(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator["ActingSite"]:
     """Three open pull requests, none of them acted on."""
-    from tests.triage.acting_site import acting_site
+    from tests.triage.worlds.acting_site import acting_site
 
     with acting_site(tmp_path, settings, monkeypatch) as acting:
         yield acting
@@ -24,7 +24,7 @@ def site(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.fixture
 def ana(site: "ActingSite") -> Client:
     """The browser of a maintainer."""
-    from tests.triage.acting_site import ANA
+    from tests.triage.worlds.acting_site import ANA
 
     return site.maintainer(ANA, "ana.example")
 
@@ -32,6 +32,6 @@ def ana(site: "ActingSite") -> Client:
 @pytest.fixture
 def ben(site: "ActingSite") -> Client:
     """The browser of another one."""
-    from tests.triage.acting_site import BEN
+    from tests.triage.worlds.acting_site import BEN
 
     return site.maintainer(BEN, "ben.example")

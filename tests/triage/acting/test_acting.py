@@ -13,7 +13,7 @@ from tests.ingest.stream.frames import MALLORY, MARA, REPO
 from tests.pipeline import Later
 from tests.scoring.pipeline.offered_world import SECOND, a_new_round, learn
 from tests.scoring.small import OFFERED
-from tests.triage.acting_site import ANA, HTMX, NOON, ActingSite, approved, last_key
+from tests.triage.worlds.acting_site import ANA, HTMX, NOON, ActingSite, approved, last_key
 from triage.access.tokens import create_token
 from triage.models import Action, Change, Lease, OutboxEntry, outbox
 from triage.presenters.rows import row_anchor

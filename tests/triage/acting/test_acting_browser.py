@@ -10,8 +10,8 @@ from playwright.sync_api import Browser, Locator, Page, Route, ViewportSize, exp
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
-from tests.triage.acting_site import ANA, BEN, NOON, ActingSite, acting_site
 from tests.triage.conftest import OpenPage
+from tests.triage.worlds.acting_site import ANA, BEN, NOON, ActingSite, acting_site
 from tests.waiting import PATIENT_MS
 from triage.models import Action
 

@@ -14,9 +14,9 @@ from scoring.handlers.settings import switch_shadow
 from tests.ingest.stream.frames import MARA, REPO
 from tests.scoring.pipeline.offered_world import MADE, SECOND, THIRD, a_new_round
 from tests.scoring.small import OFFERED
-from tests.triage.acting_site import ActingSite, acting_site
-from tests.triage.drawn_rows import ANA as DRAWN_ANA
-from tests.triage.drawn_rows import pull_request
+from tests.triage.worlds.acting_site import ActingSite, acting_site
+from tests.triage.worlds.drawn_rows import ANA as DRAWN_ANA
+from tests.triage.worlds.drawn_rows import pull_request
 from triage.forms.actions import read_choice
 from triage.models import Action
 from triage.services.actions import ActionProblem, check_typed, summary

@@ -13,7 +13,7 @@ from scoring.types import Finding, Severity
 from tests.ingest.stream.frames import MARA, REPO
 from tests.scoring.pipeline.offered_world import a_new_round
 from tests.scoring.small import OFFERED
-from tests.triage.acting_site import ANA, HTMX, ActingSite, last_key, maintainer, signed_in
+from tests.triage.worlds.acting_site import ANA, HTMX, ActingSite, last_key, maintainer, signed_in
 from triage.models import Action, Change, Maintainer, OutboxEntry, Person
 from triage.presenters.review import FINDING_GONE, LENGTH
 from triage.services.actions import dismissals, false_alarms

@@ -11,7 +11,7 @@ from pytest_django import Settings
 from tests.ingest.stream.frames import MARA, REPO
 from tests.scoring.pipeline.offered_world import SECOND, THIRD, a_new_round
 from tests.scoring.small import OFFERED
-from tests.triage.acting_site import ANA, ActingSite, signed_in
+from tests.triage.worlds.acting_site import ANA, ActingSite, signed_in
 from triage.access.tokens import create_token
 from triage.models import Person
 from triage.presenters.lists import MOST_SAVED, NAME_LENGTH

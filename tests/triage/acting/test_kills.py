@@ -17,7 +17,7 @@ from tests.conftest import Count, with_environment
 from tests.pipeline import opened
 from tests.scoring.pipeline.offered_world import offered_world
 from tests.sources import PROJECT
-from tests.triage.acting_child import ACTIONS
+from tests.triage.worlds.acting_child import ACTIONS
 from trustsite import drive
 
 
@@ -29,7 +29,7 @@ def child(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     root = tmp_path / "root"
     root.mkdir()
     drive.mark(root)
-    command = [sys.executable, "-m", "tests.triage.acting_child", str(tmp_path / "world")]
+    command = [sys.executable, "-m", "tests.triage.worlds.acting_child", str(tmp_path / "world")]
     environment = with_environment({"DATA_ROOT": root, **drive.child_environment(root)})
     with subprocess.Popen(
         command, cwd=PROJECT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -5,7 +5,7 @@ from django.test import Client
 
 from tests.scoring.pipeline.offered_world import a_new_round
 from tests.scoring.small import OFFERED
-from tests.triage.acting_site import HTMX, ActingSite, approved, last_key
+from tests.triage.worlds.acting_site import HTMX, ActingSite, approved, last_key
 from triage.models import Action
 
 pytestmark = pytest.mark.django_db

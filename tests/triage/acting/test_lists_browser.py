@@ -14,10 +14,10 @@ from pytest_django.live_server_helper import LiveServer
 from tests.conftest import looks
 from tests.ingest.stream.frames import ANA as SENDER
 from tests.ingest.stream.frames import MARA, pull_uri
-from tests.triage.acting_site import ActingSite
 from tests.triage.axe import violations
 from tests.triage.conftest import OpenPage
-from tests.triage.lane_site import NEXT, lane_site
+from tests.triage.worlds.acting_site import ActingSite
+from tests.triage.worlds.lane_site import NEXT, lane_site
 from triage.models import Action, Snooze
 
 pytestmark = pytest.mark.django_db(transaction=True)

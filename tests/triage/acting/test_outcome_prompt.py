@@ -10,8 +10,8 @@ from pytest_django import Settings
 
 from tests.ingest.stream.frames import ANA as SENDER
 from tests.ingest.stream.frames import MARA, pull_uri
-from tests.triage.acting_site import ANA, ActingSite, maintainer, signed_in
-from tests.triage.lane_site import NEXT, lane_site
+from tests.triage.worlds.acting_site import ANA, ActingSite, maintainer, signed_in
+from tests.triage.worlds.lane_site import NEXT, lane_site
 from triage.models import Action, Person
 from triage.services.erasure import account_of
 

@@ -11,8 +11,8 @@ from pytest_django import Settings
 from scoring.pipeline.lane_history import LaneHistory
 from tests.ingest.stream.frames import MARA
 from tests.scoring.small import OFFERED
-from tests.triage.acting_site import ANA, BEN, ActingSite, last_key
-from tests.triage.watching_site import watching_site
+from tests.triage.worlds.acting_site import ANA, BEN, ActingSite, last_key
+from tests.triage.worlds.watching_site import watching_site
 from triage.models import Maintainer, Person, ReadingTime
 from triage.services import reading_times
 from triage.services.erasure import account_of, forget_account

@@ -17,8 +17,8 @@ from scoring.queries import read
 from tests.ingest.stream.frames import MARA, REPO, REPOSITORY, SEED
 from tests.pipeline import At, Result, opened
 from tests.scoring.small import DAY, MERGED_AT, OFFERED, feed, settled
-from tests.triage.acting_site import NOON, ActingSite
-from tests.triage.lane_site import NEXT, lane_site
+from tests.triage.worlds.acting_site import NOON, ActingSite
+from tests.triage.worlds.lane_site import NEXT, lane_site
 from triage.access.permissions import keep_watched, set_role
 from triage.models import AuditAnswer, OutboxEntry, Person, outbox
 from triage.services.actions import undo

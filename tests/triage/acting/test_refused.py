@@ -11,7 +11,7 @@ from tests.ingest.stream.frames import MARA
 from tests.scoring.pipeline.offered_world import SECOND, THIRD, a_new_round
 from tests.scoring.small import OFFERED
 from tests.sources import PROJECT
-from tests.triage.acting_site import ANA, HTMX, ActingSite, approved, last_key, signed_in
+from tests.triage.worlds.acting_site import ANA, HTMX, ActingSite, approved, last_key, signed_in
 from triage.models import Action, Maintainer, Person
 
 pytestmark = pytest.mark.django_db

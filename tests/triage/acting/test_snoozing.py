@@ -11,7 +11,7 @@ from django.test import Client
 from tests.ingest.stream.frames import REPO
 from tests.scoring.pipeline.offered_world import SECOND, THIRD, a_new_round
 from tests.scoring.small import OFFERED
-from tests.triage.acting_site import ANA, BEN, HTMX, ActingSite, maintainer, signed_in
+from tests.triage.worlds.acting_site import ANA, BEN, HTMX, ActingSite, maintainer, signed_in
 from triage import tasks
 from triage.models import Change, Person, Snooze
 

@@ -15,7 +15,7 @@ from pytest_django import Settings
 from scoring.queries import read
 from scoring.queries.read import QueueQuery
 from tests.ingest.stream.frames import MARA, REPO, SEED
-from tests.triage.small_site import CABIN, OFFERED
+from tests.triage.worlds.small_site import CABIN, OFFERED
 from triage.access.tokens import create_token
 from triage.api.digest import MOST, Told, digest_text
 from triage.middleware import snapshot_reader

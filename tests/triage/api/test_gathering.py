@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from tests.triage.site import Site
+from tests.triage.worlds.site import Site
 from tests.waiting import LONG_SECONDS, wait_for
 from triage.api import scores
 from triage.api.scores import MOST, Gathering

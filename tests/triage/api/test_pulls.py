@@ -15,7 +15,7 @@ from ingest.store.snapshots import Snapshot
 from scoring.explain.decided import LONGEST, LONGEST_REASON
 from scoring.queries import read
 from tests.triage.api.test_scores import NOBODY, get_json
-from tests.triage.site import Site
+from tests.triage.worlds.site import Site
 from triage.api.base import MalformedCursor, first_after, write_cursor
 from triage.api.pulls import LONGEST_TEXT, cut
 

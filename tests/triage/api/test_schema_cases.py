@@ -17,7 +17,7 @@ from pytest_django import Settings
 from ingest.worker.queue import huey
 from tests.conftest import count
 from tests.ingest.stream.frames import ANA, MARA, REPO, SEED, STRANGER
-from tests.triage.small_site import CABIN, OFFERED
+from tests.triage.worlds.small_site import CABIN, OFFERED
 from triage.access.tokens import create_token
 from triage.api import api
 from triage.models import Maintainer, Person

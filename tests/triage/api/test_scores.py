@@ -14,7 +14,7 @@ from ingest.store.database import Store
 from ingest.store.snapshots import publish
 from scoring.formatting import percent, percent_interval
 from scoring.queries import read
-from tests.triage.site import Site
+from tests.triage.worlds.site import Site
 from triage.api.schemas import ScoreOut, score_out
 from triage.presenters.text import BRIEFING_LENGTH
 

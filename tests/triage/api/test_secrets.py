@@ -15,7 +15,7 @@ from pytest_django import Settings
 from tests.ingest.erasure.planted import traces
 from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
 from tests.triage.access.test_permissions import TABLE, Asked, send
-from tests.triage.small_site import OFFERED
+from tests.triage.worlds.small_site import OFFERED
 from triage.access.sign_in import issue_link
 from triage.access.tokens import create_token, make_link
 from triage.api import scores

@@ -13,7 +13,7 @@ from hypothesis import strategies as draw_from
 from scoring.queries.read import AnswerMonth, Answers, Fare, HistoryPoint, LaneMonth, Week
 from scoring.training.summary import ShownBin, ShownBudget, ShownLabel, ShownLane, ShownMonth
 from scoring.types import Lane
-from tests.triage.drawn_rows import HOSTILE, NOW
+from tests.triage.worlds.drawn_rows import HOSTILE, NOW
 from triage.charts import backlog, histogram, reports
 from triage.charts.plot import LARGEST, Frame, Label, Plot, is_drawn, month_words, round_up, whiskers
 from triage.presenters import contributor

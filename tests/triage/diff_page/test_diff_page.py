@@ -16,7 +16,7 @@ from scoring.diff.parser import read_change
 from scoring.queries.read import ContentReview, ShownFinding, ShownFlag
 from tests.conftest import PROVE, Count
 from tests.scoring.diff.patches import SUM, mail, one_line
-from tests.triage.hostile_patches import PATCHES
+from tests.triage.worlds.hostile_patches import PATCHES
 from triage.diff_page.page import DiffPage, change_page, comparison_page, quoted_lines
 from triage.diff_page.rows import FOLDED, HTML, How, Room, file_views, masks, shown
 from triage.presenters.review import review_notes, review_view

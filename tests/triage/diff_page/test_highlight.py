@@ -9,8 +9,8 @@ from hypothesis import strategies as some
 from tests.conftest import Count
 from tests.growth import in_linear_time
 from tests.sources import PROJECT
-from tests.triage.hostile_patches import TEXTS
 from tests.triage.presenters.test_shapes import contrast, token
+from tests.triage.worlds.hostile_patches import TEXTS
 from triage.diff_page.highlight import BLANK, LEXERS, LINE, PIECE, Allowance, colour, language
 
 NAMES = sorted({name or ending for ending, name in LEXERS.items()})

@@ -12,7 +12,7 @@ from pytest_django.live_server_helper import LiveServer
 from tests.triage.morning.modes import MODES, Mode, windows
 
 if TYPE_CHECKING:  # this is loaded before Django knows its models
-    from tests.triage.acting_site import ActingSite
+    from tests.triage.worlds.acting_site import ActingSite
 
 MAINTAINER, SECOND_ONE = ("did:plc:" + "2" * 24, "ana"), ("did:plc:" + "3" * 24, "ben")
 Enter = Callable[..., Page]

@@ -16,8 +16,8 @@ from tests.pipeline import opened
 from tests.scoring.offered import CLEAN, offer
 from tests.scoring.pipeline.offered_world import MADE
 from tests.scoring.small import settled, take
-from tests.triage import acting_site as acting_sites
-from tests.triage.acting_site import ActingSite, acting_site
+from tests.triage.worlds import acting_site as acting_sites
+from tests.triage.worlds.acting_site import ActingSite, acting_site
 
 CHORES = 14  # open pull requests of ana's beside mara's
 FAST = "update current_decisions set lane = 'fast_lane', probability = .97, low = .9, cases = 40"

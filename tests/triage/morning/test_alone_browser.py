@@ -7,7 +7,6 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from tests.ingest.stream.frames import ANA, pull_uri
-from tests.triage.acting_site import ActingSite
 from tests.triage.morning.conftest import MAINTAINER, Enter
 from tests.triage.morning.modes import (
     Mode,
@@ -20,6 +19,7 @@ from tests.triage.morning.modes import (
     windows,
 )
 from tests.triage.morning.site import CHORES
+from tests.triage.worlds.acting_site import ActingSite
 from triage.access.sign_in import issue_link
 from triage.models import Action, Person
 

@@ -9,9 +9,9 @@ from playwright.sync_api import Browser, Page, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
-from tests.triage.first_site import BEN, LANTERN, PDS, FirstSite, first_site
 from tests.triage.morning.modes import PHONE, Mode, expect_no_sideways_scroll, windows
 from tests.triage.test_every_page_browser import FAULTS
+from tests.triage.worlds.first_site import BEN, LANTERN, PDS, FirstSite, first_site
 from triage.access.sign_in import issue_link
 from triage.models import Maintainer, Person
 

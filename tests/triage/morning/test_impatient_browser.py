@@ -3,9 +3,9 @@
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
-from tests.triage.acting_site import ActingSite
 from tests.triage.morning.conftest import Enter
 from tests.triage.morning.modes import DESK, Mode, expect_focus, open_row, press_keys, row_of
+from tests.triage.worlds.acting_site import ActingSite
 from triage.models import Action
 
 NOTE = "Ask ana about the lamp."

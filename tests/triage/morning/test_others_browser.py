@@ -6,7 +6,6 @@ from tests.ingest.stream.frames import ANA, pull_uri
 from tests.scoring.offered import offer
 from tests.scoring.pipeline.offered_world import LATER, a_new_round, learn
 from tests.scoring.small import OFFERED, settled
-from tests.triage.acting_site import ActingSite
 from tests.triage.morning.conftest import SECOND_ONE, Enter
 from tests.triage.morning.modes import (
     Mode,
@@ -19,6 +18,7 @@ from tests.triage.morning.modes import (
     titles,
 )
 from tests.triage.morning.site import CHORES, show
+from tests.triage.worlds.acting_site import ActingSite
 from triage.models import Action
 
 CHORE = pull_uri(ANA, "chore03")

@@ -18,16 +18,17 @@ from pytest_django import Settings
 from scoring.explain import sentences as explain
 from scoring.explain.spoken import calibrated
 from scoring.formatting import percent, percent_interval
+from scoring.queries import read
 from scoring.queries.replay import Replayed, why_lines
 from scoring.types import Estimate, Evidence, Lane, Reason, Verdict
 from tests.sources import PROJECT
-from tests.triage.acting_site import ActingSite
-from tests.triage.drawn_rows import ANA, MARA, drawn_rows, judged, pull_request
 from tests.triage.every_page import lane_pages, something_of_everything
-from tests.triage.lane_site import lane_site
-from tests.triage.pages_world import DrawnWorld, draw, sign_in
 from tests.triage.presenters.test_page_words import clumsy
-from tests.triage.site import Site
+from tests.triage.worlds.acting_site import ActingSite
+from tests.triage.worlds.drawn_rows import ANA, MARA, drawn_rows, judged, pull_request
+from tests.triage.worlds.lane_site import lane_site
+from tests.triage.worlds.pages_world import DrawnWorld, draw, sign_in
+from tests.triage.worlds.site import Site
 from triage.api import schemas
 from triage.api.pulls import pull_out
 from triage.presenters.pills import pill, row_pill
@@ -157,7 +158,9 @@ def test_no_page_of_the_drawn_world_has_a_bare_chance(
 
 
 @pytest.mark.django_db
-def test_no_page_of_a_simulated_network_has_a_bare_chance(settings: Settings, client: Client, site: Site) -> None:
+def test_each_page_of_a_simulated_network_says_what_the_score_says_and_has_no_bare_chance(
+    settings: Settings, client: Client, site: Site
+) -> None:
     settings.STREAM_CLOCK = settings.PUBLIC_READ = True
     sign_in(client, "admin")
     people = [f"/c/{did}" for did in site.cast.values()]
@@ -167,6 +170,14 @@ def test_no_page_of_a_simulated_network_has_a_bare_chance(settings: Settings, cl
     assert len(texts) > 10
     assert {page: found for page, text in texts.items() if (found := bare_chances(text))} == {}
     assert {page: found for page, text in texts.items() if (found := clumsy(read_text(text)))} == {}
+    with site.snapshot() as snapshot:
+        known = {f"/c/{did}": read.contributor(snapshot, did) for did in site.cast.values()}
+    for page, one in known.items():
+        if one is None:
+            assert answers[page].status_code == 404
+        else:
+            chance = one.score.verdict.estimate.probability
+            assert ("No score yet." if chance is None else percent(chance)) in texts[page], page
 
 
 HERE = "did:plc:corecorecorecorecorecore"

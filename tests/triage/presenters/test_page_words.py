@@ -15,8 +15,8 @@ from scoring.pipeline.objections import DAYS
 from tests.ingest.stream.frames import MARA
 from tests.pipeline import UNAUDITED
 from tests.scoring.explain.test_plain import Watched
-from tests.triage.acting_site import ActingSite
-from tests.triage.lane_site import NEXT, lane_site
+from tests.triage.worlds.acting_site import ActingSite
+from tests.triage.worlds.lane_site import NEXT, lane_site
 from triage.presenters.about import HELP, PLACES, help_for, sections
 from triage.views.about import facts_from_settings
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from ingest.store.snapshots import Snapshot
 from tests.sources import PROJECT
-from tests.triage.drawn_rows import ANA, drawn_rows, pull_request
-from tests.triage.pages_world import DrawnSnapshot
+from tests.triage.worlds.drawn_rows import ANA, drawn_rows, pull_request
+from tests.triage.worlds.pages_world import DrawnSnapshot
 from triage.access.permissions import Role, Roles
 from triage.forms.filters import QueueFilters
 from triage.models import Person

@@ -13,8 +13,8 @@ from hypothesis import strategies as draw_from
 from scoring.queries.read import Bin, Dashboard, HistoryPoint, Person
 from scoring.types import Estimate, Factor, Lane, Reason, Verdict
 from tests.sources import PROJECT
-from tests.triage.drawn_rows import NOW
-from tests.triage.pages_world import DrawnWorld
+from tests.triage.worlds.drawn_rows import NOW
+from tests.triage.worlds.pages_world import DrawnWorld
 from triage.charts import histogram
 from triage.forms import filters
 from triage.presenters import contributor, pills, rows

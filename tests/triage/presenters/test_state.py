@@ -14,9 +14,9 @@ from pytest_django import Settings
 
 from ingest.worker.status import Status, encode, write_page
 from tests.ingest.stream.frames import SEED
-from tests.triage.drawn_rows import NOW
-from tests.triage.pages_world import DrawnWorld, draw
-from tests.triage.site import Site
+from tests.triage.worlds.drawn_rows import NOW
+from tests.triage.worlds.pages_world import DrawnWorld, draw
+from tests.triage.worlds.site import Site
 from triage.access.tokens import create_token
 from triage.models import Person, outbox
 from triage.presenters import freshness

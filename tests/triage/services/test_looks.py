@@ -9,8 +9,8 @@ from django.test import Client
 from huey import MemoryHuey
 from pytest_django import Settings
 
-from tests.triage.drawn_rows import MARA
-from tests.triage.pages_world import DrawnWorld, draw
+from tests.triage.worlds.drawn_rows import MARA
+from tests.triage.worlds.pages_world import DrawnWorld, draw
 from tests.waiting import LONG_SECONDS, ends_by_itself
 from triage.services import profiles
 from triage.services.profiles import EVERY_SECONDS, IN_LINE, REMEMBERED, Looks

@@ -19,9 +19,9 @@ from ingest.store.snapshots import publish
 from tests.conftest import Count
 from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, STRANGER, pull_uri
 from tests.pipeline import Result, prepared
-from tests.triage.acting_site import ActingSite, maintainer
-from tests.triage.lane_site import NEXT, lane_site
-from tests.triage.small_site import CABIN, OFFERED, frames_of_it, play
+from tests.triage.worlds.acting_site import ActingSite, maintainer
+from tests.triage.worlds.lane_site import NEXT, lane_site
+from tests.triage.worlds.small_site import CABIN, OFFERED, frames_of_it, play
 from triage.access.tokens import make_link
 from triage.models import Maintainer, Objection, OutboxEntry, Person
 from triage.models.accounts import log_change

@@ -17,7 +17,7 @@ from ingest.errors import FetchProblem
 from ingest.http.fetcher import Receiver
 from ingest.http.sockets import Leash
 from tests.ingest.peer import Answer, Peer, Request, Start, make_certificate, response
-from tests.triage.webhook_receiver import NOW, killed, receiver_at, sent, waiting
+from tests.triage.worlds.webhook_receiver import NOW, killed, receiver_at, sent, waiting
 from triage.models import WebhookDelivery
 from triage.services import webhooks
 from triage.services.webhooks import keep_fresh, secret_of, signature, webhook_notes

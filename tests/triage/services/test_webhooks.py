@@ -19,8 +19,8 @@ from scoring.queries.read import LaneState, Standing
 from tests.ingest.peer import Start, response
 from tests.ingest.stream.frames import MARA, REPO
 from tests.pipeline import opened
-from tests.triage.small_site import OFFERED, frames_of_it, play
-from tests.triage.webhook_receiver import NOW, killed, receiver_at, said, sent, waiting
+from tests.triage.worlds.small_site import OFFERED, frames_of_it, play
+from tests.triage.worlds.webhook_receiver import NOW, killed, receiver_at, said, sent, waiting
 from triage import tasks
 from triage.models import Person, ToldState, WebhookDelivery
 from triage.services import webhooks

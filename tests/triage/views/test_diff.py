@@ -17,8 +17,8 @@ from tests.ingest.stream.frames import BLOB, MARA
 from tests.scoring.offered import CLEAN, offer
 from tests.scoring.pipeline.offered_world import BLOBS, SECOND, a_new_round
 from tests.scoring.small import OFFERED
-from tests.triage.acting_site import ActingSite, acting_site, signed_in
-from tests.triage.lane_site import NEXT, lane_site
+from tests.triage.worlds.acting_site import ActingSite, acting_site, signed_in
+from tests.triage.worlds.lane_site import NEXT, lane_site
 from triage.models import Person
 
 pytestmark = pytest.mark.django_db

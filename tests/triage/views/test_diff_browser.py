@@ -15,7 +15,7 @@ from tests.scoring.diff.patches import one_line
 from tests.scoring.offered import offer
 from tests.scoring.pipeline.offered_world import BLOBS, a_new_round
 from tests.scoring.small import OFFERED
-from tests.triage.acting_site import ActingSite, acting_site
+from tests.triage.worlds.acting_site import ActingSite, acting_site
 from tests.waiting import PATIENT_MS
 
 BEN = "did:plc:" + "3" * 24

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from pytest_django import Settings
 
 from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
-from tests.triage.lane_site import lane_site
-from tests.triage.small_site import CABIN, OFFERED
+from tests.triage.worlds.lane_site import lane_site
+from tests.triage.worlds.small_site import CABIN, OFFERED
 from triage.access import throttle
 from triage.access.tokens import create_token
 from triage.models import Action, ApiToken, Maintainer, Person

@@ -23,7 +23,7 @@ from tests.ingest.stream.frames import ANA, MALLORY, MARA, SEED, STRANGER, at, p
 from tests.pipeline import Result, prepared
 from tests.triage.axe import violations
 from tests.triage.conftest import OpenPage
-from tests.triage.small_site import CABIN, OFFERED, frames_of_it, play
+from tests.triage.worlds.small_site import CABIN, OFFERED, frames_of_it, play
 from triage.access.throttle import LIMIT
 from triage.presenters.about import operator_told
 from triage.views.about import FEWEST

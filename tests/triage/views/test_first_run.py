@@ -10,8 +10,8 @@ from pytest_django import Settings
 
 from ingest.records.registry import VOUCH
 from scoring.queries import read
-from tests.triage.acting_site import signed_in
-from tests.triage.first_site import (
+from tests.triage.worlds.acting_site import signed_in
+from tests.triage.worlds.first_site import (
     ANA,
     ATTIC_RECORD,
     BEN,

@@ -13,9 +13,9 @@ from pytest_django import Settings
 from scoring.formatting import percent
 from scoring.queries import read
 from scoring.types import Lane
-from tests.triage.drawn_rows import MARA, drawn_rows
-from tests.triage.pages_world import DrawnWorld, draw, sign_in
-from tests.triage.site import Site
+from tests.triage.worlds.drawn_rows import MARA, drawn_rows
+from tests.triage.worlds.pages_world import DrawnWorld, draw, sign_in
+from tests.triage.worlds.site import Site
 
 pytestmark = pytest.mark.django_db
 OPENED = drawn_rows()[1].uri
@@ -326,18 +326,6 @@ def test_every_open_pull_request_is_in_the_queue_and_has_a_page(reader: Client, 
         assert unescape(pull).count(row.author.did) >= 1
         if row.verdict.estimate.probability is not None:
             assert percent(row.verdict.estimate.probability) in pull
-
-
-def test_the_page_of_each_person_in_the_world_says_what_the_score_says(reader: Client, site: Site) -> None:
-    for did in site.cast.values():
-        with site.snapshot() as snapshot:
-            found = read.contributor(snapshot, did)
-        if found is None:
-            assert reader.get(f"/c/{did}").status_code == 404
-            continue
-        page = page_of(reader, f"/c/{did}")
-        probability = found.score.verdict.estimate.probability
-        assert ("No score yet." if probability is None else percent(probability)) in page
 
 
 def test_the_dashboard_and_the_leaderboard_count_what_the_snapshot_holds(reader: Client, site: Site) -> None:

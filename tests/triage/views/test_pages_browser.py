@@ -11,8 +11,8 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
-from tests.triage.drawn_rows import MARA, drawn_rows
-from tests.triage.pages_world import DrawnWorld, draw
+from tests.triage.worlds.drawn_rows import MARA, drawn_rows
+from tests.triage.worlds.pages_world import DrawnWorld, draw
 from tests.waiting import PATIENT_MS, wait_for
 
 Open = Callable[..., Page]

@@ -11,7 +11,7 @@ from pytest_django.live_server_helper import LiveServer
 from tests.triage.axe import violations
 from tests.triage.conftest import OpenPage
 from tests.triage.every_page import BEN
-from tests.triage.site import Site
+from tests.triage.worlds.site import Site
 from triage.models import Maintainer, Person
 
 pytestmark = pytest.mark.django_db

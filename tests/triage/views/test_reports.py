@@ -29,9 +29,9 @@ from scoring.training.summary import (
 from tests.scoring.certificates.certified_cases import MODEL
 from tests.scoring.redteam.test_last_run import RUN
 from tests.scoring.training.test_shown import SCOPE, backtest, shown
-from tests.triage.drawn_rows import HOSTILE, MARA, NOW
 from tests.triage.explained import unexplained
-from tests.triage.pages_world import DrawnWorld, draw, sign_in
+from tests.triage.worlds.drawn_rows import HOSTILE, MARA, NOW
+from tests.triage.worlds.pages_world import DrawnWorld, draw, sign_in
 from triage.charts import reports
 from triage.presenters import text as missing
 

@@ -21,10 +21,10 @@ from scoring.queries import read
 from scoring.types import Estimate
 from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, pull_uri
 from tests.pipeline import opened
-from tests.triage.drawn_rows import ANA as PERSON
-from tests.triage.drawn_rows import pull_request
 from tests.triage.presenters.test_one_number import read_text
-from tests.triage.small_site import CABIN, HER_REASON, OFFERED, REASON, frames_of_it, play
+from tests.triage.worlds.drawn_rows import ANA as PERSON
+from tests.triage.worlds.drawn_rows import pull_request
+from tests.triage.worlds.small_site import CABIN, HER_REASON, OFFERED, REASON, frames_of_it, play
 from triage.access.tokens import DAYS, SIGNER, make_link, secret_hash
 from triage.models import Change, ContributorLink, LeaderboardWish, Maintainer, Objection, OutboxEntry, Person
 from triage.models.accounts import log_change

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from tests.ingest.peer import Start, response
 from tests.ingest.stream.frames import MARA, REPO, SEED
 from tests.triage.conftest import OpenPage
-from tests.triage.small_site import OFFERED
+from tests.triage.worlds.small_site import OFFERED
 from triage.access.tokens import make_link
 from triage.models import LeaderboardWish, Objection, Person
 from triage.services.objections import answer

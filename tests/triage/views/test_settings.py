@@ -18,8 +18,8 @@ from scoring.queries.read import WatchedRepository
 from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
 from tests.pipeline import opened
 from tests.scoring.small import settled, take
-from tests.triage.drawn_rows import MARA as DRAWN_MARA
-from tests.triage.pages_world import DrawnWorld, draw
+from tests.triage.worlds.drawn_rows import MARA as DRAWN_MARA
+from tests.triage.worlds.pages_world import DrawnWorld, draw
 from triage.models import Change, Maintainer, OutboxEntry, Person, RepositoryChoice
 from triage.services.deliveries import deliver_due
 from triage.services.repository_settings import ChangedMeanwhile, save

@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils import timezone
 
 from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
-from tests.triage.small_site import CABIN
+from tests.triage.worlds.small_site import CABIN
 from triage.access.tokens import create_token, find_token
 from triage.models import ApiToken, Change, Maintainer, Person
 from triage.services.erasure import account_of, forget_account

@@ -12,9 +12,9 @@ from scoring.queries import read
 from scoring.queries.read import TrustExplanation
 from scoring.thresholds import Thresholds
 from scoring.types import Evidence
-from tests.triage.drawn_rows import ANA, MALLORY, MARA, NOW, SEED
-from tests.triage.pages_world import DrawnWorld, draw, sign_in
-from tests.triage.site import Site
+from tests.triage.worlds.drawn_rows import ANA, MALLORY, MARA, NOW, SEED
+from tests.triage.worlds.pages_world import DrawnWorld, draw, sign_in
+from tests.triage.worlds.site import Site
 from triage.models import Maintainer, Person
 from triage.presenters.contributor import paths_sentence
 from triage.presenters.text import (

@@ -12,12 +12,12 @@ from playwright.sync_api import Browser, Page, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
-from tests.triage.acting_site import ActingSite
 from tests.triage.conftest import OpenPage
-from tests.triage.drawn_rows import ANA, drawn_rows, pull_request
 from tests.triage.every_page import BEN, lane_pages, signed_out_pages, something_of_everything
-from tests.triage.lane_site import MORE
-from tests.triage.pages_world import DrawnWorld, draw
+from tests.triage.worlds.acting_site import ActingSite
+from tests.triage.worlds.drawn_rows import ANA, drawn_rows, pull_request
+from tests.triage.worlds.lane_site import MORE
+from tests.triage.worlds.pages_world import DrawnWorld, draw
 from triage.models import Person
 
 WIDTHS = (320, 390, 768, 1088, 1344)

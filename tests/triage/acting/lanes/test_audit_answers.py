@@ -13,8 +13,8 @@ from tests.ingest.stream.frames import ANA, MARA
 from tests.pipeline import Later
 from tests.scoring.offered import CLEAN, offer
 from tests.scoring.small import DAY, MERGED_AT, feed
-from tests.triage.acting_site import ActingSite, signed_in
-from tests.triage.lane_site import MORE, NEXT, OTHER, lane_site
+from tests.triage.worlds.acting_site import ActingSite, signed_in
+from tests.triage.worlds.lane_site import MORE, NEXT, OTHER, lane_site
 from triage.access.tokens import create_token
 from triage.models import Action, AuditAnswer, Change, Person, ToldState, WebhookDelivery
 from triage.services.webhooks import note_changes

@@ -10,9 +10,9 @@ from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
 from tests.conftest import looks
-from tests.triage.acting_site import ActingSite
 from tests.triage.conftest import OpenPage
-from tests.triage.lane_site import NEXT, lane_site
+from tests.triage.worlds.acting_site import ActingSite
+from tests.triage.worlds.lane_site import NEXT, lane_site
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

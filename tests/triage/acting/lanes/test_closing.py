@@ -13,8 +13,8 @@ from pytest_django import Settings
 
 from scoring.queries import read
 from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
-from tests.triage.acting_site import ActingSite, signed_in
-from tests.triage.lane_site import MORE, NEXT, OTHER, lane_site, lanes
+from tests.triage.worlds.acting_site import ActingSite, signed_in
+from tests.triage.worlds.lane_site import MORE, NEXT, OTHER, lane_site, lanes
 from triage.models import Action, Change, LaneClosure, OutboxEntry, Person, WebhookDelivery
 from triage.services.erasure import forget_account
 from triage.services.webhooks import note_changes

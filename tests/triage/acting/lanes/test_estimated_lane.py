@@ -19,8 +19,8 @@ from scoring.pipeline.lane_thresholds import read_outcomes
 from scoring.queries import read
 from scoring.thresholds import Thresholds
 from tests.ingest.stream.frames import REPO
-from tests.triage.acting_site import ActingSite
-from tests.triage.estimated_site import CABIN, ELSEWHERE, MANY, OFFER, OWN, estimated_site
+from tests.triage.worlds.acting_site import ActingSite
+from tests.triage.worlds.estimated_site import CABIN, ELSEWHERE, MANY, OFFER, OWN, estimated_site
 from triage.forms.actions import written_choice
 from triage.models import Action, Change, EstimatedLane, OutboxEntry, Person, RepositoryChoice
 from triage.services import estimated_lanes

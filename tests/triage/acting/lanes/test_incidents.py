@@ -16,8 +16,8 @@ from tests.ingest.stream.frames import MARA, REPO, SEED
 from tests.pipeline import Later
 from tests.scoring.offered import CLEAN, end_lookups, offer
 from tests.scoring.small import DAY, MERGED_AT, OFFERED, feed
-from tests.triage.acting_site import ActingSite, signed_in
-from tests.triage.lane_site import MORE, NEXT, OTHER, lane_site, lanes
+from tests.triage.worlds.acting_site import ActingSite, signed_in
+from tests.triage.worlds.lane_site import MORE, NEXT, OTHER, lane_site, lanes
 from tests.waiting import LONG_SECONDS, ends_by_itself
 from triage.models import Action, LaneClosure, OutboxEntry, Person
 from triage.presenters.text import budget_words

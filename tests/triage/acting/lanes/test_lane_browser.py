@@ -9,10 +9,10 @@ from playwright.sync_api import Page, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
-from tests.triage.acting_site import ActingSite
 from tests.triage.axe import violations
 from tests.triage.conftest import OpenPage
-from tests.triage.watching_site import watching_site
+from tests.triage.worlds.acting_site import ActingSite
+from tests.triage.worlds.watching_site import watching_site
 
 
 @pytest.fixture

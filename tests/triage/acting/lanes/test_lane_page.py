@@ -16,9 +16,9 @@ from scoring.queries import read
 from tests.ingest.stream.frames import REPO, SEED
 from tests.pipeline import Later
 from tests.scoring.small import DAY, MERGED_AT, again, feed
-from tests.triage.acting_site import ActingSite, acting_site, signed_in
-from tests.triage.lane_site import lane_site
-from tests.triage.watching_site import MERGED, OPEN, PEOPLE, THIRD, watching_site
+from tests.triage.worlds.acting_site import ActingSite, acting_site, signed_in
+from tests.triage.worlds.lane_site import lane_site
+from tests.triage.worlds.watching_site import MERGED, OPEN, PEOPLE, THIRD, watching_site
 from triage.models import EstimatedLane, Person
 from triage.views import lane_offers
 

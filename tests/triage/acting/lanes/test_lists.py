@@ -10,8 +10,8 @@ from pytest_django import Settings
 
 from tests.ingest.stream.frames import MARA, REPO, pull_uri
 from tests.triage.acting.lanes.test_incidents import approve, mark
-from tests.triage.acting_site import ANA, ActingSite, maintainer, signed_in
-from tests.triage.lane_site import MORE, NEXT, OTHER, lane_site
+from tests.triage.worlds.acting_site import ANA, ActingSite, maintainer, signed_in
+from tests.triage.worlds.lane_site import MORE, NEXT, OTHER, lane_site
 from triage.models import Action, AuditAnswer, Change, HandledIncident, Person
 
 pytestmark = pytest.mark.django_db
@@ -115,18 +115,18 @@ def test_strangers_viewers_and_maintainers_elsewhere_learn_of_no_incident(site: 
     assert HandledIncident.objects.count() == 1
 
 
-def test_thousands_of_incidents_are_shown_a_page_at_a_time(site: ActingSite, ben: Client) -> None:
+def test_hundreds_of_incidents_are_shown_a_page_at_a_time(site: ActingSite, ben: Client) -> None:
     two_incidents(site, ben)
     person = Person.objects.get(did="did:plc:" + "3" * 24)
     told = {"person": person, "repo_key": REPO, "round": 0, "made_at": site.now, "effective_at": site.now}
     for kind, outcome in (("approve", ""), ("outcome", "reverted")):
         Action.objects.bulk_create(
             Action(key=f"{kind}{n}", pull_uri=f"at://gone/p/{n}", kind=kind, outcome=outcome, **told)
-            for n in range(2_000)
+            for n in range(400)
         )
     page = page_of(ben, "/incidents")
     assert page.count("Mark as handled</button>") == 50
-    assert "Page 1 of 41" in page
+    assert "Page 1 of 9" in page
     assert order_of(page_of(ben, "/incidents?page=9999")) == [OTHER, NEXT], "a page too far is the last one"
 
 

@@ -21,7 +21,7 @@ from tests.ingest.stream.frames import ANA, MARA, SEED, pull_uri
 from tests.pipeline import UNAUDITED, Later, opened
 from tests.scoring.offered import CLEAN, end_lookups, offer
 from tests.scoring.small import DAY, MERGED_AT, again, feed, settled, take
-from tests.triage.acting_site import ActingSite, copied_site
+from tests.triage.worlds.acting_site import ActingSite, copied_site
 
 CABIN = "did:plc:" + "c" * 24
 MANY = [pull_uri(MARA, f"many{number:02}") for number in range(30)]

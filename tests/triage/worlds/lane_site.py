@@ -21,7 +21,7 @@ from tests.pipeline import OPEN_LANE, Later, opened
 from tests.scoring.offered import CLEAN, end_lookups, offer
 from tests.scoring.pipeline.offered_world import MADE
 from tests.scoring.small import DAY, MERGED_AT, again, feed, settled, take
-from tests.triage.acting_site import ActingSite, copied_site
+from tests.triage.worlds.acting_site import ActingSite, copied_site
 
 NEXT, MORE, OTHER = pull_uri(MARA, "next"), pull_uri(MARA, "more"), pull_uri(ANA, "other")
 

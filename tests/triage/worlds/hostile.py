@@ -16,7 +16,7 @@ from tests.ingest.stream.frames import MARA, SEED, Frames, pull_uri
 from tests.pipeline import Result, opened
 from tests.scoring.offered import CLEAN, end_lookups, offer
 from tests.scoring.small import feed
-from tests.triage.acting_site import ActingSite, copied_site
+from tests.triage.worlds.acting_site import ActingSite, copied_site
 
 LONGEST = 10_000
 MARKUP = (

@@ -20,7 +20,7 @@ from tests.ingest.stream.frames import REPO, SEED, Frames, pull_uri
 from tests.pipeline import UNAUDITED, Later, Result, opened
 from tests.scoring.offered import CLEAN, end_lookups, offer
 from tests.scoring.small import DAY, MERGED_AT, again, feed, take
-from tests.triage.acting_site import ActingSite, copied_site
+from tests.triage.worlds.acting_site import ActingSite, copied_site
 
 PEOPLE = [f"did:plc:{f'person{number}'.ljust(24, 'a')}" for number in range(32)]
 THIRD = [pull_uri(did, "third") for did in PEOPLE[:20]]

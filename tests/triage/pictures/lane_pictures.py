@@ -7,7 +7,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page
 
-from tests.triage.lane_life import (
+from tests.triage.pictures.lane_life import (
     answer_audit_with_no,
     close_and_open_again,
     drawn_row,
@@ -18,7 +18,7 @@ from tests.triage.lane_life import (
     signed_in,
     wait_until_shut,
 )
-from tests.triage.pictures import LOOKS, faults_of, name_of
+from tests.triage.pictures.pictures import LOOKS, faults_of, name_of
 from trustsite.world import build_world
 
 TARGET = os.environ.get("SCREENSHOTS", "")

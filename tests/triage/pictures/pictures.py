@@ -18,14 +18,14 @@ from scoring.queries.read import LaneMonth
 from scoring.redteam.render import write_report
 from scoring.training.summary import write_backtest
 from tests.scoring.redteam.test_last_run import RUN
-from tests.triage.acting_site import ActingSite
 from tests.triage.axe import violations
-from tests.triage.drawn_rows import ANA, MARA, drawn_rows, pull_request
 from tests.triage.every_page import BEN, lane_pages, signed_out_pages, something_of_everything
-from tests.triage.hostile import PULLS, hostile_site
-from tests.triage.lane_site import MORE
-from tests.triage.pages_world import DrawnWorld, draw, sign_in
 from tests.triage.views.test_reports import EVERY_LANE, serve, whole_backtest
+from tests.triage.worlds.acting_site import ActingSite
+from tests.triage.worlds.drawn_rows import ANA, MARA, drawn_rows, pull_request
+from tests.triage.worlds.hostile import PULLS, hostile_site
+from tests.triage.worlds.lane_site import MORE
+from tests.triage.worlds.pages_world import DrawnWorld, draw, sign_in
 from triage.models import Person
 
 TARGET = os.environ.get("SCREENSHOTS", "")

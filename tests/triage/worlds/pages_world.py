@@ -1,6 +1,6 @@
 """A small world drawn by hand behind `scoring.queries.read`, for tests of what pages do with any text and any figure.
 
-Its people and rows are those of `tests/triage/drawn_rows.py`.
+Its people and rows are those of `tests/triage/worlds/drawn_rows.py`.
 """
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ from scoring.queries import read
 from scoring.queries.read import QueueQuery, QueueRow
 from scoring.queries.reviews import Reread
 from scoring.types import Lane
-from tests.triage.drawn_rows import ANA, HOSTILE, MALLORY, MARA, NOW, SEED, drawn_rows, judged
+from tests.triage.worlds.drawn_rows import ANA, HOSTILE, MALLORY, MARA, NOW, SEED, drawn_rows, judged
 from triage import context, middleware
 from triage.models import Maintainer
 from triage.models import Person as Account
