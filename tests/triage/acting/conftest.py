@@ -1,4 +1,4 @@
-"""The site on which maintainers act, and two of them; a module whose site is another one says so by its own `site`."""
+"""The site on which maintainers act, and two of them; a module whose site is another one names it as SITE."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,11 +13,13 @@ if TYPE_CHECKING:  # this is loaded before Django knows its models
 
 
 @pytest.fixture
-def site(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator["ActingSite"]:
-    """Three open pull requests, none of them acted on."""
+def site(
+    request: pytest.FixtureRequest, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> Iterator["ActingSite"]:
+    """Three open pull requests, none of them acted on; else what the module's SITE makes."""
     from tests.triage.worlds.acting_site import acting_site
 
-    with acting_site(tmp_path, settings, monkeypatch) as acting:
+    with getattr(request.module, "SITE", acting_site)(tmp_path, settings, monkeypatch) as acting:
         yield acting
 
 

@@ -1,12 +1,9 @@
 """Once a week a maintainer is asked whether what was merged two weeks ago turned out fine."""
 
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from django.test import Client
-from pytest_django import Settings
 
 from tests.ingest.stream.frames import ANA as SENDER
 from tests.ingest.stream.frames import MARA, pull_uri
@@ -16,16 +13,11 @@ from triage.models import Action, Person
 from triage.services.erasure import account_of
 
 pytestmark = pytest.mark.django_db
+SITE = lane_site
 # Both were merged 20 days before the present of the world.
 MERGED = {pull_uri(MARA, "offered"), pull_uri(SENDER, "first")}
 ASKED = "turned 14 days old: all fine?"
 HOSTILE = "<script>alert(1)</script>"
-
-
-@pytest.fixture
-def site(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[ActingSite]:
-    with lane_site(tmp_path, settings, monkeypatch) as made:
-        yield made
 
 
 def page_of(client: Client) -> str:

@@ -1,7 +1,7 @@
 """A drawn pull request shows no lane and no score until somebody said whether they would have merged it."""
 
 import json
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from triage.models import Action, AuditAnswer, Change, Person, ToldState, Webhoo
 from triage.services.webhooks import note_changes
 
 pytestmark = pytest.mark.django_db
+SITE = partial(lane_site, audited=True)
 BEN, CLARA = "did:plc:" + "3" * 24, "did:plc:" + "4" * 24
 HOSTILE = "<img src=x onerror=alert(1)> \u202egnp"
 TELLING = (
@@ -31,12 +32,6 @@ TELLING = (
     "Content not reviewed",
     "Trust from the seeds",
 )
-
-
-@pytest.fixture
-def site(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[ActingSite]:
-    with lane_site(tmp_path, settings, monkeypatch, audited=True) as made:
-        yield made
 
 
 def answer(client: Client, site: ActingSite, said: str = "yes", uri: str = NEXT, **changes: str) -> int:

@@ -2,14 +2,11 @@
 
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.test import Client
-from pytest_django import Settings
 
 from scoring.queries import read
 from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
@@ -20,15 +17,10 @@ from triage.services.erasure import forget_account
 from triage.services.webhooks import note_changes
 
 pytestmark = pytest.mark.django_db
+SITE = lane_site
 BEN = "did:plc:" + "3" * 24
 HOSTILE = "<script>alert(1)</script> {{ x }} \u202egnp"
 FAST, NORMAL = "fast_lane", "normal_queue"
-
-
-@pytest.fixture
-def site(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[ActingSite]:
-    with lane_site(tmp_path, settings, monkeypatch) as made:
-        yield made
 
 
 def close(client: Client, **named: str) -> int:

@@ -1,13 +1,11 @@
 """An incident: the facts known then, what would have held it, what is like it, the lane closed in seconds."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
-from pathlib import Path
 
 import pytest
 from django.test import Client
-from pytest_django import Settings
 
 from ingest.records.pull_state import settle
 from ingest.records.watched import set_maintainer
@@ -23,15 +21,10 @@ from triage.models import Action, LaneClosure, OutboxEntry, Person
 from triage.presenters.text import budget_words
 
 pytestmark = pytest.mark.django_db
+SITE = lane_site
 BEN = "did:plc:" + "3" * 24
 HOSTILE = "<script>alert(1)</script> \u202egnp"
 UNNAMED = "This approval does not name its decision."
-
-
-@pytest.fixture
-def site(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[ActingSite]:
-    with lane_site(tmp_path, settings, monkeypatch) as made:
-        yield made
 
 
 def approve(site: ActingSite, client: Client, uri: str = NEXT) -> None:

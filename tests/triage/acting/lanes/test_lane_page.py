@@ -1,7 +1,6 @@
 """The page of the fast lane with its one choice and the outcomes, and the queue's notice of it."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -23,13 +22,8 @@ from triage.models import EstimatedLane, Person
 from triage.views import lane_offers
 
 pytestmark = pytest.mark.django_db
+SITE = watching_site
 BEN, EVA, READER = ("did:plc:" + digit * 24 for digit in "345")
-
-
-@pytest.fixture
-def site(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[ActingSite]:
-    with watching_site(tmp_path, settings, monkeypatch) as made:
-        yield made
 
 
 @pytest.fixture

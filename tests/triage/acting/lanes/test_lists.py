@@ -15,16 +15,11 @@ from tests.triage.worlds.lane_site import MORE, NEXT, OTHER, lane_site
 from triage.models import Action, AuditAnswer, Change, HandledIncident, Person
 
 pytestmark = pytest.mark.django_db
+SITE = lane_site
 MERGED = pull_uri(MARA, "offered")
 ELSEWHERE = "did:plc:" + "e" * 24
 HOSTILE = "<img src=x onerror=alert(1)> \u202egnp"
 TITLES = {NEXT: "Mend the gate", OTHER: "Sweep", MORE: "Paint the fence"}
-
-
-@pytest.fixture
-def site(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[ActingSite]:
-    with lane_site(tmp_path, settings, monkeypatch) as made:
-        yield made
 
 
 @pytest.fixture
