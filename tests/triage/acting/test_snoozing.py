@@ -299,6 +299,7 @@ def test_snoozes_that_hide_nothing_are_deleted_and_the_others_stay(
     site: ActingSite, ana: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tasks, "_has_tables", lambda: True)
+    monkeypatch.setattr(tasks, "close_old_connections", lambda: None)  # it is the one of this test's transaction
     for uri, until in ((OFFERED, "change"), (SECOND, "tomorrow"), (THIRD, "week")):
         assert snooze(site, ana, uri, until) == 302
     a_new_round(site.result)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.core.cache import cache
 from django.core.handlers.wsgi import WSGIHandler
+from django.core.signals import request_finished, request_started
+from django.db import close_old_connections
 from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
@@ -58,6 +60,8 @@ def headers_fixture(small: Path, settings: Settings) -> Iterator[dict[str, dict[
     """What each caller sends, on the small world; what they send to be reviewed is dropped."""
     settings.REVIEW_WAIT_SECONDS = 0
     cache.clear()
+    for signal in (request_started, request_finished):  # as Django's own client does: it is the test's transaction
+        signal.disconnect(close_old_connections)
     person = Person.objects.create(did=SEED)
     Maintainer.objects.create(person=person, role="admin")
     reader = create_token("reader", ["read"], timezone.now())
@@ -67,6 +71,8 @@ def headers_fixture(small: Path, settings: Settings) -> Iterator[dict[str, dict[
     yield {caller: {**PLAIN_JSON, "Authorization": f"Bearer {token}"} for caller, token in sent}
     huey.flush()
     cache.clear()
+    for signal in (request_started, request_finished):
+        signal.connect(close_old_connections)
 
 
 def known(case: "Case", number: int) -> "Case":
