@@ -16,7 +16,7 @@ import msgspec
 from ingest.atproto.identity import resolve_handle, why_unresolved
 from ingest.atproto.syntax import is_did
 from ingest.backfill.account import Account, Entry, Sources, Staging, read_page, usable
-from ingest.backfill.commit import log_accounts
+from ingest.backfill.runs import log_accounts
 from ingest.errors import FetchProblem
 from ingest.http.fetcher import Fetcher
 from ingest.json_decoding import decode_json

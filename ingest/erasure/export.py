@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from ingest.erasure.files import files_below, names_in_file
-from ingest.erasure.find import Row, find_names, held_rows, whole_row
+from ingest.erasure.rows import Row, find_names, held_rows, whole_row
 from ingest.store.long_texts import LongTexts
 from ingest.store.tombstones import PEOPLE, Names
 from ingest.store.transaction import Rows

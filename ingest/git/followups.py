@@ -17,13 +17,25 @@ from pathlib import Path
 from typing import Any
 
 from ingest.errors import FetchProblem
-from ingest.git.commits import INVERSE, read_diffs
-from ingest.git.history import Graph, closing, read_graph
+from ingest.git.history import INVERSE, Graph, closing, read_diffs, read_graph
 from ingest.git.landings import MIRRORS
-from ingest.git.lines import FileChange, Tracker, changed_paths, read_changes
 from ingest.git.mirror import mirror_path
 from ingest.git.process import Git
-from ingest.git.reverts import MOST, NEARLY_ALL, Branch, Fate, OwnLines, Step, adds_little, share_undone, texts
+from ingest.git.reverts import (
+    MOST,
+    NEARLY_ALL,
+    Branch,
+    Fate,
+    FileChange,
+    OwnLines,
+    Step,
+    Tracker,
+    adds_little,
+    changed_paths,
+    read_changes,
+    share_undone,
+    texts,
+)
 from ingest.http.fetcher import Fetcher
 from ingest.store.database import Store
 from ingest.store.transaction import Transaction

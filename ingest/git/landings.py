@@ -26,11 +26,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from ingest.errors import FetchProblem
-from ingest.git.commits import DIFF, DIFF_SECONDS, INVERSE, read_diffs
-from ingest.git.history import closing, reachable
+from ingest.git.history import DIFF, DIFF_SECONDS, INVERSE, closing, reachable, read_diffs
 from ingest.git.mirror import mirror_path
-from ingest.git.patch import split_mails
-from ingest.git.patches import PatchProblem, load_patch
+from ingest.git.patch import PatchProblem, load_patch, split_mails
 from ingest.git.process import TRIAL, Git
 from ingest.http.fetcher import Fetcher
 from ingest.records.pull_state import is_incomplete

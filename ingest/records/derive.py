@@ -9,13 +9,12 @@ Identity and account events say how accounts stand, and whose DID documents are 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ingest.records.dead_letters import add_letters, letter
+from ingest.records.dead_letters import UnknownShapes, add_letters, letter
 from ingest.records.fields import Event, Unreadable, decode, text
 from ingest.records.order import Order
 from ingest.records.registry import Record, Registry
 from ingest.records.repositories import Repositories, names_in
 from ingest.records.rows import PullRows, RepositoryRows, SmallRows, StatusRows, Vouches, Writer
-from ingest.records.unknown import UnknownShapes
 from ingest.store.archive import all_events
 from ingest.store.database import Store
 from ingest.store.long_texts import BYTES, TextLost

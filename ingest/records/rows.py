@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
-from ingest.records.fields import DID, Event, identifier, json_text, written_at
+from ingest.records.fields import DID, Event, identifier, is_back_written, json_text, written_at
 from ingest.records.order import Place
 from ingest.records.repositories import Repositories
-from ingest.records.shapes import NO_PATCH, PullRecord, RepositoryRecord, StatusRecord, VouchRecord, is_back_written
+from ingest.records.shapes import NO_PATCH, PullRecord, RepositoryRecord, StatusRecord, VouchRecord
 from ingest.store.transaction import Transaction
 
 People = Mapping[str, int]

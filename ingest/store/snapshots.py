@@ -3,9 +3,10 @@
 A snapshot is a file `serve-<n>.duckdb` and `CURRENT` names the newest. A new number each time, since DuckDB caches open
 databases by path: reopening one name after a rename silently serves the old data.
 
-What pages show of a new snapshot is computed before somebody waits for it. An open page asks every few seconds whether
-anything is new. The first request that meets a new snapshot wakes a thread, which computes what takes longest; whoever
-clicks next finds it. Without any request from a browser nothing is computed.
+A snapshot never changes, so results computed from the newest one are kept while it is the newest. What takes longest is
+computed before somebody waits for it: the first request that meets a new snapshot wakes a thread, and whoever clicks
+next finds the result. Without any request from a browser nothing is computed.
+
 """
 
 import atexit
@@ -15,12 +16,13 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import duckdb
 
@@ -428,3 +430,42 @@ def told_of(snapshot: Snapshot | None) -> None:
     if snapshot is not None:
         for preparer in _running:
             preparer.tell(snapshot)
+
+
+MOST = 64  # values: a queue of 100 rows takes half a megabyte
+Value = TypeVar("Value")
+
+
+class PerSnapshot(Generic[Value]):
+    """Values by key; a newer snapshot, or one key too many, forgets them all.
+
+    Two threads may compute the same value at once, and each answers with its own.
+    """
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._held: tuple[object, dict[Hashable, Value]] = (None, {})
+
+    def get(self, snapshot: Snapshot, key: Hashable, make: Callable[[], Value]) -> Value:
+        """The value under `key`, made where it is not held."""
+        held = self._with_room(snapshot, key)
+        if key not in held:
+            held[key] = make()
+        return held[key]
+
+    def keep(self, snapshot: Snapshot, key: Hashable, value: Value) -> None:
+        """Hold a value that was made already."""
+        self._with_room(snapshot, key)[key] = value
+
+    def _with_room(self, snapshot: Snapshot, key: Hashable) -> dict[Hashable, Value]:
+        whose = (snapshot.number, snapshot.published_at)
+        held_for, held = self._held
+        if held_for != whose or (len(held) >= self._most and key not in held):
+            held = {}
+            self._held = (whose, held)
+        return held
+
+    def peek(self, snapshot: Snapshot, key: Hashable) -> Value | None:
+        """The value under `key` where it is held."""
+        held_for, held = self._held
+        return held.get(key) if held_for == (snapshot.number, snapshot.published_at) else None

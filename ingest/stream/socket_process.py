@@ -23,6 +23,7 @@ import sys
 from array import array
 from collections.abc import AsyncIterator, Callable
 from functools import partial
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 from struct import Struct
 from typing import Any, Self, cast
@@ -40,8 +41,28 @@ from websockets.frames import DATA_OPCODES, CloseCode, Frame
 from websockets.protocol import Event
 
 from ingest.errors import plain
-from ingest.lean import leave_pandas_out
 from ingest.stream.batch import SCHEMA, Events, read_commits
+
+
+class _WithoutPandas(MetaPathFinder):
+    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError(fullname)
+
+
+def leave_pandas_out() -> None:
+    """Have pyarrow look for pandas now and find none; whatever else imports pandas later still gets it.
+
+    pyarrow looks once, at the first list that it is given, and loads pandas where it is installed: .4 s of CPU and
+    50 MB. From then on `to_pandas` of pyarrow fails in this process, which has no use for it.
+    """
+    finder = _WithoutPandas()
+    sys.meta_path.insert(0, finder)
+    try:
+        pa.array([0])
+    finally:
+        sys.meta_path.remove(finder)
+
 
 CHUNK_FRAMES, CHUNK_BYTES, CHUNK_SECONDS = 512, 500_000, 0.005
 PIPE_BYTES = 1 << 20  # what a Linux pipe may hold without privileges

@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import duckdb
@@ -25,8 +25,12 @@ import msgspec
 from ingest.erasure import erase
 from ingest.errors import StoreProblem
 from ingest.git.mirror import due_mirrors
-from ingest.lookups import enrich
+from ingest.lookups.attestations import DUE as DUE_ATTESTATIONS
+from ingest.lookups.engine import Due, Wall
+from ingest.lookups.people import DUE_IDENTITIES, DUE_PROFILES, DUE_PUSH_HOLDERS
+from ingest.lookups.rounds import DUE_RUNS, due_patches
 from ingest.store.database import Store
+from ingest.store.transaction import Rows
 
 log = logging.getLogger(__name__)
 
@@ -254,13 +258,20 @@ def read_backlog(store: Store, followed: timedelta) -> Backlog:
     with as_problems(), store.read() as rows:
         waiting = {
             "derive_events": rows.value(UNDERIVED),
-            "ask_network": enrich.due(rows, wall, wall() - followed),
+            "ask_network": due_lookups(rows, wall, wall() - followed),
             "follow_mirrors": due_mirrors(rows, wall),
             "score_everyone": rows.value(UNJUDGED),
             "review_pulls": rows.value(UNREAD_PULLS),
             "erase_deleted": rows.value(f"select count(*) from ({erase.DUE})"),
         }
         return Backlog(rows.value(NEWEST_EVENT), rows.value(LETTERS), waiting)
+
+
+def due_lookups(rows: Rows, wall: Wall, settled_since: datetime = datetime.max) -> int:
+    """Return how many look-ups of all kinds are due now; of merged pull requests those that were settled since then."""
+    fixed = (DUE_IDENTITIES, DUE_PUSH_HOLDERS, DUE_RUNS, DUE_PROFILES, DUE_ATTESTATIONS)
+    kinds = [due_patches(settled_since), *map(Due, fixed)]
+    return sum(kind.count(rows, wall()) for kind in kinds)
 
 
 @contextmanager

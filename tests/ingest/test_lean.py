@@ -8,7 +8,7 @@ from tests.sources import PROJECT
 LISTS_AND_PANDAS = """
 import sys
 import pyarrow as pa
-from ingest.lean import leave_pandas_out
+from ingest.stream.socket_process import leave_pandas_out
 leave_pandas_out()
 pa.Table.from_pylist([{"did": "did:plc:ana", "weight": 1.0}])
 assert "pandas" not in sys.modules

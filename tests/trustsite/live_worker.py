@@ -11,10 +11,10 @@ from functools import cache
 
 import msgspec
 
-from ingest.atproto.cbor import encode_tid
 from tests.standins.load import bulk
 from trustsite.standins.answers import PULL
 from trustsite.standins.recording import Recording, make_recording
+from trustsite.world.network import encode_tid
 
 SECOND = 1_000_000
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import ServerConnection, serve
 
-from ingest.atproto.cbor import encode_tid, make_did
+from trustsite.world.network import encode_tid, make_did
 
 TICKS = 10  # a second
 PEOPLE = 2_000

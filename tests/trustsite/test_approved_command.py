@@ -9,7 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
-from ingest.git.patches import patch_id
+from ingest.git.patch import patch_id
 from ingest.store.snapshots import publish
 from scoring.handlers.actions import ActionMessage, apply_action
 from scoring.queries import read

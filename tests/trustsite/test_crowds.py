@@ -24,8 +24,7 @@ from tests.trustsite.busy import answers_at, get
 from tests.trustsite.ports import free_port
 from tests.waiting import LONG_SECONDS, ends_by_itself, wait_for
 from trustsite import drive
-from trustsite.demo.framing import StrictParser
-from trustsite.management.commands.web import LARGEST_BODY
+from trustsite.management.commands.web import LARGEST_BODY, StrictParser
 
 PAGE = "/sign-in"
 HEAD = b"GET /sign-in HTTP/1.1\r\nHost: 127.0.0.1\r\n"

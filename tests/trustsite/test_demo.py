@@ -22,13 +22,12 @@ from tests.conftest import PROVE, Manage, Site, simulated_network
 from tests.pipeline import Result
 from triage.models import Maintainer
 from trustsite import drive
-from trustsite.demo import month
-from trustsite.demo.month import Month
-from trustsite.demo.one_click import open_account
+from trustsite.demo import recorded
+from trustsite.demo.recorded import Month, open_account
 from trustsite.demo.story import CAUGHT, NAMED, OPENED, VOIDED, WATCHED, WENT_WRONG, promises, tell
 from trustsite.management.commands import demo
 from trustsite.world import World, build_world
-from trustsite.world.weeks import LOOKS
+from trustsite.world.history import LOOKS
 
 
 def test_a_demo_is_refused_where_its_folder_holds_somebodys_files(manage: Manage, tmp_path: Path) -> None:
@@ -49,8 +48,8 @@ def test_what_the_demos_maintainer_does_is_judged_before_the_stream_goes_on(monk
         return lambda *given, **named: done.append(words)
 
     for name in ("open_lane", "act", "answer_audits"):
-        monkeypatch.setattr(month, name, note("acts"))
-    monkeypatch.setattr(month, "wait_until_settled", note("waits"))
+        monkeypatch.setattr(recorded, name, note("acts"))
+    monkeypatch.setattr(recorded, "wait_until_settled", note("waits"))
     peers: Any = SimpleNamespace(release=note("goes on"))
     person: Any = None
     worker: Any = None

@@ -23,8 +23,7 @@ import pytest
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from ingest.store.snapshots import SnapshotReader
-from ingest.worker.queue import huey
-from ingest.worker.runtime import Runtime
+from ingest.worker.runtime import Runtime, huey
 from ingest.worker.status import read_status
 from tests.conftest import simulated_network
 from tests.pipeline import At

@@ -18,7 +18,7 @@ from ingest.http.fetcher import Fetcher
 from ingest.store.database import Store
 from ingest.store.look_inside import look_inside
 from ingest.worker import jobs, runtime
-from ingest.worker.queue import huey
+from ingest.worker.runtime import huey
 from tests.conftest import simulated_network
 from tests.pipeline import At
 from tests.waiting import LONG_SECONDS

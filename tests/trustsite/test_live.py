@@ -23,8 +23,7 @@ from tests.ingest.stream.frames import CREATED, PULL, REPOSITORY, VOUCH
 from tests.peers.network import RealNetwork
 from tests.standins.claude import KEY, ClaudeStandIn
 from trustsite import drive
-from trustsite.demo.live import Plan, Show, judge_live
-from trustsite.demo.live_gather import LiveProblem, Tell, find_account
+from trustsite.demo.live import LiveProblem, Plan, Show, Tell, find_account, judge_live
 from trustsite.demo.live_story import Answer, Judged, lines
 from trustsite.standins import StandIns
 from trustsite.standins.recording import Person, make_recording

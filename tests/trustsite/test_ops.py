@@ -22,8 +22,7 @@ from tests.ingest.stream.frames import Frames
 from tests.stores import fresh_store
 from tests.trustsite.exposed import CALL, MODEL, USAGE, asked, measures
 from tests.waiting import LONG_SECONDS, wait_for
-from trustsite.ops.metrics import WorkerCollector
-from trustsite.ops.server import CLIENTS, MetricsServer, serve
+from trustsite.ops.metrics import CLIENTS, MetricsServer, WorkerCollector, serve
 
 
 def read(registry: CollectorRegistry) -> dict[str, float]:
@@ -161,8 +160,8 @@ def test_clients_that_send_nothing_take_few_threads_and_room_is_made_when_they_g
 def test_a_client_that_never_ends_its_request_is_left_though_it_is_never_silent(
     server: MetricsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trustsite.ops.server.WHOLE_SECONDS", 0.05)
-    monkeypatch.setattr("trustsite.ops.server._Handler.timeout", 600.0)
+    monkeypatch.setattr("trustsite.ops.metrics.WHOLE_SECONDS", 0.05)
+    monkeypatch.setattr("trustsite.ops.metrics._Handler.timeout", 600.0)
     with socket.create_connection(("127.0.0.1", server.server_address[1]), timeout=LONG_SECONDS) as client:
         client.sendall(b"GET /ops/metr")
         assert client.recv(1) == b""

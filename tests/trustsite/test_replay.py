@@ -30,7 +30,7 @@ from tests.trustsite import runs
 from tests.trustsite.decided import check_decisions
 from tests.trustsite.ports import free_port
 from tests.waiting import LONG_SECONDS, wait_for
-from trustsite.demo.one_click import offer_busiest
+from trustsite.demo.recorded import offer_busiest
 from trustsite.drive import replay_place
 from trustsite.standins.recording import make_recording, open_recording, write_recording
 

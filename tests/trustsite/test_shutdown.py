@@ -15,14 +15,14 @@ from tests.sources import PROJECT
 from tests.trustsite.ports import free_port
 from tests.waiting import LONG_SECONDS
 from trustsite import drive
-from trustsite.worker import shutdown
-from trustsite.worker.shutdown import Part, cut_off, going_on, of_thread
+from trustsite.worker import worker
+from trustsite.worker.worker import Part, cut_off, going_on, of_thread
 
 # A whole worker with one part that never ends; with what is left of it the bounds are a tenth of a second and more.
 STUCK = """
 import threading, sys
 import django; django.setup()
-from trustsite.worker import shutdown
+from trustsite.worker import worker as shutdown
 from trustsite.worker.worker import Worker, stream_from_settings
 never, is_stuck = threading.Event(), threading.Event()
 shutdown.PARTS_SECONDS, shutdown.WHOLE_SECONDS = 0.5, 1.0
@@ -83,7 +83,7 @@ def test_a_process_that_does_not_end_in_time_is_left_and_one_that_does_is_not() 
 
 
 def test_the_bounds_are_those_that_are_promised() -> None:
-    assert shutdown.PARTS_SECONDS < shutdown.WHOLE_SECONDS < 10
+    assert worker.PARTS_SECONDS < worker.WHOLE_SECONDS < 10
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from tests.scoring.review.reviewing import PRICES, SONNET, a_reviewer, worded
 from tests.standins.claude import KEY, ClaudeStandIn, error
 from tests.trustsite.ports import free_port
 from tests.waiting import LONG_SECONDS, ends_by_itself, wait_for
-from trustsite.ops.traces import WAITING, Traces, attributes
+from trustsite.ops.metrics import WAITING, Traces, attributes
 
 USAGE = Usage(input_tokens=1_000, output_tokens=100, cache_write_tokens=10, cache_read_tokens=5_000)
 CALL = ModelCall("chat", SONNET, 1_700_000_000.5, 2.5, 2, "answered", USAGE, 0.0, 8_000)

@@ -10,12 +10,20 @@ from typing import Any
 
 import pytest
 
-from ingest.atproto.cbor import TID_LETTERS, blob_cid, draw, encode_tid, record_cid
 from tests.standins.load import bulk
 from trustsite.standins.recording import open_recording, write_recording
 from trustsite.world import ATTACKS, END_TIME_US, World, build_world
 from trustsite.world.changes import CHANGES
-from trustsite.world.patches import Signature, format_patch, make_edit
+from trustsite.world.network import (
+    TID_LETTERS,
+    Signature,
+    blob_cid,
+    draw,
+    encode_tid,
+    format_patch,
+    make_edit,
+    record_cid,
+)
 
 PULL, STATUS, VOUCH = "sh.tangled.repo.pull", "sh.tangled.repo.pull.status", "sh.tangled.graph.vouch"
 

@@ -19,7 +19,7 @@ def main() -> None:
     from huey.signals import SIGNAL_COMPLETE, SIGNAL_ERROR
 
     from ingest.tasks import sweep
-    from ingest.worker.queue import huey
+    from ingest.worker.runtime import huey
     from scoring import tasks
     from trustsite.worker.worker import Worker, stream_from_settings
 

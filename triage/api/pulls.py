@@ -5,8 +5,7 @@ from typing import Annotated
 from ninja import Router
 from ninja.params.functions import Query
 
-from ingest.store.snapshot_cache import PerSnapshot
-from ingest.store.snapshots import Snapshot
+from ingest.store.snapshots import PerSnapshot, Snapshot
 from scoring.queries import read
 from scoring.queries.read import QueueQuery, QueueSort
 from triage.access.permissions import sees_thresholds

@@ -8,8 +8,7 @@ from itertools import islice
 from django.conf import settings
 from django.db import transaction
 
-from ingest.store.snapshot_cache import PerSnapshot
-from ingest.store.snapshots import Snapshot
+from ingest.store.snapshots import PerSnapshot, Snapshot
 from scoring.queries import read
 from scoring.queries.read import Subject
 from triage.access.permissions import Role, Roles

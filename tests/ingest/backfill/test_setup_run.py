@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from ingest.backfill import discover, runs
+from ingest.backfill import runs, turn
 from ingest.backfill.account import Sources
-from ingest.backfill.discover import widen
-from ingest.backfill.turn import take_turn
+from ingest.backfill.turn import take_turn, widen
 from ingest.http.fetcher import Fetcher
 from ingest.records.registry import PULL
 from ingest.store.database import Store
@@ -59,7 +58,7 @@ def test_it_widens_to_whom_the_seeds_vouch_for_and_to_who_offers_and_to_nobody_e
 
 
 def test_of_too_many_those_nearest_to_the_seeds_come_first(world: Result, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(discover, "ACCOUNTS", 3)
+    monkeypatch.setattr(turn, "ACCOUNTS", 3)
     run_id = runs.begin(world.store, "setup", [SEED])
     while widen(world.store, the_run(world.store)):
         pass

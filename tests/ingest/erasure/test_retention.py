@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ingest.backup.manifest import backups
-from ingest.erasure.retention import drop_old_diffs, drop_stray_diffs
-from ingest.git.patches import PatchProblem, load_patch, store_patch
+from ingest.erasure.erase import drop_old_diffs, drop_stray_diffs
+from ingest.git.patch import PatchProblem, load_patch, store_patch
 from ingest.store.database import Store
 from tests.ingest.stream.frames import ANA, MARA, REPO, SEED, Frames, at, pull_uri, rows, take
 

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from ingest.git.patches import patch_id
+from ingest.git.patch import patch_id
 from scoring.diff.mailbox import MailSource, write_mailbox
 from scoring.handlers.actions import ActionMessage, apply_action
 from scoring.pipeline.approvals import settle_approvals

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from ingest.backfill.runs import begin, end, next_run
-from ingest.stream.gaps import Gap, record_gap
+from ingest.stream.early import Gap, record_gap
 from tests.ingest.git.git_world import TEXT, Place, Work
 
 ANA, MALLORY = "did:plc:ana22222222222222222222a", "did:plc:mallory2222222222222222a"

@@ -9,7 +9,7 @@ from ingest.clock import waiting_time
 from ingest.errors import FetchProblem
 from ingest.http.fetcher import Fetcher
 from ingest.lookups.engine import Due, forget_future
-from ingest.lookups.identities import DUE_IDENTITIES
+from ingest.lookups.people import DUE_IDENTITIES
 from tests.ingest.lookups.asked import KNOT, NOW, World, did
 from tests.waiting import ends_by_itself, wait_for
 

@@ -21,9 +21,8 @@ from ingest.git.mirror import fetch_mirrors
 from ingest.http.fetcher import Fetcher
 from ingest.http.sockets import is_public
 from ingest.lookups.forge import blob, compare, pipelines, push_holders, remotes
-from ingest.lookups.identities import fetch_identities
-from ingest.lookups.patches import fetch_patches
-from ingest.lookups.push_holders import fetch_push_holders
+from ingest.lookups.people import fetch_identities, fetch_push_holders
+from ingest.lookups.rounds import fetch_patches
 from ingest.store.database import Store
 from ingest.stream.knots import EventStream
 from tests.conftest import count

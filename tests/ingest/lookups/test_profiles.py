@@ -12,8 +12,7 @@ from hypothesis import strategies as some
 
 from ingest.errors import FetchProblem
 from ingest.http.fetcher import Fetcher
-from ingest.lookups import enrich
-from ingest.lookups.profiles import public_profile, want_profile
+from ingest.lookups.people import fetch_profiles, public_profile, want_profile
 from tests.ingest.lookups.asked import NOW, World, did
 from tests.ingest.peer import Start, response
 
@@ -41,7 +40,7 @@ def serve(world: World, **counts: Any) -> list[str]:
 
 
 def fetched(world: World) -> int:
-    return enrich.fetch_profiles(world.store, world.fetcher, API, world.now, world.wall)
+    return fetch_profiles(world.store, world.fetcher, API, world.now, world.wall)
 
 
 def test_of_authors_here_only_those_who_declare_a_profile_are_asked_for_and_once_a_week(world: World) -> None:

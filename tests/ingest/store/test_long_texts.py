@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ingest.erasure.erase import erase, finish
 from ingest.erasure.export import export
-from ingest.erasure.find import tables
+from ingest.erasure.rows import tables
 from ingest.records.derive import derive
 from ingest.records.registry import REGISTRY
 from ingest.store import long_texts

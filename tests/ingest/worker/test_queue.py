@@ -13,7 +13,7 @@ from huey.registry import Message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.worker.queue import Queue, QueueDamaged, SignedJsonSerializer, huey
+from ingest.worker.runtime import Queue, QueueDamaged, SignedJsonSerializer, huey
 
 SECRET = "a secret of this test"
 plain = st.recursive(

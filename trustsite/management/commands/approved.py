@@ -7,7 +7,7 @@ from pathlib import Path
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ingest.git.patches import PatchProblem, load_patch
+from ingest.git.patch import PatchProblem, load_patch
 from ingest.store.snapshots import SnapshotReader
 from scoring.diff.mailbox import MailboxProblem, MailSource, write_mailbox
 from scoring.formatting import visible

@@ -24,8 +24,7 @@ from ingest.records.registry import build_registry
 from ingest.store.database import Store
 from ingest.store.snapshots import PublishProblem, SnapshotReader, publish
 from ingest.worker.status import Status, read_status
-from trustsite.worker.build import sources
-from trustsite.worker.handover import ask_worker, open_store
+from trustsite.worker.handover import ask_worker, open_store, sources
 
 LOOK_SECONDS = 0.5
 BAR = "{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} accounts{postfix}"

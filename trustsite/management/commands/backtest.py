@@ -13,7 +13,7 @@ from scoring.dataset.cases import LABELS
 from scoring.training.backtest import BacktestProblem, Plan, run, steps
 from scoring.training.report import page, table
 from scoring.training.summary import shown_backtest, write_backtest
-from trustsite.worker.material import material_of
+from trustsite.management.commands.train import material_of
 
 if TYPE_CHECKING:
     from scoring.training.summary import ShownBacktest

@@ -16,12 +16,19 @@ from ingest.errors import StoreProblem
 from ingest.records import watched as watch
 from scoring.queries import read
 from trustsite import drive
-from trustsite.demo.live import Plan, Show, judge_live
-from trustsite.demo.live_gather import LiveProblem
+from trustsite.demo.live import LiveProblem, Plan, Show, judge_live
 from trustsite.demo.live_story import as_object, lines, plain
-from trustsite.demo.month import Month
-from trustsite.demo.one_click import name_of, open_account
-from trustsite.demo.recorded import act, open_worker, reports_beside, run_beside, serve_beside, wait_until_settled
+from trustsite.demo.recorded import (
+    Month,
+    act,
+    name_of,
+    open_account,
+    open_worker,
+    reports_beside,
+    run_beside,
+    serve_beside,
+    wait_until_settled,
+)
 from trustsite.demo.story import tell
 from trustsite.standins import StandIns
 from trustsite.worker.worker import Worker

@@ -12,10 +12,8 @@ from django.core.management.base import BaseCommand, CommandParser
 from ingest.clock import wall_now
 from ingest.http.fetcher import Fetcher
 from ingest.worker.status import read_status
-from trustsite.doctor import CHECKS
-from trustsite.doctor.checks import peer_checks
-from trustsite.doctor.findings import Check, Finding, Patient, examine
-from trustsite.places import places_from_settings
+from trustsite.doctor import CHECKS, Check, Finding, Patient, examine, peer_checks
+from trustsite.worker.handover import places_from_settings
 
 
 class Command(BaseCommand):

@@ -8,7 +8,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ingest.backup.manifest import backups
-from ingest.erasure.find import find_names, held_rows
+from ingest.erasure.rows import find_names, held_rows
 from ingest.store.snapshots import Snapshot, SnapshotReader
 from triage.models import Maintainer, Person
 from trustsite.command_line import held_did

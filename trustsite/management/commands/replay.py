@@ -10,8 +10,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ingest.store.archive import COUNT
 from ingest.store.transaction import Rows
-from trustsite.demo.one_click import offer_busiest
 from trustsite.demo.recorded import (
+    offer_busiest,
     open_worker,
     progress_bar,
     reports_beside,

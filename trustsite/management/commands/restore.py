@@ -20,8 +20,7 @@ from ingest.store.snapshots import PublishProblem, publish
 from ingest.worker.jobs import JOBS, JobProblem
 from triage.services.webhooks import keep_fresh
 from trustsite import drive
-from trustsite.places import places_from_settings
-from trustsite.worker.handover import make_runtime, open_store
+from trustsite.worker.handover import make_runtime, open_store, places_from_settings
 
 
 class Command(BaseCommand):

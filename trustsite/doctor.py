@@ -1,8 +1,8 @@
-"""Checks of the doctor: the state, what was chosen and learned, and the ground.
+"""`manage.py doctor`: looks at what may be wrong with an installation, each check on its own.
 
-The state is the store and its log of changes, snapshots, worker, queue, accounts, archive and backups. Chosen and
-learned are risky settings, models, certificates and, where asked, the peers. The ground is the drive, its speed and
-room, its keys, the clock.
+A check that breaks costs its own line and no other. They look at the ground (the drive, its speed and room, its keys,
+the clock), the state (the store and its log of changes, snapshots, worker, queue, accounts, archive, backups), and what
+was chosen and learned (risky settings, models, certificates and, where asked, the peers).
 """
 
 import os
@@ -11,33 +11,94 @@ import shutil
 import sqlite3
 import stat
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast, get_args
 from urllib.parse import quote, urlsplit
 
-from ingest.backup.manifest import ASIDE, KEYS, backups
+from ingest.backup.manifest import ASIDE, KEYS, PART, BackupProblem, Places, backups
 from ingest.backup.missing_store import require_store
-from ingest.backup.write import PART
 from ingest.clock import SLACK, from_microseconds
-from ingest.errors import FetchProblem, is_out_of_memory
+from ingest.errors import FetchProblem, StoreProblem, is_out_of_memory, plain
 from ingest.files import RESERVE_BYTES, SPARE_BYTES
 from ingest.http.fetcher import Fetcher
 from ingest.store.database import SCHEMA_VERSION
 from ingest.store.look_inside import InspectProblem, look_inside, try_checkpoint
 from ingest.store.snapshots import current_number, snapshot_files
 from ingest.stream.early import AHEAD
-from ingest.worker.status import is_let_go
-from scoring.certificates.certificate import read_certificates
+from ingest.worker.status import Status, is_let_go
+from scoring.certificates.certificate import CertificateProblem, read_certificates
 from scoring.dataset.cases import LabelName
-from scoring.models.storage import load_model, serving_name
+from scoring.models.storage import ModelProblem, load_model, serving_name
 from scoring.thresholds import Condition
 from trustsite import drive
-from trustsite.doctor.findings import Patient
-from trustsite.drive import require_store_folder
+from trustsite.drive import DriveProblem, require_store_folder
 from trustsite.settings import is_loopback
+
+# What a broken drive, file or setting brings; an error in the program itself is not among them.
+EXPECTED = (
+    OSError,
+    ValueError,
+    sqlite3.Error,
+    BackupProblem,
+    CertificateProblem,
+    FetchProblem,
+    InspectProblem,
+    ModelProblem,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line: `ok`, or what to look at and to do about it."""
+
+    name: str
+    ok: bool
+    told: str
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """The things looked at: the state's place, the worker's own report (None: it says nothing), and the present.
+
+    `now` is naive UTC; `settings` are Django's.
+    """
+
+    places: Places
+    status: Status | None
+    now: datetime
+    settings: Mapping[str, object]
+
+    @property
+    def works(self) -> bool:
+        """Return whether a worker says that it runs."""
+        return self.status is not None and self.status.is_alive(_unix(self.now))
+
+
+Check = Callable[[Patient], tuple[bool, str]]
+
+
+def examine(patient: Patient, checks: Iterable[tuple[str, Check]]) -> list[Finding]:
+    """Run every check, whatever becomes of the others."""
+    return [_one(patient, name, check) for name, check in checks]
+
+
+def _one(patient: Patient, name: str, check: Check) -> Finding:
+    try:
+        ok, told = check(patient)
+    except (DriveProblem, StoreProblem) as problem:
+        ok, told = False, str(problem)
+    except EXPECTED as problem:
+        ok, told = False, f"cannot be looked at, so see drive and settings first: {plain(problem)}"
+    return Finding(name, ok, " ".join(told.split())[:600])
+
+
+def _unix(now: datetime) -> float:
+    return (now - datetime(1970, 1, 1)).total_seconds()
+
 
 LARGE_WAL = 500_000_000
 STALE = timedelta(minutes=10)
@@ -414,3 +475,25 @@ def check_clock(patient: Patient) -> tuple[bool, str]:
 
 def _minutes(span: timedelta) -> str:
     return f"{span.total_seconds() / 60:,.0f} min"
+
+
+# In the order in which their lines are printed.
+CHECKS: Sequence[tuple[str, Check]] = (
+    ("drive", check_drive),
+    ("speed", check_speed),
+    ("room", check_room),
+    ("keys", check_keys),
+    ("clock", check_clock),
+    ("store", check_store),
+    ("wal", check_wal),
+    ("worker", check_worker),
+    ("snapshot", check_snapshot),
+    ("gaps", check_gaps),
+    ("queue", check_queue),
+    ("accounts", check_accounts),
+    ("archive", check_archive),
+    ("backups", check_backups),
+    ("models", check_models),
+    ("certificates", check_certificates),
+    ("settings", check_settings),
+)
