@@ -33,20 +33,16 @@ def require_place(path: Path) -> None:
     if not path.exists():
         raise StoreProblem(f"{path} is gone: mount the drive again, or move it back; work continues automatically then")
     try:
-        _try_byte(path.with_name(PROBE))
+        handle = os.open(path.with_name(PROBE), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            os.pwrite(handle, b"\n", 0)
+        finally:
+            os.close(handle)
     except OSError as problem:
         raise StoreProblem(
             f"{path.parent} cannot be written ({plain(problem)}): make it writable, or free space there; work "
             "continues automatically then, and nothing is lost"
         ) from problem
-
-
-def _try_byte(path: Path) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        os.pwrite(handle, b"\n", 0)
-    finally:
-        os.close(handle)
 
 
 def require_room(path: Path) -> None:

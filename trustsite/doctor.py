@@ -75,7 +75,7 @@ class Patient:
     @property
     def works(self) -> bool:
         """Return whether a worker says that it runs."""
-        return self.status is not None and self.status.is_alive(_unix(self.now))
+        return self.status is not None and self.status.is_alive((self.now - datetime(1970, 1, 1)).total_seconds())
 
 
 Check = Callable[[Patient], tuple[bool, str]]
@@ -94,10 +94,6 @@ def _one(patient: Patient, name: str, check: Check) -> Finding:
     except EXPECTED as problem:
         ok, told = False, f"cannot be looked at, so see drive and settings first: {plain(problem)}"
     return Finding(name, ok, " ".join(told.split())[:600])
-
-
-def _unix(now: datetime) -> float:
-    return (now - datetime(1970, 1, 1)).total_seconds()
 
 
 LARGE_WAL = 500_000_000

@@ -278,7 +278,12 @@ class Account:
         try:
             data = sources.fetcher.get(self._url("repo.listRecords", "repo") + query, PAGE_BYTES)
         except FetchProblem as problem:
-            self._shrink_or_skip(problem, collection)
+            if problem.retry or problem.closed:
+                raise problem
+            if problem.too_large and self._rows < len(PAGE_ROWS) - 1:
+                self._rows += 1
+            else:
+                self._leave(collection, f"{collection} could not be listed: {problem}")
             return
         self._rows = max(self._rows - 1, 0)
         page = read_page(data)
@@ -290,15 +295,6 @@ class Account:
         self.records += fresh
         self.progress += 1
         self._follow(collection, page, fresh, len(listed))
-
-    def _shrink_or_skip(self, problem: FetchProblem, collection: str) -> None:
-        """A page that is too large is asked for in smaller parts; a collection that cannot be listed is told."""
-        if problem.retry or problem.closed:
-            raise problem
-        if problem.too_large and self._rows < len(PAGE_ROWS) - 1:
-            self._rows += 1
-        else:
-            self._leave(collection, f"{collection} could not be listed: {problem}")
 
     def _follow(self, collection: str, page: _Records, fresh: int, listed: int) -> None:
         if listed < len(page.records or ()):

@@ -173,7 +173,12 @@ def find_owned(store: Store, sources: Sources, who: str, tell: Tell) -> Owner:
     if not said:
         missing = f" ({account.reason})" if account.reason else ""
         raise OwnerProblem(f"{who} has no repository: its data server {host} lists none{missing}.")
-    owned = _owned(store, sources.fetcher, account.did, said, tell)
+    with store.read() as rows:
+        known = rows.rows(KNOWN, [list(said)])
+    known.sort(key=lambda row: (_name(row["record"], said).lower(), row["record"]))
+    known = known[:LISTED]
+    holders = _ask_knots(sources.fetcher, known, tell)
+    owned = tuple(_one(row, account.did, said, *holders[row["record"]]) for row in known)
     more = len(said) - len(owned)
     notes = [account.reason or "", f"{more:,} more are not shown" if more > 0 else ""]
     return Owner(account.did, host, owned, "; ".join(filter(None, notes)), _handles(store, owned))
@@ -213,15 +218,6 @@ def _read(value: msgspec.Raw) -> _Said:
         return decode_json(value, _Said)
     except (msgspec.MsgspecError, RecursionError, ValueError):
         return _Said()  # the log has it as a dead letter
-
-
-def _owned(store: Store, fetcher: Fetcher, did: str, said: Mapping[str, _Said], tell: Tell) -> tuple[Owned, ...]:
-    with store.read() as rows:
-        known = rows.rows(KNOWN, [list(said)])
-    known.sort(key=lambda row: (_name(row["record"], said).lower(), row["record"]))
-    known = known[:LISTED]
-    holders = _ask_knots(fetcher, known, tell)
-    return tuple(_one(row, did, said, *holders[row["record"]]) for row in known)
 
 
 def _name(record: str, said: Mapping[str, _Said]) -> str:

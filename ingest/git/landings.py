@@ -286,7 +286,8 @@ def find_landings(store: Store, fetcher: Fetcher, folder: Path, diff_folder: Pat
         with store.read() as rows:
             named = {"repository": mirror["repository_id"], "head": mirror["head"]}
             offers = rows.rows(OFFERS, named)
-        mark = _mark(mirror, offers)
+        told = [mirror["read_refs"], mirror["head"], *([str(value) for value in offer.values()] for offer in offers)]
+        mark = hashlib.sha256(json.dumps(told).encode()).hexdigest()
         if mark == mirror["landings_mark"] or fetcher.closed:
             continue
         git = Git(mirror_path(folder, mirror["repository_id"]), closing(fetcher))
@@ -299,11 +300,6 @@ def find_landings(store: Store, fetcher: Fetcher, folder: Path, diff_folder: Pat
             sql = "update mirrors set landings_mark = ? where repository_id = ?"
             txn.execute(sql, [mark, mirror["repository_id"]])
     return changed
-
-
-def _mark(mirror: Row, offers: Sequence[Row]) -> str:
-    told = [mirror["read_refs"], mirror["head"], *([str(value) for value in offer.values()] for offer in offers)]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
 
 def _find(store: Store, git: Git, mirror: Row, offers: Sequence[Row], diff_folder: Path) -> list[dict[str, object]]:

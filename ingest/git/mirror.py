@@ -165,7 +165,9 @@ def fetch_mirrors(
         due = rows.rows(DUE_MIRRORS, {"wall": wall()})
         watched = {row["repository_id"] for row in rows.rows(SERVED)}
     folder.mkdir(parents=True, exist_ok=True)
-    _forget(folder, watched)
+    for repository, place in mirrors_below(folder).items():
+        if repository not in watched:
+            shutil.rmtree(place, ignore_errors=True)
     ends = time.monotonic() + SPAN_SECONDS
 
     def one(row: Mapping[str, Any]) -> bool:
@@ -277,13 +279,6 @@ def folder_bytes(path: Path) -> int:
             continue
         total += max(found.st_size, found.st_blocks * 512)
     return total
-
-
-def _forget(folder: Path, watched: set[int]) -> None:
-    """Remove the mirrors of repositories that nobody watches or serves any more."""
-    for repository, place in mirrors_below(folder).items():
-        if repository not in watched:
-            shutil.rmtree(place, ignore_errors=True)
 
 
 def _write(txn: Transaction, found: _Fetched, wall: datetime) -> None:

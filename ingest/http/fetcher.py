@@ -271,7 +271,10 @@ class Fetcher:
         try:
             if answer.status == 200:
                 return _body(answer, limit, leash, target.host)
-            _drain(answer, leash, target.host)
+            try:
+                _body(answer, DRAIN_LIMIT, leash, target.host)
+            except (FetchProblem, urllib3.exceptions.HTTPError, OSError):
+                answer.close()
             raise self._refusal(answer, target, limited)
         finally:
             if not answer.closed:
@@ -343,14 +346,6 @@ def _body(answer: BaseHTTPResponse, limit: int, leash: Leash, host: str) -> byte
             raise FetchProblem(f"{host} sent more than {limit} bytes", too_large=True)
         pieces.append(piece)
     return b"".join(pieces)
-
-
-def _drain(answer: BaseHTTPResponse, leash: Leash, host: str) -> None:
-    """Read a short error page away, so that the connection can be used again."""
-    try:
-        _body(answer, DRAIN_LIMIT, leash, host)
-    except (FetchProblem, urllib3.exceptions.HTTPError, OSError):
-        answer.close()
 
 
 SECONDS = 10.0  # for one request, from the look-up of the name to the last byte

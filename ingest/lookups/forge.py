@@ -324,7 +324,11 @@ class TokenSession:
 def merge(fetcher: Fetcher, session: Session, order: MergeOrder, now: datetime) -> Merged:
     """Merge exactly the approved patch, or say why not. `now` is naive UTC. Never raises FetchProblem."""
     try:
-        _check_names(order)
+        for host in (order.knot, order.author_pds):
+            if not is_host(host.partition(":")[0]):
+                raise FetchProblem("a server has no name that may be asked")
+        if not (is_did(order.repo_did) and order.pull_uri.count("/") == 4 and order.record_cid):
+            raise FetchProblem("the repository or the pull request has no name that may be asked for")
         if conflicts := _conflicts(fetcher, order):
             return Merged(Outcome.CONFLICT, f"Nothing was merged: it conflicts in {', '.join(conflicts)}.")
         token = session.service_token(f"did:web:{order.knot}", MERGE)
@@ -349,15 +353,6 @@ def newest_cid(fetcher: Fetcher, order: MergeOrder) -> str:
     query = f"repo={quote(did, safe='')}&collection={quote(collection, safe='')}&rkey={quote(rkey, safe='')}"
     address = f"https://{order.author_pds}/xrpc/com.atproto.repo.getRecord?{query}"
     return fetcher.get_json(address, _RecordCid, ANSWER_LIMIT).cid
-
-
-def _check_names(order: MergeOrder) -> None:
-    """FetchProblem for names from records that may be no part of an address."""
-    for host in (order.knot, order.author_pds):
-        if not is_host(host.partition(":")[0]):
-            raise FetchProblem("a server has no name that may be asked")
-    if not (is_did(order.repo_did) and order.pull_uri.count("/") == 4 and order.record_cid):
-        raise FetchProblem("the repository or the pull request has no name that may be asked for")
 
 
 def _conflicts(fetcher: Fetcher, order: MergeOrder) -> list[str]:

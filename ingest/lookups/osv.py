@@ -313,7 +313,11 @@ def import_osv(
         show(done.read)
     if replace:
         with store.write() as txn:
-            done.removed = _remove_others(txn, named)
+            held = {row["advisory_id"] for row in txn.rows("select advisory_id from advisories")}
+            gone = sorted(held - named)
+            for table in ("advisories", *CHILDREN):
+                txn.execute(f"delete from {table} where advisory_id in (select unnest(?::varchar[]))", [gone])
+            done.removed = len(gone)
     return done
 
 
@@ -330,14 +334,6 @@ def write_records(txn: Transaction, records: Iterable[Record]) -> None:
     txn.append("advisory_aliases", [row for record in kept for row in record.aliases])
     txn.append("advisory_ranges", [row for record in kept for row in record.ranges])
     txn.append("advisory_versions", [row for record in kept for row in record.versions])
-
-
-def _remove_others(txn: Transaction, named: set[str]) -> int:
-    held = {row["advisory_id"] for row in txn.rows("select advisory_id from advisories")}
-    gone = sorted(held - named)
-    for table in ("advisories", *CHILDREN):
-        txn.execute(f"delete from {table} where advisory_id in (select unnest(?::varchar[]))", [gone])
-    return len(gone)
 
 
 def _records(source: Path, done: Imported) -> Iterator[Record]:

@@ -294,7 +294,17 @@ def public_profile(fetcher: Fetcher, bluesky_api: str, did: str) -> PublicProfil
 
 def _write_profiles(txn: Transaction, found: Sequence[Found[PublicProfile]], now: datetime) -> None:
     rows = [
-        _profile_signal(one.row, key, value, now)
+        {
+            "subject": one.row["subject"],
+            "source": "bluesky",
+            "key": key,
+            "value": value,
+            "observed_at": now,
+            "known_from": now,
+            "expires_at": now + WEEK,
+            "evidence_uri": one.row["uri"],
+            "declared_by": one.row["subject"],
+        }
         for one in found
         if isinstance(one.answer, PublicProfile)
         for key, value in _values(one.answer).items()
@@ -308,17 +318,3 @@ def _values(profile: PublicProfile) -> dict[str, str]:
     counts = {"followers": profile.followers, "follows": profile.follows, "posts": profile.posts}
     created = {"created_at": profile.created_at.isoformat()} if profile.created_at else {}
     return {key: str(value) for key, value in counts.items()} | created
-
-
-def _profile_signal(row: Row, key: str, value: str, now: datetime) -> dict[str, object]:
-    return {
-        "subject": row["subject"],
-        "source": "bluesky",
-        "key": key,
-        "value": value,
-        "observed_at": now,
-        "known_from": now,
-        "expires_at": now + WEEK,
-        "evidence_uri": row["uri"],
-        "declared_by": row["subject"],
-    }

@@ -117,14 +117,6 @@ def logged_fields(record: str | None, texts: LongTexts) -> dict[str, Any]:
         return {}
 
 
-def _inline_patch(row: Row, texts: LongTexts) -> bytes:
-    """The patch inside a pull request's record; FetchProblem where the log no longer has it."""
-    patch = logged_fields(row["record"], texts).get("patch")
-    if not isinstance(patch, str):
-        raise FetchProblem("the record that carried the patch is not in the log any more")
-    return patch.encode(errors="replace")
-
-
 def fetch_patches(
     store: Store, fetcher: Fetcher, folder: Path, limit: int, wall: Wall, settled_since: datetime = datetime.max
 ) -> int:
@@ -149,7 +141,10 @@ def _patch_bytes(fetcher: Fetcher, row: Row, limit: int, texts: LongTexts) -> by
     """Return what a round's reference names. Raises FetchProblem."""
     kind, _, name = row["patch_ref"].partition(":")
     if kind == "inline":
-        return _inline_patch(row, texts)
+        patch = logged_fields(row["record"], texts).get("patch")
+        if not isinstance(patch, str):
+            raise FetchProblem("the record that carried the patch is not in the log any more")
+        return patch.encode(errors="replace")
     if kind == "compare":
         base, _, head = name.partition("..")
         return compare(fetcher, row["knot"], row["repository"], base, head, limit)

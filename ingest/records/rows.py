@@ -199,7 +199,7 @@ class PullRows:
         for one in record.rounds:
             key = (event.uri, one.number, one.patch_ref)
             known = self._rounds.get(key)
-            if known is None or _dates_better(event, known):
+            if known is None or (event.witnessed and (not known["witnessed"] or event.seen_at < known["seen_at"])):
                 self._rounds[key] = _round_row(key, event, one.created_at)
 
     def delete(self, event: Event, place: Place) -> None:
@@ -244,10 +244,6 @@ def _offer(event: Event, record: PullRecord, repository_id: int) -> dict[str, An
         "opened_at": opened,
         "seen_at": event.seen_at,
     }
-
-
-def _dates_better(event: Event, known: Mapping[str, Any]) -> bool:
-    return event.witnessed and (not known["witnessed"] or event.seen_at < known["seen_at"])
 
 
 def _round_row(key: tuple[str, int, str], event: Event, created_at: object) -> Mapping[str, Any]:

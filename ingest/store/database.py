@@ -53,7 +53,9 @@ def compacted(
     """
     partial = path.with_name(path.name + PARTIAL)
     clear_leftovers(path)
-    _check_room(path)
+    size = path.stat().st_size
+    if shutil.disk_usage(path.parent).free < size + SPARE_BYTES:
+        raise OSError(f"{path.parent} has no room for a second copy of {size // 1_000_000} MB: free some space")
     try:
         number = _copy(database, path, partial, checked)
         swapped = _swap(database, path, partial, config)
@@ -62,12 +64,6 @@ def compacted(
     if _number(swapped) != number:
         raise OSError("the old file is still open in this process: restart it")
     return swapped
-
-
-def _check_room(path: Path) -> None:
-    size = path.stat().st_size
-    if shutil.disk_usage(path.parent).free < size + SPARE_BYTES:
-        raise OSError(f"{path.parent} has no room for a second copy of {size // 1_000_000} MB: free some space")
 
 
 def _number(connection: duckdb.DuckDBPyConnection) -> int:
@@ -336,7 +332,12 @@ class Store:
                 if self._is_invalid:
                     self._database.close()
                     if self._lacked_memory:
-                        self._checkpoint_once()
+                        log.warning("%s is checkpointed once with what memory this machine has", self.path)
+                        database = duckdb.connect(str(self.path), config=CONFIG)
+                        try:
+                            database.execute("force checkpoint").fetchall()
+                        finally:
+                            database.close()
                     self._database = duckdb.connect(str(self.path), config=self._config)
                     self._is_invalid = self._lacked_memory = False
         except (TimeoutError, duckdb.Error) as error:
@@ -344,15 +345,6 @@ class Store:
         with self.read() as rows:  # what was in hand may have been committed, or not
             self.people = load_people(rows, self.registry)
             self.spent = load_spent(rows)
-
-    def _checkpoint_once(self) -> None:
-        """Checkpoint with what memory the machine has, as nobody else uses the file."""
-        log.warning("%s is checkpointed once with what memory this machine has", self.path)
-        database = duckdb.connect(str(self.path), config=CONFIG)
-        try:
-            database.execute("force checkpoint").fetchall()
-        finally:
-            database.close()
 
     @contextmanager
     def read(self) -> Generator[Rows]:

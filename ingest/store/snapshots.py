@@ -70,7 +70,9 @@ def _publish(store: Store, folder: Path) -> tuple[int, float]:
 def _make(store: Store, folder: Path) -> tuple[int, float]:
     require_place(store.path)
     folder.mkdir(parents=True, exist_ok=True)
-    _check_room(store, folder)
+    size = store.path.stat().st_size
+    if shutil.disk_usage(folder).free < size + SPARE_BYTES:
+        raise PublishProblem(f"{folder} has no room for a snapshot of {size // 1_000_000} MB: free some space")
     with store.whole:
         took = store.checkpoint()
     began = time.monotonic()
@@ -106,12 +108,6 @@ def _number_of(path: Path) -> int:
     """The number in the name of a snapshot; 0 where it is none."""
     number = path.name.removeprefix("serve-").split(".")[0]
     return int(number) if number.isdecimal() else 0
-
-
-def _check_room(store: Store, folder: Path) -> None:
-    size = store.path.stat().st_size
-    if shutil.disk_usage(folder).free < size + SPARE_BYTES:
-        raise PublishProblem(f"{folder} has no room for a snapshot of {size // 1_000_000} MB: free some space")
 
 
 def _copy(source: Path, partial: Path) -> None:

@@ -154,21 +154,17 @@ class Relay:
             return _raise(**json.loads(data))
         if letter == COLUMNS:
             return Events(pa.Table.from_batches([pa.ipc.read_record_batch(pa.py_buffer(data), SCHEMA)]))
-        return _split(data, sizes)
+        frames, begin = [], 0
+        for size in sizes:
+            frames.append(data[begin : begin + size])
+            begin += size
+        return frames
 
 
 def _raise(kind: str, text: str) -> None:
     errors = {"address": ValueError, "old": CursorTooOld, "large": FrameTooLarge, "lost": ConnectionResetError}
     if kind != "closed":
         raise errors[kind](text)
-
-
-def _split(data: bytes, sizes: array) -> list[bytes]:
-    frames, begin = [], 0
-    for size in sizes:
-        frames.append(data[begin : begin + size])
-        begin += size
-    return frames
 
 
 class Messages(ClientConnection):

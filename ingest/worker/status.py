@@ -167,13 +167,6 @@ class Heartbeat(threading.Thread):
             self._beat()
         self._let_go()
 
-    def _keep_hold(self) -> None:
-        """Hold the file that lies there, also where it is another one since."""
-        if self._held is not None and not _is_file(self._held, self._path):
-            self._let_go()
-        if self._held is None:
-            self._held = _hold(self._path)
-
     def _let_go(self) -> None:
         if self._held is not None:
             os.close(self._held)
@@ -184,7 +177,10 @@ class Heartbeat(threading.Thread):
         try:
             is_running = not self._stopping.is_set()
             status = self._ask()
-            self._keep_hold()
+            if self._held is not None and not _is_file(self._held, self._path):
+                self._let_go()
+            if self._held is None:
+                self._held = _hold(self._path)
             status = msgspec.structs.replace(status, running=is_running, holds_file=self._held is not None)
             if time.monotonic() < self._due and not _differs(status, self._written):
                 return

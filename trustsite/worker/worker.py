@@ -352,26 +352,18 @@ class Worker:
             self.listener = self.listener.renewed()
             self.listener.start()
         if hop == "sweep":
-            self._renew_event_streams()
-            self._renew_backfiller()
+            for place, stream in enumerate(self.event_streams):
+                if stream.ident is not None and not stream.is_alive() and not self.consumer.stop_flag.is_set():
+                    log.error("the events of %s are read by a new thread", stream.host)
+                    self.event_streams[place] = stream.renewed()
+                    self.event_streams[place].start()
+            old = self.backfiller
+            if old and old.ident is not None and not old.is_alive() and not self.consumer.stop_flag.is_set():
+                log.error("the backfill ended by an error in the program; it goes on in a new thread")
+                self.backfiller = old.renewed()
+                self.backfiller.start()
         self.hops.follow(hop)  # first, so that the publisher sees that more is to come
         self.publisher.mark()
-
-    def _renew_event_streams(self) -> None:
-        """Start anew what ended by an error in the program."""
-        for place, stream in enumerate(self.event_streams):
-            if stream.ident is not None and not stream.is_alive() and not self.consumer.stop_flag.is_set():
-                log.error("the events of %s are read by a new thread", stream.host)
-                self.event_streams[place] = stream.renewed()
-                self.event_streams[place].start()
-
-    def _renew_backfiller(self) -> None:
-        """Start anew what ended by an error in the program."""
-        old = self.backfiller
-        if old and old.ident is not None and not old.is_alive() and not self.consumer.stop_flag.is_set():
-            log.error("the backfill ended by an error in the program; it goes on in a new thread")
-            self.backfiller = old.renewed()
-            self.backfiller.start()
 
     def cursor_us(self) -> int:
         """time_us of the newest frame handled."""

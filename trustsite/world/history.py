@@ -38,7 +38,12 @@ def draw_honest(story: Story) -> None:
     for contributor in HONEST:
         _work(story, contributor)
     for contributor in HONEST:
-        _vouch_for(story, contributor)
+        evidence = story.settled.get(contributor.name, [])[:2]
+        for voucher in contributor.vouchers:
+            random = draw(story.sheet.seed, voucher, "vouches for", contributor.name)
+            at = story.merged_us[evidence[-1].uri] + int(random.uniform(1, 20) * DAY)
+            at = min(at, story.judged_us - int(random.uniform(1, 5) * DAY))
+            story.sheet.vouch(voucher, contributor.name, at, "two merged pull requests", *evidence)
     _judge_among_maintainers(story)
     for name in REVERTED:
         _revert_one(story, name)
@@ -107,15 +112,6 @@ def _work(story: Story, contributor: Contributor) -> None:
         settle(story, random, contributor.name, story.end_us - int(age * DAY), merged)
     for _ in range(contributor.open):
         open_now(story, random, contributor.name, days=min(9, contributor.since))
-
-
-def _vouch_for(story: Story, contributor: Contributor) -> None:
-    evidence = story.settled.get(contributor.name, [])[:2]
-    for voucher in contributor.vouchers:
-        random = draw(story.sheet.seed, voucher, "vouches for", contributor.name)
-        at = story.merged_us[evidence[-1].uri] + int(random.uniform(1, 20) * DAY)
-        at = min(at, story.judged_us - int(random.uniform(1, 5) * DAY))
-        story.sheet.vouch(voucher, contributor.name, at, "two merged pull requests", *evidence)
 
 
 def _judge_among_maintainers(story: Story) -> None:

@@ -20,7 +20,7 @@ from scoring.queries import read
 from triage.access.links import own_origin
 from triage.access.roles import LastAdmin, keep_watched, set_role
 from triage.access.sign_in import issue_link, person_for
-from triage.models import Maintainer, Person
+from triage.models import Maintainer
 from triage.models.accounts import usual_role
 from trustsite.command_line import known_did
 from trustsite.worker.handover import REPLY_SECONDS, hand_over_job
@@ -68,7 +68,11 @@ class Command(BaseCommand):
                     person = person_for(did, snapshot, handle)
                     for record in records:
                         keep_watched(record, timezone.now())
-                    _give(person, watched if wanted else [""], role)
+                    keys = watched if wanted else [""]
+                    for key in keys:
+                        held = Maintainer.objects.filter(person=person, repo_key=key).first()
+                        if role is not None or held is None or held.role == Maintainer.Role.VIEWER:
+                            set_role(None, person, key, role or usual_role(key), timezone.now())
             except LastAdmin as problem:
                 raise CommandError(str(problem), returncode=2) from problem
         shown = f"{person} ({did})" if person.handle else did
@@ -129,14 +133,6 @@ def _known_keys(snapshot: Snapshot | None, wanted: list[str]) -> list[str]:
         if key not in watched:
             raise CommandError(f"{name[:200]} is not watched here: add a maintainer of it first.", returncode=2)
     return [key for key in keys if key is not None]
-
-
-def _give(person: Person, keys: list[str], role: str | None) -> None:
-    """Give the role; without one, the usual to who has none there."""
-    for key in keys:
-        held = Maintainer.objects.filter(person=person, repo_key=key).first()
-        if role is not None or held is None or held.role == Maintainer.Role.VIEWER:
-            set_role(None, person, key, role or usual_role(key), timezone.now())
 
 
 def link_address(token: str) -> str:

@@ -69,20 +69,15 @@ class Command(BaseCommand):
             self.stderr.write(f"{_line(one)}\n  not written: {problem}")
             return False
         try:
-            _put(folder, _file_name(one), mails.encode())
+            draft = folder / ".draft"
+            draft.unlink(missing_ok=True)
+            with draft.open("xb") as file:
+                file.write(mails.encode())
+            draft.replace(folder / _file_name(one))
         except OSError as problem:
             raise CommandError(f"{folder} cannot be written ({problem.strerror}).", returncode=2) from problem
         self.stdout.write(f"{folder / _file_name(one)}  {_line(one)}")
         return True
-
-
-def _put(folder: Path, name: str, content: bytes) -> None:
-    """Write a file whole or not at all; a link that somebody left in its place is never followed."""
-    draft = folder / ".draft"
-    draft.unlink(missing_ok=True)
-    with draft.open("xb") as file:
-        file.write(content)
-    draft.replace(folder / name)
 
 
 def _prepare(folder: Path) -> None:
