@@ -19,7 +19,6 @@ PROBE = ".writable"
 
 
 def free_bytes(path: Path) -> int:
-    """Return what is free on the drive that holds `path`."""
     return shutil.disk_usage(path.parent).free
 
 
@@ -75,7 +74,6 @@ def sync(path: Path) -> None:
 
 
 def remove_all(paths: Collection[Path]) -> int:
-    """Remove files, those too that went meanwhile; returns how many there were."""
     for path in paths:
         path.unlink(missing_ok=True)
     return len(paths)

@@ -74,7 +74,6 @@ class Patient:
 
     @property
     def works(self) -> bool:
-        """Return whether a worker says that it runs."""
         return self.status is not None and self.status.is_alive((self.now - datetime(1970, 1, 1)).total_seconds())
 
 
@@ -290,7 +289,6 @@ def _has_https(settings: Settings) -> bool:
 
 
 def _is_reached(settings: Settings) -> bool:
-    """Return whether anybody but those on this machine opens the pages."""
     return _has_https(settings) or not is_loopback(settings["BIND"])
 
 

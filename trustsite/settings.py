@@ -46,14 +46,12 @@ def streams(urls: list[str]) -> None:
 
 
 def event_streams(urls: list[str]) -> None:
-    """Refuse what is no wss:// address of a host."""
     for url in urls:
         if not re.fullmatch(r"wss://[A-Za-z0-9.-]{4,253}(:[1-9][0-9]{0,4})?(/[a-z0-9/._-]*)?", url):
             raise check.ValidationError(f"{url!r} is not an address such as wss://knot1.tangled.sh")
 
 
 def origins(urls: list[str]) -> None:
-    """Refuse what is no plain https://host."""
     for url in urls:
         if re.fullmatch(r"https://[a-z0-9.-]+", url) is None:
             raise check.ValidationError(f"{url!r} is not an origin such as https://host.example")
@@ -105,7 +103,6 @@ def contact(address: str) -> None:
 
 
 def prices(lines: list[str]) -> None:
-    """Refuse a line that is no price."""
     try:
         parse_prices(lines)
     except ValueError as problem:
@@ -113,14 +110,12 @@ def prices(lines: list[str]) -> None:
 
 
 def conditions(names: list[str]) -> None:
-    """Refuse what is no condition of the fast lane."""
     known = get_args(Condition)
     if wrong := [name for name in names if name not in known]:
         raise check.ValidationError(f"{wrong[0]!r} is not one of {', '.join(known)}")
 
 
 def paths(patterns: list[str]) -> None:
-    """Refuse path patterns that cannot be used."""
     try:
         check_patterns(patterns)
     except PatternProblem as problem:
@@ -136,7 +131,6 @@ def address(text: str) -> None:
 
 
 def bind(text: str) -> None:
-    """Refuse what is neither empty nor an IP address and a port."""
     host, _, port = text.rpartition(":")
     if text and not (host and port.isascii() and port.isdecimal() and 0 < int(port) < 65_536):
         raise check.ValidationError(f"{text!r} is not an address and port such as 127.0.0.1:8001")
@@ -150,7 +144,6 @@ def collector(url: str) -> None:
 
 
 def authority(name: str) -> None:
-    """Refuse what is no domain, reversed, of the operator's own."""
     try:
         registry.build_registry(name)
     except ValueError as problem:

@@ -168,8 +168,6 @@ class KeyProblem(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """A key of an account with the order of its curve."""
-
     key: "EllipticCurvePublicKey"
     order: int
 
@@ -248,7 +246,6 @@ def prove_record(proof: bytes, did: str, collection: str, rkey: str, signing_key
 
 
 def cid_text(link: Link) -> str:
-    """A CID as text."""
     return "b" + b32encode(link).decode().lower().rstrip("=")
 
 

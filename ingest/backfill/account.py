@@ -89,7 +89,6 @@ class Staging:
                 self._used -= page.size
 
     def close(self) -> None:
-        """Delete whatever is left."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
@@ -190,7 +189,6 @@ class Account:
         return urlsplit(plc_url).netloc if self.did.startswith("did:plc:") else self.did.removeprefix("did:web:")
 
     def host(self, plc_url: str) -> str:
-        """The host that the next step asks."""
         return urlsplit(self.identity.pds).netloc if self.identity and self.identity.pds else self.directory(plc_url)
 
     def advance(self, sources: Sources, staging: Staging, on_page: Callable[[], None] = lambda: None) -> None:
@@ -216,7 +214,6 @@ class Account:
         self.state = "done"
 
     def end(self, state: str, reason: str) -> None:
-        """Give up on it."""
         self.state, self.reason = state, reason
 
     def _resolve(self, sources: Sources) -> None:
@@ -311,14 +308,12 @@ class Account:
             self._cursor = page.cursor
 
     def _leave(self, collection: str, why: str | None = None) -> None:
-        """Go on with the next collection."""
         if self.pending:
             self.pending.remove(collection)
         self._cursor, self._rows, self.reason = "", 0, self.reason or why
         self._cursors.clear()
 
     def _cut(self, why: str) -> None:
-        """Leave out whatever is not listed yet."""
         if self.pending:
             self.pending.clear()
             self.reason = why

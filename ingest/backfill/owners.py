@@ -119,8 +119,6 @@ class OwnerProblem(ValueError):
 
 
 class _Said(msgspec.Struct):
-    """The readable part of a repository's record."""
-
     name: Any = None
     source: Any = None
     repoDid: Any = None  # noqa: N815 - the wire's spelling
@@ -209,7 +207,6 @@ def _host(account: Account) -> str:
 
 
 def _said(did: str, listed: Sequence[tuple[str, Entry]]) -> dict[str, _Said]:
-    """Return what each record says, by its at-uri."""
     return {f"at://{did}/{REPOSITORY}/{rkey}": _read(entry.value) for rkey, entry in listed}
 
 

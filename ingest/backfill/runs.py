@@ -35,8 +35,6 @@ KNOWN = "select distinct did from {events} where kind = 'commit' order by did"
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A row of `backfills`."""
-
     run_id: str
     reason: str
     state: str
@@ -143,24 +141,20 @@ def keep_accounts(store: Store, run: Run, dids: Sequence[str], notes: Sequence[s
 
 
 def add_accounts(store: Store, run: Run, dids: Sequence[str]) -> None:
-    """Have the run list these accounts too."""
     with store.write() as txn:
         txn.append_new("backfill_accounts", [_waiting(run.run_id, did) for did in dids])
 
 
 def waiting(rows: Rows, run: Run) -> list[Account]:
-    """The accounts that are still to be listed."""
     sql = "select did, attempts, due_clock from backfill_accounts where run_id = ? and state = 'waiting'"
     return [Account(row["did"], row["attempts"], row["due_clock"]) for row in rows.rows(sql, [run.run_id])]
 
 
 def write_accounts(txn: Transaction, rows: Sequence[dict[str, Any]]) -> None:
-    """Keep how these accounts stand."""
     txn.upsert("backfill_accounts", rows)
 
 
 def account_row(run: Run, account: Account) -> dict[str, Any]:
-    """Return how an account stands, as a row."""
     return {
         "run_id": run.run_id,
         "did": account.did,
@@ -210,8 +204,6 @@ from {events} where source = 'backfill' and loaded_clock between ? and ?
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of a run; `state` is as in `backfills`."""
-
     state: str
     accounts: int
     ended: int
@@ -284,8 +276,6 @@ Key = tuple[str, str]  # collection, record key
 
 @dataclass(slots=True)
 class _Logged:
-    """The events that the log has of one account."""
-
     first_seen_at: datetime
     records: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -300,7 +290,6 @@ class Book:
         self._began = time.monotonic()
 
     def take(self, account: Account) -> None:
-        """Note how an account stands now."""
         if not self._rows:
             self._began = time.monotonic()
         self._rows[account.did] = account_row(self._run, account)

@@ -29,9 +29,7 @@ _DICE = SystemRandom()  # the generator of the process is others' to seed
 class Ending(Protocol):
     """The signal that nothing more is to be begun: a threading.Event, or more than that."""
 
-    def is_set(self) -> bool:
-        """Return whether it is time."""
-        ...
+    def is_set(self) -> bool: ...
 
 
 @dataclass(slots=True)
@@ -71,7 +69,6 @@ class Crew:
                 yield None
 
     def _fill(self, left: Iterator[Account]) -> None:
-        """Open further accounts, and those whose wait is over."""
         now = time.monotonic()
         while self._parked and self._parked[0][0] <= now:
             self._queue(heapq.heappop(self._parked)[2])

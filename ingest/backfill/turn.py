@@ -53,7 +53,6 @@ class Census:
 
 
 def find_accounts(sources: Sources, wait: Wait) -> Census:
-    """Ask every host for every collection, and take together what they name."""
     census = Census()
     for host in sources.hosts:
         named: dict[str, None] = {}
@@ -214,7 +213,6 @@ class _Ending:
     stopping: threading.Event
 
     def is_set(self) -> bool:
-        """Return whether it is time."""
         return self.stopping.is_set() or runs.is_outrun(self.store, self.run)
 
 
@@ -282,7 +280,6 @@ class Backfiller(threading.Thread):
             self.join()
 
     def interrupt(self) -> None:
-        """As `stop`, but returns at once."""
         self._stopping.set()
         self._sources.fetcher.close()
 

@@ -118,8 +118,6 @@ class BackupProblem(Exception):
 
 
 class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file of a backup: bytes and SHA-256."""
-
     size: int
     sha256: str
 
@@ -151,7 +149,6 @@ class Places:
     caches: tuple[Path, ...]
 
     def of(self, name: str) -> Path:
-        """Return where a file of a backup belongs."""
         first, _, rest = name.partition("/")
         whole = {STORE: self.store, ACCOUNTS: self.accounts}
         folders = {EVENTS: self.staging / EVENTS, "diffs": self.diffs, "models": self.models, "keys": self.keys}
@@ -160,7 +157,6 @@ class Places:
 
 
 def is_name(name: str) -> bool:
-    """Return whether a file of a backup may be called so."""
     return _NAME.fullmatch(name) is not None
 
 
@@ -196,7 +192,6 @@ def copy_file(source: Path, target: Path) -> File:
 
 
 def file_of(path: Path) -> File:
-    """Size and hash of a file as it lies there."""
     with path.open("rb") as file:
         return File(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
 
@@ -225,7 +220,6 @@ def require_room(place: Path, wanted: int) -> None:
 
 
 def sizes(files: Mapping[str, File]) -> int:
-    """Bytes of all files together."""
     return sum(file.size for file in files.values())
 
 
@@ -314,7 +308,6 @@ def _wanted(places: Places) -> int:
 
 
 def _fill(part: Path, places: Places, told: Told, diffs: bool, keys: bool) -> Manifest:
-    """Copy what is beside the store, and say what there is."""
     hashes: Mapping[str, str] = told["sha256"]
     files = {name: file_of(part / name) for name in hashes}
     changed = [name for name, file in files.items() if file.sha256 != hashes[name]]
@@ -375,7 +368,6 @@ def _check(part: Path, manifest: Manifest) -> None:
 
 
 def told_of(manifest: Manifest, target: Path) -> str:
-    """One line about a backup."""
     rows = sum(one.rows for one in manifest.tables.values())
     keys = "with" if any(name.startswith("keys/") for name in manifest.files) else "without"
     size = sizes(manifest.files) / 1e6

@@ -161,7 +161,6 @@ def _keep_beside(places: Places, now: datetime) -> Path:
 
 
 def made_at(snapshot: Path) -> datetime:
-    """Return when a snapshot was made, naive UTC."""
     return datetime.fromtimestamp(snapshot.stat().st_mtime, UTC).replace(tzinfo=None)
 
 

@@ -141,7 +141,6 @@ def _packed(path: Path, data: bytes) -> bytes:
 
 
 def _replace(path: Path, write: Callable[[Path], object]) -> None:
-    """Put what `write` makes in the file's place."""
     with tempfile.TemporaryDirectory(prefix=DRAFT, dir=path.parent) as folder:
         draft = Path(folder) / path.name
         write(draft)

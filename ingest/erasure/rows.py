@@ -31,8 +31,6 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The columns of a table that can tell of a person."""
-
     name: str
     numbers: tuple[str, ...]  # people's numbers that every row has
     optional_numbers: tuple[str, ...]
@@ -63,7 +61,6 @@ class Table:
 
 
 def tables(rows: Rows) -> list[Table]:
-    """Every table of the store, or of the snapshot in use."""
     columns: dict[str, list[Row]] = {}
     for row in rows.rows(COLUMNS):
         columns.setdefault(row["table_name"], []).append(row)
@@ -186,7 +183,6 @@ def _erase_from(txn: Transaction, table: Table, names: Names, number: int | None
 
 
 def _delete_own(txn: Transaction, table: Table, names: Names, number: int | None) -> int:
-    """Rows that carry the number, the DID or one of the person's records."""
     clauses = [f'"{column}" = $number' for column in table.numbers] if number is not None else []
     clauses += [f"\"{name}\" = $did or starts_with(\"{name}\", 'at://' || $did || '/')" for name in table.texts]
     if not clauses:
@@ -197,7 +193,6 @@ def _delete_own(txn: Transaction, table: Table, names: Names, number: int | None
 
 
 def _strike(txn: Transaction, table: Table, names: Names) -> int:
-    """Whatever names the person still: by text, row by row, since few are left."""
     where, params = table.naming(names, None)
     columns = ", ".join(f'"{name}"' for name in (*table.texts, *table.text_lists))
     if not columns:

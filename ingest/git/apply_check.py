@@ -152,8 +152,6 @@ class GitReading:
 
 @dataclass(frozen=True)
 class _Asked:
-    """git in a folder of its own, and when its time for this text is over."""
-
     git: Git
     folder: Path
     ends: float

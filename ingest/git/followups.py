@@ -77,8 +77,6 @@ class Findings:
 
 @dataclass
 class Merge:
-    """One pull request that landed on the branch."""
-
     number: int
     pull_uri: str
     landings: Sequence[Row]
@@ -183,8 +181,6 @@ def _write(txn: Transaction, found: Findings, now: datetime) -> int:
 
 
 class _Miner:
-    """One branch, and what its merges came to."""
-
     def __init__(self, git: Git, graph: Graph, known: Sequence[Row], holders_words: Collection[str]) -> None:
         self.git = git
         self.graph = graph
@@ -295,7 +291,6 @@ class _Miner:
         return self.commits[commit]["moment"] if commit in self.commits else datetime.max
 
     def _patched(self, merges: Sequence[Merge], window: timedelta) -> list[dict[str, object]]:
-        """Commits that change lines of a merge within its window."""
         landing: dict[str, list[tuple[Merge, str]]] = defaultdict(list)
         for merge in merges:
             for commit in merge.fate.carriers:

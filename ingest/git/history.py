@@ -353,7 +353,6 @@ class Graph:
 
     @property
     def first_parents(self) -> dict[str, str]:
-        """The parent against which a merge is compared."""
         return {commit: parents[0] for commit, parents in self.parents.items() if len(parents) > 1}
 
 

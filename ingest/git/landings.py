@@ -141,8 +141,6 @@ class Match:
 
 @dataclass(frozen=True)
 class Ground:
-    """The facts by which one repository's matches are judged."""
-
     offered: Mapping[str, Sequence[Claim]]  # by whom and since when each change was offered
     carried: Mapping[str, Sequence[Claim]]  # the same of each commit, by whatever it was matched
     held: Mapping[str, datetime]  # since when a branch may have held each change
@@ -333,7 +331,6 @@ def _patch(folder: Path, offer: Row) -> str | None:
 
 
 def _named(rows: Rows, repository: int, offers: Sequence[Row]) -> list[Match]:
-    """Commits that carry the patch-id of an offer, or of each mail of it."""
     order = "b.absent_at nulls first, c.committed_at, c.commit_id"
     sql = f"{CARRIERS} and c.patch_id in (select unnest($names)) order by {order}"
     carriers: dict[tuple[str, str], list[Row]] = defaultdict(list)
@@ -359,14 +356,12 @@ def _best(offer: Row, commits: Sequence[Row]) -> Row:
 
 
 def _missing(offers: Sequence[Row], matches: Iterable[Match]) -> list[Row]:
-    """The newest offer of each pull request that no commit carries."""
     found = {match.offer["pull_uri"] for match in matches}
     newest = {offer["pull_uri"]: offer for offer in offers}
     return [offer for uri, offer in newest.items() if uri not in found]
 
 
 def _candidates(rows: Rows, repository: int, offers: Sequence[Row]) -> Mapping[str, Sequence[Row]]:
-    """The newest commits of each branch that offers wait for."""
     sql = f"{CARRIERS} and b.branch = $branch order by b.absent_at desc nulls last, c.committed_at desc, c.commit_id"
     named = {"repository": repository, "limit": SQUASHES}
     branches = {offer["branch"] for offer in offers if offer["branch"]}

@@ -59,7 +59,6 @@ def pull(git: Git, remote: Remote, seconds: float, room: int) -> None:
 
 
 def branches(git: Git) -> dict[str, str]:
-    """The branches of a mirror and their newest commits."""
     answer = git.run("for-each-ref", "--format=%(objectname) %(refname)", "refs/heads/", limit=2 * REFS_LIMIT)
     lines = (line.partition(" ") for line in answer.decode("utf-8", "surrogateescape").split("\n"))
     return {branch: value for value, _, name in lines if (branch := branch_name(name))}
@@ -116,8 +115,6 @@ SERVED = "from watched_repositories anti join (from repositories where knot is n
 
 @dataclass(frozen=True)
 class Limits:
-    """The most that mirrors may take."""
-
     mirror_bytes: int
     mirrors_bytes: int
     seconds: float = 600.0  # for one fetch
@@ -136,18 +133,15 @@ class _Fetched:
 
 
 def mirror_path(folder: Path, repository_id: int) -> Path:
-    """Return where the mirror of a repository lies."""
     return folder / f"{int(repository_id)}.git"
 
 
 def mirrors_below(folder: Path) -> dict[int, Path]:
-    """The mirrors that lie in a folder, by the number of their repository."""
     places = folder.iterdir() if folder.is_dir() else ()
     return {int(name[1]): place for place in places if (name := _FOLDER.fullmatch(place.name))}
 
 
 def due_mirrors(rows: Rows, wall: Callable[[], datetime]) -> int:
-    """Return how many mirrors are to be fetched now."""
     return rows.value(f"select count(*) from ({DUE_MIRRORS})", {"wall": wall()})
 
 

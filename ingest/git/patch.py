@@ -108,8 +108,6 @@ class Part(NamedTuple):
 
 @dataclass
 class _Section:
-    """One file's part of a diff."""
-
     name: bytes
     digest: "hashlib._Hash" = field(default_factory=hashlib.sha256)
     # Text taken away and text added, without white space: where they are equal, white space is all that changes.
@@ -147,7 +145,6 @@ class _Section:
 
     @property
     def proves(self) -> bool:
-        """Return whether more than white space changes."""
         return self.binary or self.meant or self.gone.digest() != self.come.digest()
 
 
@@ -171,7 +168,6 @@ class DiffReader:
         self.last = (b"", b"")  # the two lines before, where they were outside hunks
 
     def line(self, line: bytes) -> None:
-        """Take the next line, without its line end."""
         if self.before or self.after:
             self._hunk_line(line)
             return
@@ -189,18 +185,15 @@ class DiffReader:
         self.last = (self.last[1], line)
 
     def finish(self) -> None:
-        """Take the end of the text."""
         self.sound = self.sound and not (self.before or self.after)
         self._close()
 
     @property
     def added(self) -> int:
-        """Lines added in all files."""
         return sum(added for added, _ in self.counts)
 
     @property
     def removed(self) -> int:
-        """Lines removed in all files."""
         return sum(removed for _, removed in self.counts)
 
     def identity(self) -> str:
@@ -208,7 +201,6 @@ class DiffReader:
         return _identity([digest for mail in self.mails for digest in mail])
 
     def series(self) -> tuple[str, ...]:
-        """The same for each mail that changes files, in order."""
         return tuple(_identity(mail) for mail in self.mails if mail)
 
     def _open(self, name: bytes) -> _Section:
@@ -231,7 +223,6 @@ class DiffReader:
             self.section = None
 
     def _outside(self, line: bytes, ended: bool) -> None:
-        """A line that belongs to no file's part: message, signature, separator."""
         stray = line.startswith((b"+", b"-", b" ")) and not line.startswith((b"-- ", b"--- ")) and line != b"--"
         unread = line.startswith(b"@@") and not self.in_message
         if (ended and stray) or unread:  # lines hidden behind a hunk that claims to be shorter, or to be none

@@ -81,7 +81,6 @@ Watch = Callable[[], FetchProblem | None]
 
 
 def watch_nothing() -> FetchProblem | None:
-    """Let a child run until its time is over."""
     return None
 
 

@@ -76,8 +76,6 @@ def changed_paths(git: Git, before: str, after: str) -> set[bytes]:
 
 
 class _Reader:
-    """Takes the lines of one commit's diff."""
-
     def __init__(self) -> None:
         self.files: list[FileChange] = []
         self.hunk = Hunk(0, 0, 0, 0)
@@ -147,11 +145,9 @@ class Tracker:
         self._counts: dict[int, int] = defaultdict(int)
 
     def count(self, owner: int) -> int:
-        """Count this owner's lines that are still there."""
         return sum(found == owner for lines in self._files.values() for found in lines.values())
 
     def forget(self, owners: Iterable[int]) -> None:
-        """Follow these owners' lines no more."""
         gone = set(owners)
         for path, lines in list(self._files.items()):
             kept = {line: owner for line, owner in lines.items() if owner not in gone}
@@ -204,7 +200,6 @@ def has_word(text: bytes) -> bool:
 
 
 def _added(files: Sequence[FileChange]) -> dict[bytes, list[Place]]:
-    """Every line that a commit adds, by its text, in the order of files and lines."""
     places: dict[bytes, list[Place]] = defaultdict(list)
     for file in files:
         for hunk in file.hunks:
@@ -246,8 +241,6 @@ TakesBack = Callable[[str, Collection[str], bool], bool]
 
 @dataclass(frozen=True)
 class Step:
-    """A commit of the branch, in the order of the branch."""
-
     commit_id: str
     place: int
     patch_id: str | None
@@ -265,8 +258,6 @@ class Fate:
 
 
 class Branch:
-    """The commits of a branch by what they carry and name."""
-
     def __init__(self, steps: Iterable[Step]) -> None:
         self.places: dict[str, int] = {}
         self.naming: list[Step] = []

@@ -102,7 +102,6 @@ class PastFile:
 
     @property
     def unknown(self) -> list[str]:
-        """Names of the columns that are not read."""
         return sorted(name[:60] for name in self.names if name not in _KNOWN)
 
     def batches(self) -> Iterator[pa.Table]:
@@ -164,7 +163,6 @@ class PastFile:
 
 
 def _header(path: Path) -> list[str]:
-    """The names in the first line of a CSV file."""
     try:
         with path.open("rb") as file:
             line = file.readline(BLOCK).decode("utf-8-sig")

@@ -238,7 +238,6 @@ def _check_source(source: str) -> None:
 
 
 def _stage(txn: Transaction, file: PastFile, show: Callable[[int], None]) -> None:
-    """The rows of the file as the temporary table `past`."""
     with txn.registered(SCHEMA.empty_table()):
         txn.execute("create or replace temp table past as from incoming")
     read = 0

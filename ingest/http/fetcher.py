@@ -365,7 +365,6 @@ class Answered:
 
     @property
     def is_taken(self) -> bool:
-        """Return whether it took what was sent: any status from 200 to 299."""
         return 200 <= self.status < 300
 
 

@@ -117,7 +117,6 @@ def _moments(record: Mapping[str, Any]) -> tuple[datetime | None, datetime | Non
 
 
 def _countersigned(fetcher: Fetcher, plc_url: str, did: str, told: Checked) -> Checked:
-    """The same once the issuer's own repository was read."""
     issuer, collection = told.issuer or "", (told.statement_uri or "").split("/")[3]
     try:
         said = _prove(fetcher, plc_url, issuer, collection, did)

@@ -51,8 +51,6 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class Found(Generic[Answer]):
-    """One subject that was asked about: the row that was due and what came of it."""
-
     row: Row
     answer: Answer | FetchProblem
 
@@ -75,7 +73,6 @@ class Due:
         return rows.rows(sql, {"wall": wall, "spent": [*spent], **self.params})
 
     def count(self, rows: Rows, wall: datetime) -> int:
-        """Return how many are due at a moment."""
         return rows.value(f"select count(*) from ({self.sql})", {"wall": wall, **self.params})
 
 

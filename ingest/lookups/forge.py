@@ -97,7 +97,6 @@ class Pipeline:
 
 
 def is_commit(text: str) -> bool:
-    """Return whether a text is a commit's full name."""
     return _COMMIT.fullmatch(text) is not None
 
 
@@ -234,8 +233,6 @@ CONFLICTS = 20  # files named
 
 
 class Outcome(StrEnum):
-    """The ways in which an attempt to merge ends."""
-
     MERGED = "merged"
     NOT_RECORDED = "merged, not recorded"  # the branch has it, the maintainer's data server does not say so
     CONFLICT = "conflict"

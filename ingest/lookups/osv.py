@@ -275,8 +275,6 @@ class ImportProblem(Exception):
 
 @dataclass(slots=True)
 class Imported:
-    """The result for each file that was found."""
-
     kept: int = 0
     withdrawn: int = 0
     others: int = 0  # of ecosystems, or without versions, that are not looked up
@@ -286,11 +284,9 @@ class Imported:
 
     @property
     def read(self) -> int:
-        """Return how many files were read."""
         return self.kept + self.withdrawn + self.others + self.unusable
 
     def note(self, name: str, problem: str) -> None:
-        """A file that cannot be used; the first few are told."""
         self.unusable += 1
         if len(self.problems) < PROBLEMS:
             self.problems.append(f"{name[-100:]!a}: {problem}")
@@ -322,7 +318,6 @@ def import_osv(
 
 
 def write_records(txn: Transaction, records: Iterable[Record]) -> None:
-    """Put these advisories in the place of what stands here under their ids."""
     latest = {record.advisory_id: record for record in records}
     kept = [record for record in latest.values() if record.advisory]
     gone = [advisory_id for advisory_id, record in latest.items() if not record.advisory]
@@ -403,6 +398,5 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes | None:
 
 
 def told(done: Imported) -> Mapping[str, Any]:
-    """The counts as plain values."""
     counts = ("kept", "withdrawn", "others", "unusable", "removed", "problems", "read")
     return {name: getattr(done, name) for name in counts}

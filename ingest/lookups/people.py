@@ -232,8 +232,6 @@ class _Profile(msgspec.Struct):
 
 @dataclass(frozen=True)
 class PublicProfile:
-    """A person's public profile on Bluesky, by its own counts."""
-
     followers: int
     follows: int
     posts: int
@@ -262,8 +260,6 @@ def want_profile(store: Store, did: str, wall: Wall) -> bool:
 
 
 def fetch_profiles(store: Store, fetcher: Fetcher, bluesky_api: str, now: datetime, wall: Wall) -> int:
-    """Ask for the profiles that are due; returns how many."""
-
     def ask(row: Row) -> PublicProfile:
         return public_profile(fetcher, bluesky_api, row["subject"])
 

@@ -136,7 +136,6 @@ class UnknownShapes:
         self._seen: dict[Shape, tuple[int, datetime, datetime]] = {}
 
     def note_collection(self, event: Event) -> None:
-        """Count a record of a collection without an entry."""
         self._count(event, "collection")
 
     def note_record(self, event: Event, record: Mapping[str, Any], kind: Kind) -> None:
@@ -166,7 +165,6 @@ class UnknownShapes:
             self._txn.upsert("unknown_shapes", [_sum([*others, *going])])
 
     def write(self) -> None:
-        """Add to what was counted before, in the order of first sight."""
         if not self._seen:
             return
         found = self._txn.rows("select * from unknown_shapes")

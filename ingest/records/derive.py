@@ -59,7 +59,6 @@ def derive(store: Store, rows: int = BATCH, size: int = BATCH_BYTES) -> int:
 
 
 def has_underived(rows: Rows) -> bool:
-    """Return whether the log holds events that are not derived yet."""
     sql = "select coalesce(max(event_seq), 0) > (select position_seq from hops where name = 'derive') from events"
     return bool(rows.value(sql))
 
@@ -138,7 +137,6 @@ class DeriveBatch:
         }
 
     def _people(self) -> dict[str, int]:
-        """The number of everybody whose number a row carries."""
         named = self.registry.people_named
         dids = (did for event, _, _ in self._work for did in named(event.did, event.collection or "", event.rkey or ""))
         return self.txn.person_ids(dict.fromkeys(dids))
@@ -161,8 +159,6 @@ OVERTAKEN = "select 1 from {events} where kind = 'account' and did = ? and event
 
 
 class Accounts:
-    """The state of accounts by the events of one batch."""
-
     def __init__(self, txn: Transaction) -> None:
         self._txn = txn
         self._status: dict[str, str | None] = {}

@@ -48,12 +48,10 @@ class Event(msgspec.Struct, frozen=True):
 
     @property
     def uri(self) -> str:
-        """The record's at-uri."""
         return f"at://{self.did}/{self.collection}/{self.rkey}"
 
     @property
     def is_put(self) -> bool:
-        """Return whether it writes a record."""
         return self.kind == "commit" and self.operation != "delete"
 
     @property
@@ -188,7 +186,6 @@ def inside(name: str, column: Column) -> Column:
 
 
 def always(value: object) -> Column:
-    """The same for every record of this kind."""
     return lambda record, event: value
 
 
@@ -203,7 +200,6 @@ def words(name: str, limit: int, otherwise: str | None = None) -> Column:
 
 
 def matching(name: str, pattern: re.Pattern[str]) -> Column:
-    """A text of exactly this form."""
     return lambda record, event: identifier(pattern, record.get(name))
 
 
@@ -218,7 +214,6 @@ def whole(name: str, limit: int) -> Column:
 
 
 def did(name: str) -> Column:
-    """A DID."""
     return matching(name, DID)
 
 
@@ -233,7 +228,6 @@ def uri(name: str) -> Column:
 
 
 def named_repository(*names: str) -> Column:
-    """The first of these fields that names a repository, by DID or at-uri."""
     return lambda record, event: next((found for name in names if (found := did_or_uri(record.get(name)))), None)
 
 
@@ -248,7 +242,6 @@ def number(name: str, most: int = MOST_ROUNDS) -> Column:
 
 
 def flag(name: str) -> Column:
-    """Return whether a field is true."""
     return lambda record, event: record.get(name) is True
 
 
@@ -273,7 +266,6 @@ def key_matching(pattern: re.Pattern[str]) -> Column:
 
 
 def author(record: Mapping[str, Any], event: Event) -> str:
-    """Return who wrote the record."""
     return event.did
 
 

@@ -60,8 +60,6 @@ IN_TURN = Place()
 
 @dataclass(slots=True)
 class Past:
-    """The log of one record so far."""
-
     newest: Version
     newest_at: datetime
     stands: bool
@@ -72,7 +70,6 @@ class Past:
     first_listed: str | None = None  # lowest rev of a listing
 
     def take(self, event: Event, version: Version) -> None:
-        """Note one more event."""
         if version >= self.newest:
             self.newest, self.newest_at, self.stands = version, event.seen_at, event.is_put
         if not event.is_put:

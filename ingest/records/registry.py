@@ -67,13 +67,11 @@ Property = Mapping[str, Any]
 
 @cache
 def document(name: str, authority: str) -> Mapping[str, Any]:
-    """The lexicon document of one of our records, under this authority."""
     told = json.loads((FOLDER / f"{name}.json").read_text())
     return told | {"id": f"{authority}.{name}"}
 
 
 def properties(name: str) -> Mapping[str, Property]:
-    """The fields of one of our records, each as its lexicon describes it."""
     return document(name, PLACEHOLDER)["defs"]["main"]["record"]["properties"]
 
 
@@ -159,7 +157,6 @@ def known(*names: str) -> frozenset[str]:
 
 
 def one_of(**values: str) -> Mapping[str, frozenset[str]]:
-    """The words that these fields may hold."""
     return {name: frozenset(told.split()) for name, told in values.items()}
 
 
@@ -221,7 +218,6 @@ def member(kind: str, place: str) -> Kind:
 
 
 def declaration(name: str) -> Kind:
-    """One of our own records, as its lexicon describes it."""
     read, fields = read_declaration(name), properties(name)
     return Kind("declarations", read, known(*fields), known_values(name))
 
@@ -371,7 +367,6 @@ class Registry:
         return (did, rkey) if collection == VOUCH and identifier(DID, rkey) else (did,)
 
     def wanted_collections(self) -> list[str]:
-        """Return what a stream or a backfill is asked for."""
         return [f"{NAMESPACE}*", *sorted(self.own)]
 
     def known_fields(self, collection: str) -> frozenset[str] | None:

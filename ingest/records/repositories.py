@@ -227,7 +227,6 @@ class Repositories:
         self._touched.add(number)
 
     def delete(self, event: Event, owner_id: int) -> None:
-        """Note that the owner deleted the record."""
         self._records[event.uri] = None
         number = self.aliases.get(event.uri)
         if number is not None and self.rows[number]["owner_id"] == owner_id:

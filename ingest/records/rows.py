@@ -32,8 +32,6 @@ ROUND_COLUMNS = ("pull_uri", "round", "patch_ref", "record_cid", "created_at", "
 
 
 class Writer(Protocol):
-    """Takes the records of one table."""
-
     def put(self, event: Event, record: Any, place: Place) -> None:
         """Take a record that was written."""
 
@@ -77,7 +75,6 @@ class SmallRows:
             self._known[uri] = self._dated[uri] = seen_at
 
     def delete(self, event: Event, place: Place) -> None:
-        """Note when the author took the record back."""
         if not place.counts:
             return
         if row := self._puts.get(event.uri):
@@ -113,18 +110,14 @@ class RepositoryRows:
             self._repositories.put(event, record, self._people[event.did])
 
     def delete(self, event: Event, place: Place) -> None:
-        """Note that the owner deleted the record."""
         if place.counts:
             self._repositories.delete(event, self._people[event.did])
 
     def write(self) -> None:
-        """Write the repositories and their names."""
         self._repositories.write()
 
 
 class StatusRows:
-    """Status records, as last written."""
-
     def __init__(self, txn: Transaction, uris: Sequence[str], people: People) -> None:
         self._txn, self._people = txn, people
         self._rows = keyed(txn, "statuses", "status_uri", uris)
@@ -146,12 +139,10 @@ class StatusRows:
             }
 
     def delete(self, event: Event, place: Place) -> None:
-        """Note that its author took it back."""
         if place.counts and (row := self._rows.get(event.uri)):
             row["deleted_at"] = event.seen_at
 
     def write(self) -> None:
-        """Write every touched status."""
         self._txn.upsert("statuses", list(self._rows.values()))
 
 
@@ -203,7 +194,6 @@ class PullRows:
                 self._rounds[key] = _round_row(key, event, one.created_at)
 
     def delete(self, event: Event, place: Place) -> None:
-        """Note that its author took it back."""
         if place.counts and (row := self._rows.get(event.uri)):
             row["deleted_at"] = event.seen_at
 
@@ -220,7 +210,6 @@ class PullRows:
 
 
 def keyed(txn: Transaction, table: str, key: str, uris: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """The rows of these at-uris, by at-uri."""
     found = txn.rows(f"select * from {table} where {key} in (select unnest(?))", [list(uris)]) if uris else []
     return {row[key]: row for row in found}
 
@@ -329,7 +318,6 @@ class Vouches:
             row |= {"superseded_at": max(event.seen_at, row["seen_at"]), "superseded_by": how}
 
     def write(self) -> None:
-        """Write the new vouches and what changed of older ones."""
         self._set(END, ("event_seq", "superseded_at", "superseded_by"))
         self._set(WITNESS, ("event_seq", "seen_at", "written_at"))
         self._txn.append("vouches", self._new)

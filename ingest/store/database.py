@@ -305,7 +305,6 @@ class Store:
         return self.people.seen_since.get(did)
 
     def arrow_schema(self, table: str) -> pa.Schema:
-        """Arrow types of a table's columns."""
         if table not in self._schemas:
             cursor = self._database.cursor()
             self._schemas[table] = cursor.sql(f"select * from {table} limit 0").to_arrow_table().schema
@@ -429,7 +428,6 @@ class Store:
             raise StoreProblem(f"{self.path} could not be compacted ({' '.join(str(error).split())[:200]})") from error
 
     def close(self) -> None:
-        """Checkpoint and let go of the file."""
         try:
             self.checkpoint()
         finally:
@@ -437,7 +435,6 @@ class Store:
 
 
 def _schema() -> str:
-    """The statements that make an empty store."""
     return "".join(part.read_text() for part in sorted(SCHEMA.glob("*.sql")))
 
 

@@ -32,7 +32,6 @@ DIGITS = 9  # sums of floats differ in the last places with the order of the ter
 
 
 def digest(rows: Rows) -> dict[str, str]:
-    """A hash for each table, by name."""
     people = dict(rows.cursor.execute("select contributor_id, did from contributors").fetchall())
     repositories = dict(rows.cursor.execute("select repository_id, repo_key from repositories").fetchall())
     sql = "select table_name from duckdb_tables() where database_name = current_database()"

@@ -174,7 +174,6 @@ class Publisher(threading.Thread):
         self._one = threading.Lock()
 
     def mark(self) -> None:
-        """Say that there is something to publish."""
         self._dirty.set()
 
     def run(self) -> None:
@@ -209,7 +208,6 @@ class Publisher(threading.Thread):
             return seconds
 
     def stop(self) -> None:
-        """Publish what is left and end."""
         self._stopping.set()
         if self.ident is not None:
             self.join()
@@ -223,8 +221,6 @@ def is_damage(error: BaseException) -> bool:
 
 
 class Snapshot(Rows):
-    """One published state, the same for as long as it is pinned."""
-
     def __init__(self, begin: Callable[[], duckdb.DuckDBPyConnection], number: int, published_at: datetime) -> None:
         self._begin = begin  # opens a cursor, at the first statement: many a request is answered without any
         self.number = number
@@ -232,7 +228,6 @@ class Snapshot(Rows):
 
     @cached_property
     def cursor(self) -> duckdb.DuckDBPyConnection:
-        """Return what every statement runs on."""
         return self._begin()
 
     def let_go(self) -> list[duckdb.DuckDBPyConnection]:
@@ -408,7 +403,6 @@ class Preparer(threading.Thread):
                 log.warning("snapshot %s was not prepared: %s", snapshot.number, problem)
 
     def stop(self) -> None:
-        """End, after what is being computed."""
         self._stopping.set()
         self._news.set()
         self.join(ENDING_SECONDS)
@@ -450,7 +444,6 @@ class PerSnapshot(Generic[Value]):
         return held[key]
 
     def keep(self, snapshot: Snapshot, key: Hashable, value: Value) -> None:
-        """Hold a value that was made already."""
         self._with_room(snapshot, key)[key] = value
 
     def _with_room(self, snapshot: Snapshot, key: Hashable) -> dict[Hashable, Value]:
@@ -462,6 +455,5 @@ class PerSnapshot(Generic[Value]):
         return held
 
     def peek(self, snapshot: Snapshot, key: Hashable) -> Value | None:
-        """The value under `key` where it is held."""
         held_for, held = self._held
         return held.get(key) if held_for == (snapshot.number, snapshot.published_at) else None

@@ -51,12 +51,10 @@ class Events:
 
     @cached_property
     def times_us(self) -> list[int]:
-        """Return when each was seen, in microseconds."""
         return self._list("seen_at")
 
     @cached_property
     def dids(self) -> list[str]:
-        """Return whose each is."""
         return self._list("did")
 
     @cached_property
@@ -66,22 +64,18 @@ class Events:
 
     @cached_property
     def rkeys(self) -> list[str]:
-        """The record key of each."""
         return self._list("rkey")
 
     @cached_property
     def operations(self) -> list[str]:
-        """Return what was done, of each."""
         return self._list("operation")
 
     @cached_property
     def revs(self) -> list[str | None]:
-        """The rev of each."""
         return self._list("rev")
 
     @cached_property
     def cids(self) -> list[str | None]:
-        """The CID of each."""
         return self._list("cid")
 
     def _list(self, name: str) -> list:
@@ -100,7 +94,6 @@ class Events:
             yield b"".join(buffer for buffer in part.buffers()[2:] if buffer).decode()
 
     def sizes(self) -> list[int]:
-        """Bytes of the body of each."""
         return pc.call_function("binary_length", [self.table["body"]]).to_numpy().tolist()
 
     def numbered(self) -> pa.Table:
@@ -114,7 +107,6 @@ class Events:
         return Events(self.table.filter(pa.array(np.isin(np.arange(len(self)), list(places), invert=True))))
 
     def frame(self, place: int) -> Frame:
-        """The commit at this place as a frame."""
         return Events(self.table.slice(place, 1).combine_chunks()).frames()[0]
 
     def frames(self) -> list[Frame]:
@@ -158,12 +150,10 @@ def read_commits(raws: Sequence[bytes | str]) -> Events | None:
 
 
 def joined(parts: Sequence[Events]) -> Events:
-    """One behind the other."""
     return Events(pa.concat_tables([part.table for part in parts]))
 
 
 def events_of(frames: Sequence[Frame]) -> Events:
-    """These frames as columns."""
     parts = [frames[begin : begin + PART] for begin in range(0, len(frames) or 1, PART)]
     return joined([_part(part, [as_commit(frame) for frame in part]) for part in parts])
 

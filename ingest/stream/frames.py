@@ -101,7 +101,6 @@ def _read_one(raw: bytes | str) -> Frame | Unread:
 
 
 def unread(raw: bytes | str, why: str) -> Unread:
-    """A frame that cannot be read, with the reason in words."""
     text = (raw if isinstance(raw, bytes) else raw.encode(errors="replace")).decode(errors="replace")
     return Unread(f"a frame that cannot be read: {why[:200]}", text, time_of(raw))
 
@@ -212,7 +211,6 @@ class StraightAndWaiting(reconnect):
 
 
 def is_v2(url: str) -> bool:
-    """Return whether the address is that of a v2 server."""
     return urlsplit(url).path == V2_PATH
 
 

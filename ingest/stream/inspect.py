@@ -49,7 +49,6 @@ class Sample:
         self._left_out = 0
 
     def add(self, raw: bytes | str) -> None:
-        """Count one frame; one that cannot be read is counted as that."""
         try:
             frame = msgspec.json.decode(raw)
         except (msgspec.DecodeError, RecursionError, UnicodeError, ValueError):

@@ -105,7 +105,6 @@ Chunk = list[bytes] | Events  # frames, or commits that were read already
 
 
 def bytes_of(chunk: Chunk) -> int:
-    """About how much memory it takes."""
     return chunk.table.nbytes if isinstance(chunk, Events) else sum(map(len, chunk))
 
 
@@ -121,7 +120,6 @@ class Inbox:
 
     @property
     def is_done(self) -> bool:
-        """Return whether nothing is here and nothing will come."""
         return self._ended and not self._chunks
 
     def put(self, chunk: Chunk) -> bool:
@@ -146,7 +144,6 @@ class Inbox:
             await self._emptied.wait()
 
     def end(self) -> None:
-        """No more will come."""
         self._ended = True
         self._filled.set()
 
@@ -162,7 +159,6 @@ class Inbox:
                         await asyncio.wait_for(self._filled.wait(), QUIET_SECONDS)
 
     def take(self) -> list[Chunk]:
-        """The oldest chunks that make one batch."""
         taken, rows, size = [], 0, 0
         while self._chunks and rows < FLUSH_ROWS and size < FLUSH_BYTES:
             chunk = self._chunks.popleft()
@@ -366,7 +362,6 @@ class Listener(threading.Thread):
         return to_microseconds(self._store.wall())
 
     async def _follow(self, url: str, cursor: int) -> None:
-        """Take in what the server sends from there on, until it ends."""
         address = frames.address(url, self._subscription.collections, cursor)
         async with Relay(address, self._limit, reads=not frames.is_v2(url)) as relay:
             inbox = Inbox()
@@ -491,7 +486,6 @@ class Listener(threading.Thread):
 
 
 def _first(error: BaseException) -> str:
-    """The error, or the first of a group, in plain words."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return plain(error)

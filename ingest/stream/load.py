@@ -201,8 +201,6 @@ _decode_json = msgspec.json.Decoder(msgspec.Raw).decode
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The new part of a batch."""
-
     events: int
     letters: int
     cursor_us: int
@@ -225,8 +223,6 @@ class Listed:
 
 @dataclass(slots=True)
 class Admitted:
-    """Frames that will be logged, in order, and what became of the others."""
-
     frames: list[Frame] = field(default_factory=list)
     unread: list[Unread] = field(default_factory=list)
     strangers: int = 0  # identity and account events of people who never wrote here

@@ -218,7 +218,6 @@ class _Pipe(asyncio.BaseProtocol):
             self._source.resume_reading()
 
     def open(self, source: asyncio.Transport) -> None:
-        """The connection stands, and this is where its frames come from."""
         self._source = source
         self._write(OPEN)
         self._flush()
@@ -231,7 +230,6 @@ class _Pipe(asyncio.BaseProtocol):
         await self._drained.wait()
 
     def put(self, frame: bytes) -> None:
-        """Add a frame."""
         if not self._frames:
             self._loop.call_later(CHUNK_SECONDS, self._flush)
         self._frames.append(frame)
@@ -258,7 +256,6 @@ class _Pipe(asyncio.BaseProtocol):
 
 
 async def _relay(address: str, largest_frame: int, reads: bool) -> None:
-    """Hand on everything that comes from the address, and how it ended."""
     loop = asyncio.get_running_loop()
     loop.add_reader(sys.stdin.fileno(), os._exit, 0)  # nothing is ever sent: who started us is gone
     with contextlib.suppress(OSError):  # a smaller pipe only makes more turns

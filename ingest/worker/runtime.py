@@ -89,8 +89,6 @@ class QueueStorage(SqliteStorage):
 
 
 class Queue(Huey):
-    """A queue in one SQLite file."""
-
     storage_class = QueueStorage
 
 
@@ -145,12 +143,10 @@ _current: list[Runtime] = []
 
 
 def start(runtime: Runtime) -> None:
-    """Make this the runtime of the process."""
     _current[:] = [runtime]
 
 
 def stop() -> None:
-    """No runtime any more."""
     _current.clear()
 
 

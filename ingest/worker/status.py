@@ -154,7 +154,6 @@ class Heartbeat(threading.Thread):
         self._held: int | None = None
 
     def run(self) -> None:
-        """Beat until stopped."""
         while not self._stopping.is_set():
             self._beat()
             self._stopping.wait(LOOK_SECONDS)

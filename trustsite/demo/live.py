@@ -344,7 +344,6 @@ class _Live:
     changed: threading.Event = field(default_factory=threading.Event)
 
     def judge(self, found: Found) -> Answer:
-        """From accounts to the answer."""
         fetcher, notes = self.gathering.fetcher, self.gathering.notes
         runtime.start(make_runtime(self.store, fetcher, WallClock(), changed=lambda hop: self.changed.set()))
         try:

@@ -97,7 +97,6 @@ def offer_busiest(rows: Rows) -> str:
 
 
 def name_of(rows: Rows, did: str) -> str:
-    """Return the name under which somebody is shown."""
     found = read.score(rows, did)
     return found.person.name if found else "the maintainer"
 
@@ -265,8 +264,6 @@ NEEDED_FIX = "It forgot the last key, which was mended two days later."
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """The worker on the simulated network, and the maintainer who acts there."""
-
     worker: Worker
     peers: StandIns
     world: World

@@ -49,8 +49,6 @@ TOKEN_KINDS = {
 
 
 class Measures:
-    """The counters and histograms of one worker, in a registry of their own."""
-
     def __init__(self, prices: Mapping[str, Price]) -> None:
         """`prices` has a price for every model that is asked."""
         self.registry = registry = CollectorRegistry(auto_describe=False)
@@ -93,16 +91,13 @@ class Measures:
         )
 
     def ran(self, hop: str, seconds: float, failed: bool) -> None:
-        """A hop ran."""
         self._hops.labels(hop).observe(seconds)
         self._failures.labels(hop).inc(failed)
 
     def published(self, seconds: float) -> None:
-        """A snapshot was published."""
         self._publish.observe(seconds)
 
     def called(self, call: ModelCall) -> None:
-        """A model was asked, or its reading found."""
         if call.outcome == FROM_LEDGER:
             self._found.labels(call.model).inc()
             return
@@ -114,7 +109,6 @@ class Measures:
         self._dollars.labels(call.model).inc(self.dollars(call.model, call.usage))
 
     def dollars(self, model: str, usage: Usage) -> float:
-        """Return what this usage cost."""
         return self._prices[model].dollars(usage)
 
 
@@ -145,7 +139,6 @@ class WorkerCollector(Collector):
             self._events(read_backlog(asked.store, asked.followed))
 
     def collect(self) -> Iterator[Metric]:
-        """Every figure, asked now."""
         if self._asked.ending():
             return
         try:
@@ -257,7 +250,6 @@ class MetricsServer(ThreadingHTTPServer):
         log.debug("a scrape was not answered", exc_info=True)
 
     def stop(self) -> None:
-        """Listen no more."""
         self.shutdown()
         self.server_close()
 
@@ -269,8 +261,6 @@ def _hang_up(request: socket) -> None:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """One GET a connection."""
-
     timeout = CLIENT_SECONDS
     server_version, sys_version = "Sunstead", ""
 

@@ -38,7 +38,6 @@ from trustsite import drive
 
 
 def places_from_settings() -> Places:
-    """The files and folders that the settings name."""
     return Places(
         root=settings.ROOT,
         store=settings.DUCKDB_PATH,
@@ -53,7 +52,6 @@ def places_from_settings() -> Places:
 
 
 def folders_from_settings() -> Folders:
-    """Return where a person may be told of besides the store."""
     return Folders(
         diffs=settings.DIFF_CORPUS_DIR,
         mirrors=settings.MIRROR_DIR,
@@ -153,7 +151,6 @@ def make_runtime(
     changed: Callable[[str], None] = lambda hop: None,
     preparing: Callable[[], bool] = lambda: False,
 ) -> runtime.Runtime:
-    """Return what tasks and jobs work with, as the settings say."""
     return runtime.Runtime(
         store=store,
         fetcher=fetcher,

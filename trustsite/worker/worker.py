@@ -100,13 +100,11 @@ class Publishing:
         self._failed: tuple[int, str] | None = None
 
     def note(self, problem: str) -> None:
-        """Keep a problem of the publisher, and log it."""
         log.error("%s", problem)
         self._failed = current_number(self._folder), problem
 
     @property
     def problem(self) -> str | None:
-        """The problem, until something was published after it."""
         failed = self._failed
         return failed[1] if failed and current_number(self._folder) <= failed[0] else None
 
@@ -162,7 +160,6 @@ class Stream:
 
 
 def stream_from_settings() -> Stream:
-    """The stream that the operator chose."""
     collections = (
         () if settings.WHOLE_STREAM else tuple(build_registry(settings.LEXICON_AUTHORITY).wanted_collections())
     )
@@ -170,7 +167,6 @@ def stream_from_settings() -> Stream:
 
 
 def _huey_and_tasks() -> tuple[Huey, Mapping[str, Callable[[], object]]]:
-    """The queue, and the tasks of the first hops by name."""
     autodiscover_modules("tasks")
     tasks = {
         "derive_events": ingest_tasks.derive_events,
@@ -324,7 +320,6 @@ class Worker:
             cut_off(self._has_ended, WHOLE_SECONDS)
 
     def _parts(self, beside: Future[None] | None) -> list[Part]:
-        """All that works on the store."""
         threads = [self.listener, *self.event_streams, *([self.backfiller] if self.backfiller else [])]
         parts = [of_thread(thread, thread.interrupt) for thread in threads]
         parts += [of_thread(thread, self.finish) for _, thread in self.consumer.worker_threads]
@@ -366,7 +361,6 @@ class Worker:
         self.publisher.mark()
 
     def cursor_us(self) -> int:
-        """time_us of the newest frame handled."""
         with self.store.read() as rows:
             return rows.value("select cursor_us from ingest_state where source = ?", [self.stream.source]) or 0
 

@@ -40,7 +40,6 @@ class World:
 
     @property
     def honest(self) -> tuple[str, ...]:
-        """DIDs of everyone who does not attack."""
         return tuple(self.cast[contributor.name] for contributor in HONEST)
 
 

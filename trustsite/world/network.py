@@ -41,7 +41,6 @@ def encode_tid(time_us: int, clock: int = 0) -> str:
 
 
 def make_did(*parts: object) -> str:
-    """A well-formed did:plc, the same for the same parts."""
     return "did:plc:" + _base32(hashlib.sha256(":".join(map(str, parts)).encode()).digest()[:15])
 
 
@@ -73,7 +72,6 @@ def _linked(value: object) -> object:
 
 
 def to_us(moment: datetime) -> int:
-    """Unix microseconds of an aware datetime."""
     return (moment - EPOCH) // timedelta(microseconds=1)
 
 
@@ -116,7 +114,6 @@ class Edit:
     after: str
 
     def reversed(self) -> "Edit":
-        """The edit that takes this one back."""
         return Edit(f'Revert "{self.title}"', self.path, self.after, self.before)
 
 
@@ -215,8 +212,6 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Pull:
-    """A pull request as it stands on the sheet."""
-
     uri: str
     author: str  # name in the cast
     project: str
@@ -249,7 +244,6 @@ class Sheet:
         return person
 
     def did(self, name: str) -> str:
-        """The DID of someone in the cast."""
         return self.people[name].did
 
     def add_repository(self, project: Project, time_us: int, knot: str = "") -> str:
@@ -280,7 +274,6 @@ class Sheet:
         return f"at://{self.did(name)}/{collection}/{rkey}"
 
     def delete(self, name: str, collection: str, rkey: str, time_us: int) -> None:
-        """Delete a record."""
         self._versions.discard((name, collection, rkey))
         self._commit(name, collection, rkey, {"operation": "delete"}, time_us)
 
@@ -322,16 +315,13 @@ class Sheet:
         self.put(name, VOUCH, self.did(subject), record, time_us)
 
     def retract(self, name: str, subject: str, time_us: int) -> None:
-        """Take a vouch back."""
         self.delete(name, VOUCH, self.did(subject), time_us)
 
     def follow(self, name: str, subject: str, time_us: int) -> None:
-        """Follow someone: a record that this system only logs."""
         record = {"subject": self.did(subject), "createdAt": iso(time_us)}
         self.put(name, FOLLOW, self._tid(name, time_us, FOLLOW), record, time_us)
 
     def comment(self, name: str, pull: Pull, text: str, time_us: int) -> None:
-        """Comment on a pull request."""
         subject = {"uri": pull.uri, "cid": record_cid({"$type": PULL, **pull.record})}
         body = {"$type": MARKDOWN, "text": text}
         record = {"subject": subject, "body": body, "pullRoundIdx": 0, "createdAt": iso(time_us)}
@@ -347,7 +337,6 @@ class Sheet:
         self._emit({"did": did, "time_us": time_us + 250_000, "kind": "account", "account": account})
 
     def recording(self) -> Recording:
-        """Everything on the sheet, in time order."""
         # Lines of one microsecond are told apart by their text: the order of drawing would depend on who takes part.
         return make_recording(sorted(self._frames), self._blobs, tuple(self.people.values()), tuple(self._repositories))
 

@@ -36,7 +36,6 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """HANDLE_OR_DID and any number of --repo."""
         parser.add_argument("who", metavar="HANDLE_OR_DID", help="for example ana.example.com or did:plc:…")
         parser.add_argument(
             "--repo",

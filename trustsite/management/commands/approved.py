@@ -27,7 +27,6 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """--mbox and --repo; --demo and --replay choose the store."""
         which = parser.add_mutually_exclusive_group()
         which.add_argument("--demo", action="store_true", help="the demo's store")
         which.add_argument("--replay", metavar="DIR", help="the store that a replay of DIR keeps")

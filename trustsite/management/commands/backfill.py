@@ -39,13 +39,11 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """--did, --collection and --json."""
         parser.add_argument("--did", action="extend", nargs="+", default=[], help="only these accounts")
         parser.add_argument("--collection", action="extend", nargs="+", default=[], help="only these kinds of records")
         parser.add_argument("--json", action="store_true", help="print the summary as JSON")
 
     def handle(self, *args: object, did: list[str], collection: list[str], **options: Any) -> None:
-        """Backfill and print a summary on stdout; CommandError in one sentence."""
         _check(did, collection)
         try:
             store = open_store()
@@ -186,7 +184,6 @@ def _bar() -> Generator[Callable[[Progress], None]]:
 
 
 def told(summary: dict[str, Any]) -> str:
-    """A summary in lines."""
     lines = [
         f"{summary['done']:,} of {summary['accounts']:,} accounts read, {summary['absent']:,} absent, "
         f"{summary['failed']:,} failed, in {summary['seconds']:,.0f} s.",

@@ -21,7 +21,6 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """DIR, --with-keys and --no-diffs."""
         parser.add_argument("folder", metavar="DIR", nargs="?", help="a new folder; without it, one in BACKUP_DIR")
         parser.add_argument("--with-keys", action="store_true", help="also the drive's keys: keep such a backup secret")
         parser.add_argument("--no-diffs", action="store_true", help="without the diffs of pull requests")

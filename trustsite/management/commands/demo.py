@@ -50,7 +50,6 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """--check; --live with --repo, --seconds and --json."""
         parser.add_argument("--check", action="store_true", help="print only the story; fail if a promise is broken")
         parser.add_argument(
             "--live",

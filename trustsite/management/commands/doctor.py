@@ -23,7 +23,6 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """--network and --json."""
         parser.add_argument("--network", action="store_true", help="also ask the servers that this site depends on")
         parser.add_argument("--json", action="store_true", help="print one object")
 

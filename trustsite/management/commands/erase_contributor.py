@@ -24,7 +24,6 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """DID|HANDLE, --yes and --yes-maintainer."""
         parser.add_argument("who", metavar="DID|HANDLE", help="for example did:plc:… or ana.example.com")
         parser.add_argument("--yes", action="store_true", help="do not ask")
         parser.add_argument("--yes-maintainer", action="store_true", help="also where they maintain repositories here")

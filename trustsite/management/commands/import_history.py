@@ -21,7 +21,6 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """FILE, --identities, --source and --remove."""
         parser.add_argument("file", metavar="FILE", type=Path, nargs="?", help="Parquet, or CSV by its ending")
         parser.add_argument(
             "--identities", metavar="FILE", type=Path, help="who its authors are: CSV or JSON of author and did"
@@ -62,7 +61,6 @@ class Command(BaseCommand):
 
 
 def summary(done: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what an import took, in sentences."""
     yield (
         f"{done['source']}: {done['pulls']} pull requests in {done['repositories']} projects by {done['people']} "
         f"people: {done['merged']} merged, {done['refused']} refused, {done['open']} open; {done['left_out']} of bots "

@@ -21,12 +21,10 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """DIR_OR_ZIP and --replace."""
         parser.add_argument("source", metavar="DIR_OR_ZIP", type=Path, help="a folder or a zip file of records")
         parser.add_argument("--replace", action="store_true", help="remove advisories that it does not name")
 
     def handle(self, *args: object, source: Path, replace: bool, **options: object) -> None:
-        """Print the counts; CommandError in one sentence where it could not be done."""
         if not source.exists():
             raise CommandError(f"{source} does not exist: name a folder or a zip file of OSV records.")
         wanted = {"source": str(source.resolve()), "replace": replace}

@@ -28,7 +28,6 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """PULL and --as."""
         parser.add_argument("pull", metavar="AT-URI", help="the pull request, as manage.py approved lists it")
         parser.add_argument("--as", dest="did", metavar="DID", required=True, help="who merges: you")
 

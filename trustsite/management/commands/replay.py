@@ -43,7 +43,6 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """DIR and --serve."""
         parser.add_argument(
             "folder", metavar="DIR", help="frames.ndjson.gz with its blobs, or bare .jsonl/.ndjson frames"
         )

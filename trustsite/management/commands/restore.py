@@ -30,7 +30,6 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """DIR or --snapshot, and --replace."""
         source = parser.add_mutually_exclusive_group(required=True)
         source.add_argument("folder", metavar="DIR", nargs="?", help="the folder that `manage.py backup` made")
         source.add_argument(

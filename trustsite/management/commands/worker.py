@@ -23,7 +23,6 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def handle(self, *args: object, **options: object) -> None:
-        """Work until stopped; CommandError where the store cannot be owned."""
         try:
             worker = Worker(stream_from_settings())
         except StoreProblem as problem:
@@ -38,7 +37,6 @@ class Command(BaseCommand):
 
 @contextmanager
 def watched(worker: Worker) -> Generator[None]:
-    """The worker's figures and traces, for as long as the block runs."""
     with ExitStack() as ends:
         _hear(worker.measures.called, ends)
         if settings.OTLP_ENDPOINT:
