@@ -42,7 +42,6 @@ class WallClock:
 
 FIRST_WAIT, LONGEST_WAIT = timedelta(minutes=1), timedelta(hours=6)
 
-
 DAY = timedelta(days=1)
 
 

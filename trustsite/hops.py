@@ -41,7 +41,6 @@ NEXT_HOPS: Mapping[str, tuple[str, ...]] = {
     "sweep": FIRST_HOPS,
 }
 
-
 # What turns an event into a row. Mirrors are not among them: a first clone takes minutes.
 PREPARING = frozenset({"derive_events", "ask_network", "review_pulls"})  # whose end leads to a pass of its own
 JUDGING = PREPARING | {"score_everyone"}

@@ -12,7 +12,6 @@ from ingest.http.sockets import is_host
 
 NAMESPACE = "sh.tangled."
 
-
 _PLC = re.compile(r"did:plc:[a-z2-7]{24}")
 _WEB = re.compile(r"did:web:(?P<host>[a-z0-9.-]{1,253})(?:%3[Aa](?P<port>[1-9][0-9]{0,4}))?")
 

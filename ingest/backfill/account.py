@@ -47,7 +47,6 @@ CURSOR_LIMIT = 500
 # Relays refuse a rev five minutes ahead; with one further ahead no later word of the stream would count.
 REV_AHEAD = timedelta(minutes=10)
 
-
 STAGING_BYTES = 1_000_000_000  # the accounts in hand share it; one may take a tenth
 FULL_SECONDS = 5.0
 

@@ -19,7 +19,7 @@ from ingest.atproto.syntax import is_did
 from ingest.backfill import runs
 from ingest.backfill.account import Sources, Staging
 from ingest.backfill.runs import Book, Run
-from ingest.backfill.threads import FIRST_WAIT, Crew, Ending
+from ingest.backfill.threads import FIRST_WAIT, Crew
 from ingest.errors import FetchProblem, StoreProblem
 from ingest.files import require_place
 from ingest.records.derive import derive
@@ -194,26 +194,18 @@ def _take_turn(
     if run.state == "finding":
         run = runs.look_anew(store, run)
         _find(store, sources, run, stopping)
-    ending = _Ending(store, run, stopping)
-    while not ending.is_set() and _list(store, sources, run, ending, on_commit, first_wait):
+
+    def is_over() -> bool:
+        """Return whether the worker stops, or another run comes first; asked four times a second."""
+        return stopping.is_set() or runs.is_outrun(store, run)
+
+    while not is_over() and _list(store, sources, run, is_over, on_commit, first_wait):
         if run.reason == "setup" and widen(store, run):
             continue
         runs.end(store, run)
         on_commit()
         break
     return run
-
-
-@dataclass(frozen=True, slots=True)
-class _Ending:
-    """The signal to leave this run: the worker stops, or another comes first. Asked four times a second."""
-
-    store: Store
-    run: Run
-    stopping: threading.Event
-
-    def is_set(self) -> bool:
-        return self.stopping.is_set() or runs.is_outrun(self.store, self.run)
 
 
 def _find(store: Store, sources: Sources, run: Run, stopping: threading.Event) -> None:
@@ -230,7 +222,7 @@ def _list(
     store: Store,
     sources: Sources,
     run: Run,
-    ending: Ending,
+    is_over: Callable[[], bool],
     on_commit: Callable[[], None],
     first_wait: float,
 ) -> bool:
@@ -241,7 +233,7 @@ def _list(
     try:
         with store.read() as rows:
             accounts = runs.waiting(rows, run)
-        for account in Crew(sources, staging, first_wait).work(accounts, ending):
+        for account in Crew(sources, staging, first_wait).work(accounts, is_over):
             if account is not None:
                 book.take(account)
             if book.is_due and book.flush():

@@ -141,7 +141,6 @@ update repositories set owner_id = null, rkey = null, name = null, knot = null, 
 where owner_id is not distinct from $number and owner_id is not null or starts_with(repo_key, 'at://' || $did || '/')
 """
 
-
 # What the mirror of a repository told that was theirs; what others landed there stands in `landings`.
 OF_MIRRORS = [
     f"delete from {table} where repository_id in (select repository_id from repositories where owner_id = $number)"

@@ -108,7 +108,6 @@ where r.knot is not null and r.deleted_at is null and (
 order by r.repository_id
 """
 
-
 # A repository whose owner was erased has no knot any more.
 SERVED = "from watched_repositories anti join (from repositories where knot is null) using (repository_id)"
 

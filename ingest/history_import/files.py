@@ -68,7 +68,6 @@ COLUMNS = (
 # They follow from what became of a pull request: whoever learns from them has read the answer.
 LEAKING = ("n_commits", "n_authors", "fork_owner")
 
-
 FILE_LIMIT = 2_000_000_000  # bytes
 ROWS_LIMIT = 2_000_000
 BATCH_ROWS = 65_536

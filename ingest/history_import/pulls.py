@@ -111,7 +111,6 @@ create or replace temp macro title_says(title) as case when contains(trim(title)
 ], lambda mark: mark is not null) end
 """
 
-
 SOURCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 # Numbers of people and projects without one here: below 0, the same whenever they are made.
 NUMBER = "-(md5_number_lower(concat($source, chr(31), {name})) % 4611686018427387904)::bigint - 1"

@@ -193,11 +193,10 @@ class Fetcher:
         url: str,
         shape: type[T],
         limit: int = 1_000_000,
-        seconds: float | None = None,
         sent: Sent = None,
     ) -> T:
         """The JSON body as a type that msgspec knows; fields that it does not name are dropped. Raises FetchProblem."""
-        body = self.get(url, limit, seconds, sent)
+        body = self.get(url, limit, sent=sent)
         try:
             return decode_json(body, shape)
         except (msgspec.MsgspecError, RecursionError, ValueError) as error:
@@ -315,18 +314,32 @@ class Fetcher:
         if leash.received > leash.budget:
             what = f"headers over {HEADER_LIMIT} bytes" if leash.budget == HEADER_LIMIT else f"more than {limit} bytes"
             return FetchProblem(f"{target.host} sent {what}", too_large=True)
-        if time.monotonic() < leash.ends and isinstance(error, urllib3.exceptions.NewConnectionError):
-            return FetchProblem(f"{target.host} could not be connected to", retry=True)  # to urllib3 a timeout as well
-        if time.monotonic() >= leash.ends or isinstance(error, urllib3.exceptions.TimeoutError | TimeoutError):
+        if _ran_out(error, leash):
             self.manners.note_stall(target.authority)
-            return FetchProblem(f"{target.host} took too long to answer", retry=True)
-        if isinstance(error, urllib3.exceptions.SSLError):
-            return FetchProblem(f"{target.host} has no valid certificate for its name")
-        return FetchProblem(f"the connection to {target.host} broke ({type(error).__name__})", retry=True)
+        return _broken(error, target.host, leash)
 
     def _refuse_once_closed(self) -> None:
         if self.closed:
             raise FetchProblem("the fetcher was closed", retry=True, closed=True)
+
+
+def _ran_out(error: Exception, leash: Leash) -> bool:
+    """Return whether the peer took too long; a connection that is refused in time is a timeout to urllib3 as well."""
+    if time.monotonic() >= leash.ends:
+        return True
+    is_refused = isinstance(error, urllib3.exceptions.NewConnectionError)
+    return not is_refused and isinstance(error, urllib3.exceptions.TimeoutError | TimeoutError)
+
+
+def _broken(error: Exception, host: str, leash: Leash) -> FetchProblem:
+    """Return what broke a connection, in a sentence that names the host alone."""
+    if _ran_out(error, leash):
+        return FetchProblem(f"{host} took too long to answer", retry=True)
+    if isinstance(error, urllib3.exceptions.NewConnectionError):
+        return FetchProblem(f"{host} could not be connected to", retry=True)
+    if isinstance(error, urllib3.exceptions.SSLError):
+        return FetchProblem(f"{host} has no valid certificate for its name")
+    return FetchProblem(f"the connection to {host} broke ({type(error).__name__})", retry=True)
 
 
 def _stand_in_pool(origin: str) -> StandInPool:
@@ -442,10 +455,4 @@ class Receiver:
             return FetchProblem("this process is stopping", retry=True, closed=True)
         if leash.received > leash.budget:
             return FetchProblem(f"{self.host} sent endless headers", too_large=True)
-        if time.monotonic() < leash.ends and isinstance(error, urllib3.exceptions.NewConnectionError):
-            return FetchProblem(f"{self.host} could not be connected to", retry=True)  # to urllib3 a timeout as well
-        if time.monotonic() >= leash.ends or isinstance(error, urllib3.exceptions.TimeoutError | TimeoutError):
-            return FetchProblem(f"{self.host} took too long to answer", retry=True)
-        if isinstance(error, urllib3.exceptions.SSLError):
-            return FetchProblem(f"{self.host} has no valid certificate for its name")
-        return FetchProblem(f"the connection to {self.host} broke ({type(error).__name__})", retry=True)
+        return _broken(error, self.host, leash)

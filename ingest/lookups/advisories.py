@@ -187,15 +187,18 @@ def fetch_package_facts(store: Store, fetcher: Fetcher, packages: Sequence[Wante
     columns = {"subjects": list(wanted), "ecosystems": [one.ecosystem for one in wanted.values()]}
     columns |= {"names": [one.name for one in wanted.values()], "versions": [one.version for one in wanted.values()]}
 
-    def ask(row: Row) -> _Facts:
-        return fetcher.get_json(_address(row), _Facts, FACTS_LIMIT)
-
     def write(txn: Transaction, found: Sequence[Found[_Facts]]) -> None:
         now = wall()
         told = [one for one in found if isinstance(one.answer, _Facts)]
         txn.upsert("signals", [row for one in told for row in _signals(one.row, one.answer, now)])
 
-    kind = Kind("package", Due(DUE_PACKAGES, columns), ask, write, lambda _: Note(again=MONTH))
+    kind = Kind(
+        "package",
+        Due(DUE_PACKAGES, columns),
+        lambda row: fetcher.get_json(_address(row), _Facts, FACTS_LIMIT),
+        write,
+        lambda _: Note(again=MONTH),
+    )
     return fetch(store, fetcher, wall, kind) if wanted else 0
 
 

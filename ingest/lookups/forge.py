@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -228,7 +228,6 @@ def _host(fetcher: Fetcher, name: str, kind: str) -> str:
 
 MERGE, MERGE_CHECK = f"{NAMESPACE}repo.merge", f"{NAMESPACE}repo.mergeCheck"
 ANSWER_LIMIT = 200_000  # bytes
-TOKEN_SECONDS = 60  # a knot takes no token that lasts longer
 CONFLICTS = 20  # files named
 
 
@@ -266,18 +265,6 @@ class Merged:
     sentence: str
 
 
-class Session(Protocol):
-    """A maintainer who is signed in to their own data server."""
-
-    def service_token(self, audience: str, method: str) -> str:
-        """A token for one method of one service, valid for a minute. Raises FetchProblem."""
-        ...
-
-    def create_record(self, collection: str, record: dict[str, Any]) -> None:
-        """Write a record into the maintainer's own repository. Raises FetchProblem."""
-        ...
-
-
 class _RecordCid(msgspec.Struct):
     cid: str = ""
 
@@ -306,19 +293,19 @@ class TokenSession:
     access_token: str
 
     def service_token(self, audience: str, method: str) -> str:
-        """As the protocol says."""
+        """A token for one method of one service, valid for a minute. Raises FetchProblem."""
         query = f"aud={quote(audience, safe='')}&lxm={method}"
         address = f"https://{self.pds}/xrpc/com.atproto.server.getServiceAuth?{query}"
         return self.fetcher.get_json(address, _Token, ANSWER_LIMIT, sent=Order(bearer=self.access_token)).token
 
     def create_record(self, collection: str, record: dict[str, Any]) -> None:
-        """As the protocol says; sent once."""
+        """Write a record into the maintainer's own repository, sent once. Raises FetchProblem."""
         body = msgspec.json.encode({"repo": self.did, "collection": collection, "record": record})
         order = Order(body, self.access_token, once=True)
         self.fetcher.get(f"https://{self.pds}/xrpc/com.atproto.repo.createRecord", ANSWER_LIMIT, sent=order)
 
 
-def merge(fetcher: Fetcher, session: Session, order: MergeOrder, now: datetime) -> Merged:
+def merge(fetcher: Fetcher, session: TokenSession, order: MergeOrder, now: datetime) -> Merged:
     """Merge exactly the approved patch, or say why not. `now` is naive UTC. Never raises FetchProblem."""
     try:
         for host in (order.knot, order.author_pds):

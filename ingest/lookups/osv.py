@@ -9,7 +9,7 @@ their registries do, and package URLs are read.
 import re
 import stat
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
@@ -395,8 +395,3 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes | None:
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError):
         return None  # broken, encrypted, or packed in a way that is not known
     return data if len(data) <= RECORD_LIMIT else None
-
-
-def told(done: Imported) -> Mapping[str, Any]:
-    counts = ("kept", "withdrawn", "others", "unusable", "removed", "problems", "read")
-    return {name: getattr(done, name) for name in counts}

@@ -181,13 +181,13 @@ def fetch_push_holders(store: Store, fetcher: Fetcher, wall: Wall, present: Wall
     clock of decisions, by which a right ends.
     """
 
-    def ask(row: Row) -> list[Holder]:
-        return push_holders(fetcher, row["knot"], row["did"])
-
-    def write(txn: Transaction, found: Sequence[Found[list[Holder]]]) -> None:
-        _write_holders(txn, found, present())
-
-    kind = Kind("push_holders", Due(DUE_PUSH_HOLDERS), ask, write, lambda _: Note(DAY))
+    kind = Kind(
+        "push_holders",
+        Due(DUE_PUSH_HOLDERS),
+        lambda row: push_holders(fetcher, row["knot"], row["did"]),
+        lambda txn, found: _write_holders(txn, found, present()),
+        lambda _: Note(DAY),
+    )
     return fetch(store, fetcher, wall, kind)
 
 
@@ -260,13 +260,13 @@ def want_profile(store: Store, did: str, wall: Wall) -> bool:
 
 
 def fetch_profiles(store: Store, fetcher: Fetcher, bluesky_api: str, now: datetime, wall: Wall) -> int:
-    def ask(row: Row) -> PublicProfile:
-        return public_profile(fetcher, bluesky_api, row["subject"])
-
-    def write(txn: Transaction, found: Sequence[Found[PublicProfile]]) -> None:
-        _write_profiles(txn, found, now)
-
-    kind = Kind("bluesky", Due(DUE_PROFILES), ask, write, lambda _: Note(again=WEEK))
+    kind = Kind(
+        "bluesky",
+        Due(DUE_PROFILES),
+        lambda row: public_profile(fetcher, bluesky_api, row["subject"]),
+        lambda txn, found: _write_profiles(txn, found, now),
+        lambda _: Note(again=WEEK),
+    )
     return fetch(store, fetcher, wall, kind)
 
 

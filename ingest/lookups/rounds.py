@@ -76,13 +76,11 @@ where (f.subject is null or f.due_clock <= $wall) and k.pull_uri is null
     or p.patch_ref like 'compare:%' and r.knot is not null)
 """
 
-
 RECORDS = """
 select n.uri, max_by(e.body, e.event_seq) as body
 from {events} e join (select unnest(?) as uri, unnest(?) as did, unnest(?) as cid) n on (e.did, e.cid) = (n.did, n.cid)
 where 'at://' || e.did || '/' || e.collection || '/' || e.rkey = n.uri group by n.uri
 """
-
 
 # Kept texts that git did not answer about yet; without a file there is nothing to compare any more.
 NOT_COMPARED = """
@@ -290,10 +288,8 @@ def fetch_runs(store: Store, fetcher: Fetcher, folder: Path, now: datetime, wall
         newest = max(mine, key=lambda one: one.created_at or datetime.min, default=None)
         return _Run(commit, state_of(newest.workflows), newest.workflows) if newest else _Run(commit, "never_ran")
 
-    def write(txn: Transaction, found: Sequence[Found[_Run]]) -> None:
-        _write_runs(txn, found, now)
-
-    return fetch(store, fetcher, wall, Kind("ci", Due(DUE_RUNS), ask, write, _note, add_records))
+    kind = Kind("ci", Due(DUE_RUNS), ask, lambda txn, found: _write_runs(txn, found, now), _note, add_records)
+    return fetch(store, fetcher, wall, kind)
 
 
 def state_of(workflows: Sequence[tuple[str, str]]) -> str:

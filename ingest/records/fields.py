@@ -231,12 +231,12 @@ def named_repository(*names: str) -> Column:
     return lambda record, event: next((found for name in names if (found := did_or_uri(record.get(name)))), None)
 
 
-def number(name: str, most: int = MOST_ROUNDS) -> Column:
+def number(name: str) -> Column:
     """An integer from 0; a truth value is none."""
 
     def read(record: Mapping[str, Any], event: Event) -> int | None:
         value = record.get(name)
-        return value if type(value) is int and 0 <= value <= most else None
+        return value if type(value) is int and 0 <= value <= MOST_ROUNDS else None
 
     return read
 

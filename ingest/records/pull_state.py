@@ -215,7 +215,6 @@ where w.pull_uri = p.pull_uri and (w.state, w.merge_proof, w.state_at, w.merged_
   is distinct from (p.state, p.merge_proof, p.state_at, p.merged_at)
 """
 
-
 INPUTS = "select position_seq from hops where name = 'inputs'"
 # The inputs that the states of a store were last settled from.
 SETTLED: WeakKeyDictionary[Store, int] = WeakKeyDictionary()
@@ -248,7 +247,6 @@ OPEN_GAP = """
 select min(from_us) from gaps where filled_clock is null and (? or found_clock > coalesce(
   (select max(began_clock) from backfills where reason in ('first_start', 'gap')), 'epoch'::timestamp))
 """
-
 
 # What was offered before now may not be known yet: a whole run is under way, or a gap waits for its run.
 INCOMPLETE = f"""

@@ -95,6 +95,6 @@ def table_sums(cursor: duckdb.DuckDBPyConnection, database: str = "") -> dict[st
     return sums
 
 
-def differing(one: dict[str, Sum], other: dict[str, Sum], but: frozenset[str] = frozenset()) -> list[str]:
-    """The tables that are not the same in both, by name, without those named in `but`."""
-    return [name for name in sorted(one.keys() | other.keys()) if one.get(name) != other.get(name) and name not in but]
+def differing(one: dict[str, Sum], other: dict[str, Sum]) -> list[str]:
+    """The tables that are not the same in both, by name."""
+    return [name for name in sorted(one.keys() | other.keys()) if one.get(name) != other.get(name)]

@@ -229,7 +229,6 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 # Of one text in a row: DuckDB checkpoints and scans 2,048 rows at once, and so many times this is 66 MB.
 COLUMN_BYTES = 32_000
 
-
 Item = TypeVar("Item")
 
 

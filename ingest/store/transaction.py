@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 Params = Sequence[object] | Mapping[str, object]  # for `?`, or for `$name`
 Keys = dict[str, NDArray[Any]]  # rows told apart: one array for each column of their key
 
-
 # Rows that are replaced at once: 700,000 in one statement take more than the 160 MB that a small store may have.
 GROUP_ROWS = 100_000
 DRAIN_SECONDS = 60.0  # how long whoever shuts the gate waits for those inside

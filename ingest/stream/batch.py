@@ -49,40 +49,21 @@ class Events:
     def __len__(self) -> int:
         return self.table.num_rows
 
-    @cached_property
-    def times_us(self) -> list[int]:
-        return self._list("seen_at")
-
-    @cached_property
-    def dids(self) -> list[str]:
-        return self._list("did")
-
-    @cached_property
-    def collections(self) -> list[str]:
-        """The collection of each; '' where the event is no commit; keys and operations too."""
-        return self._list("collection")
-
-    @cached_property
-    def rkeys(self) -> list[str]:
-        return self._list("rkey")
-
-    @cached_property
-    def operations(self) -> list[str]:
-        return self._list("operation")
-
-    @cached_property
-    def revs(self) -> list[str | None]:
-        return self._list("rev")
-
-    @cached_property
-    def cids(self) -> list[str | None]:
-        return self._list("cid")
-
     def _list(self, name: str) -> list:
         column = self.table[name]
         if name == "seen_at":
             return column.cast(pa.int64()).to_numpy().tolist()
         return column.to_numpy().tolist()  # seven times as fast as to_pylist, which makes an object of Arrow for each
+
+    times_us = cached_property(lambda self: self._list("seen_at"))  # microseconds
+    dids = cached_property(lambda self: self._list("did"))
+    collections = cached_property(
+        lambda self: self._list("collection")
+    )  # "" where it is no commit, as keys, operations
+    rkeys = cached_property(lambda self: self._list("rkey"))
+    operations = cached_property(lambda self: self._list("operation"))
+    revs = cached_property(lambda self: self._list("rev"))
+    cids = cached_property(lambda self: self._list("cid"))
 
     def body(self, place: int) -> str:
         """The record, or the identity or account object, as JSON text."""

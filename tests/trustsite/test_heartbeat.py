@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from huey import MemoryHuey
@@ -14,7 +16,7 @@ from ingest.worker.status import Status
 from tests.trustsite.ports import free_port
 from tests.waiting import wait_for
 from trustsite.hops import Hops
-from trustsite.worker.worker import Publishing, status_of
+from trustsite.worker.worker import Publishing, Worker
 
 
 @pytest.fixture
@@ -28,8 +30,17 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def told(store: Store, *streams: EventStream) -> Status:
     """The status of a worker of whom only these event streams run."""
     listener = Listener(store, Subscription("test", ["ws://127.0.0.1:9/subscribe"], [], None), lambda: None)
-    hops = Hops(MemoryHuey("heartbeat"), {})
-    return status_of(listener, Publishing(store.path.parent), hops, Fetcher(), store.path, None, streams)
+    parts = SimpleNamespace(
+        listener=listener,
+        publishing=Publishing(store.path.parent),
+        hops=Hops(MemoryHuey("heartbeat"), {}),
+        fetcher=Fetcher(),
+        store=store,
+        backfiller=None,
+        event_streams=streams,
+        runtime=SimpleNamespace(letters=SimpleNamespace(dropped=0)),
+    )
+    return Worker._status(cast(Worker, parts))
 
 
 def test_an_event_stream_that_is_not_heard_is_told_with_its_host_and_reason(store: Store) -> None:

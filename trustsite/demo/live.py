@@ -16,8 +16,9 @@ from django.conf import settings
 from ingest import tasks as asking
 from ingest.atproto.identity import read_service, resolve, resolve_handle, why_offline
 from ingest.atproto.syntax import is_did
-from ingest.backfill import make_known, runs
+from ingest.backfill import runs
 from ingest.backfill.account import Sources
+from ingest.backfill.owners import make_known
 from ingest.backfill.turn import BackfillProblem, take_turn
 from ingest.clock import WallClock, to_microseconds
 from ingest.errors import FetchProblem

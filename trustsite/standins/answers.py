@@ -103,7 +103,6 @@ QUERY_PIPELINES = "sh.tangled.ci.queryPipelines"
 TRIGGER = "sh.tangled.ci.trigger"
 GET_PROFILE = "app.bsky.actor.getProfile"
 
-
 _MAIL = re.compile(rb"^From ([0-9a-f]{40}) ", re.MULTILINE)
 # By the first digit of the commit: three of four were let run, one of those failed.
 _GREEN, _RED = "01234567", "89ab"

@@ -14,7 +14,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from datetime import timedelta
@@ -107,40 +107,6 @@ class Publishing:
     def problem(self) -> str | None:
         failed = self._failed
         return failed[1] if failed and current_number(self._folder) <= failed[0] else None
-
-
-def status_of(
-    listener: Listener,
-    publishing: Publishing,
-    hops: Hops,
-    fetcher: Fetcher,
-    store_path: Path,
-    backfiller: Backfiller | None = None,
-    event_streams: Sequence[EventStream] = (),
-    letters_dropped: int = 0,
-) -> Status:
-    """Return how a worker is now. Raises OSError where the drive is gone."""
-    left_alone = fetcher.left_alone()
-    problem, about_store = listener.problem, listener.store_failed
-    free = free_bytes(store_path)
-    down = [stream.problem for stream in event_streams if stream.problem is not None]
-    return Status(
-        written_at=time.time(),
-        cursor_us=listener.cursor_us,
-        listener_problem=None if about_store else problem,
-        store_problem=problem if about_store else None,
-        publisher_problem=publishing.problem,
-        backfill_problem=backfiller.problem if backfiller else None,
-        event_problems=tuple(down[:3]),
-        event_streams_down=len(down),
-        failing_hops=tuple(sorted(hops.failures)),
-        hosts_left_alone=len(left_alone),
-        hosts_named=tuple(left_alone[:10]),
-        clock_behind_minutes=listener.clock_behind_minutes,
-        letters_dropped=letters_dropped,
-        free_bytes=free,
-        drive_full=free < RESERVE_BYTES,
-    )
 
 
 BEHIND_US = 60_000_000
@@ -255,15 +221,26 @@ class Worker:
         return [EventStream(self.store, self.fetcher, url, changed) for url in settings.KNOT_STREAMS]
 
     def _status(self) -> Status:
-        return status_of(
-            self.listener,
-            self.publishing,
-            self.hops,
-            self.fetcher,
-            self.store.path,
-            self.backfiller,
-            self.event_streams,
-            self.runtime.letters.dropped,
+        """Return how the worker is now. Raises OSError where the drive is gone."""
+        left_alone, free = self.fetcher.left_alone(), free_bytes(self.store.path)
+        problem, about_store = self.listener.problem, self.listener.store_failed
+        down = [stream.problem for stream in self.event_streams if stream.problem is not None]
+        return Status(
+            written_at=time.time(),
+            cursor_us=self.listener.cursor_us,
+            listener_problem=None if about_store else problem,
+            store_problem=problem if about_store else None,
+            publisher_problem=self.publishing.problem,
+            backfill_problem=self.backfiller.problem if self.backfiller else None,
+            event_problems=tuple(down[:3]),
+            event_streams_down=len(down),
+            failing_hops=tuple(sorted(self.hops.failures)),
+            hosts_left_alone=len(left_alone),
+            hosts_named=tuple(left_alone[:10]),
+            clock_behind_minutes=self.listener.clock_behind_minutes,
+            letters_dropped=self.runtime.letters.dropped,
+            free_bytes=free,
+            drive_full=free < RESERVE_BYTES,
         )
 
     def _consumer(self) -> Consumer:

@@ -57,7 +57,6 @@ VERBS = (
     *("sort", "trim"),
 )
 
-
 _READ = tomllib.loads(Path(__file__).with_name("changes.toml").read_text())
 CHANGES: dict[Language, tuple[Change, ...]]
 TRAPS: dict[Language, tuple[Change, ...]]

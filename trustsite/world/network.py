@@ -134,7 +134,7 @@ def make_edit(random: Random, language: Language, folder: str, trap: bool = Fals
     return Edit(_fill(change.title, words), path, before, after)
 
 
-def format_patch(edit: Edit, signature: Signature, body: str = "") -> bytes:
+def format_patch(edit: Edit, signature: Signature) -> bytes:
     """The mail of one commit, as `git format-patch` writes it."""
     added, removed, diff = _diff(edit)
     commit = hashlib.sha1(f"{signature.time_us}{signature.email}{diff}".encode(), usedforsecurity=False).hexdigest()
@@ -145,9 +145,8 @@ def format_patch(edit: Edit, signature: Signature, body: str = "") -> bytes:
         f"From: {signature.name} <{signature.email}>\n"
         f"Date: {_mail_date(moment)}\n"
         f"Subject: [PATCH] {edit.title}\n\n"
-        + (f"{body}\n\n" if body else "")
-        + f"---\n {edit.path} | {added + removed} {'+' * added}{'-' * removed}\n"
-        + f" 1 file changed, {added} insertions(+), {removed} deletions(-)\n\n{diff}-- \n2.45.0\n\n"
+        f"---\n {edit.path} | {added + removed} {'+' * added}{'-' * removed}\n"
+        f" 1 file changed, {added} insertions(+), {removed} deletions(-)\n\n{diff}-- \n2.45.0\n\n"
     )
     return text.encode()
 

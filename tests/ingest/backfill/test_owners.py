@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from ingest import backfill
 from ingest.backfill.account import Sources
+from ingest.backfill.owners import make_known
 from ingest.clock import from_microseconds
 from ingest.http.fetcher import Fetcher
 from ingest.records import watched
@@ -27,7 +27,7 @@ def peers() -> Iterator[StandIns]:
 
 def add(store: Store, peers: StandIns, *names: str) -> list[str]:
     sources = Sources(Fetcher(peers.origin), PLC, (), (), store.path.parent, NOW)
-    known = backfill.make_known(store, sources, names)
+    known = make_known(store, sources, names)
     return watched.add_maintainer(store, WORLD.cast["ana"], known, NOW.now())
 
 

@@ -1,8 +1,6 @@
 """`manage.py add_maintainer`: who may judge here, for which repositories, and how they get in."""
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from django.conf import settings
 from django.core.management import call_command
@@ -85,11 +83,8 @@ class Command(BaseCommand):
         wanted = {"did": did, "repositories": repositories}
         # An owner is looked up with at most five requests between two words.
         silent_seconds = max(REPLY_SECONDS, 6 * settings.FETCH_TIMEOUT_SECONDS)
-        done = hand_over_job("add_maintainer", wanted, self._tell, silent_seconds)
+        done = hand_over_job("add_maintainer", wanted, lambda told: self.stderr.write(told["step"]), silent_seconds)
         return done["keys"], done["records"]
-
-    def _tell(self, told: Mapping[str, Any]) -> None:
-        self.stderr.write(told["step"])
 
 
 def _who(text: str, snapshot: Snapshot | None) -> tuple[str, str | None]:

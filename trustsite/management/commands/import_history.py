@@ -52,12 +52,9 @@ class Command(BaseCommand):
             "identities": str(identities.resolve()) if identities else None,
             "source": source or file.stem,
         }
-        done = hand_over_job("import_history", wanted, self._tell, SILENT_SECONDS)
+        done = hand_over_job("import_history", wanted, lambda told: self.stderr.write(told["step"]), SILENT_SECONDS)
         for line in summary(done):
             self.stdout.write(line)
-
-    def _tell(self, told: Mapping[str, Any]) -> None:
-        self.stderr.write(told["step"])
 
 
 def summary(done: Mapping[str, Any]) -> Iterator[str]:

@@ -1,8 +1,6 @@
 """`manage.py import_osv`: advisories on packages, from the records that OSV and its databases publish."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
@@ -28,13 +26,10 @@ class Command(BaseCommand):
         if not source.exists():
             raise CommandError(f"{source} does not exist: name a folder or a zip file of OSV records.")
         wanted = {"source": str(source.resolve()), "replace": replace}
-        done = hand_over_job("import_osv", wanted, self._tell, SILENT_SECONDS)
+        done = hand_over_job("import_osv", wanted, lambda told: self.stderr.write(told["step"]), SILENT_SECONDS)
         for problem in done["problems"]:
             self.stderr.write(f"Left out {problem}.")
         self.stdout.write(
             f"{done['read']} records read: {done['kept']} kept, {done['withdrawn']} withdrawn, {done['others']} not "
             f"looked up here, {done['unusable']} unusable; {done['removed']} older ones let go."
         )
-
-    def _tell(self, told: Mapping[str, Any]) -> None:
-        self.stderr.write(told["step"])
