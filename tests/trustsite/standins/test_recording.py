@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ingest.stream.frames import EARLIEST_US, LATEST_US
-from tests.trustsite.recordings import FIRST_US, MARA, commit, small
+from tests.trustsite.standins.recordings import FIRST_US, MARA, commit, small
 from trustsite.standins.recording import RecordingProblem, open_recording, write_recording
 
 

@@ -16,7 +16,7 @@ from ingest.store.snapshots import SnapshotReader, current_number
 from ingest.worker.status import DEAD_SECONDS, Status
 from tests.stores import use_own_store
 from tests.trustsite import runs
-from tests.trustsite.recordings import ANA, MARA, small
+from tests.trustsite.standins.recordings import ANA, MARA, small
 from tests.waiting import wait_for
 from trustsite import drive
 from trustsite.management.commands import backfill

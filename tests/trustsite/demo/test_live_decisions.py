@@ -8,8 +8,8 @@ from pathlib import Path
 from ingest.store.snapshots import SnapshotReader
 from tests.conftest import Count
 from tests.trustsite.decided import check_decisions
-from tests.trustsite.live_site import check_settled, decided, live_site, release, start_worker
-from tests.trustsite.live_worker import recording_with_news
+from tests.trustsite.demo.live_site import check_settled, decided, live_site, release, start_worker
+from tests.trustsite.demo.live_worker import recording_with_news
 from tests.waiting import LONG_SECONDS, wait_for
 from trustsite import drive
 

@@ -1,7 +1,7 @@
 """The real worker, told by lines on stdin that an hour or a minute has passed.
 
-`python -m tests.trustsite.training_worker`, with DATA_ROOT a marked drive, prints the process that trains after each
-"hour". Nothing here imports the ground of the tests, which would put a folder of its own for DATA_ROOT.
+`python -m tests.trustsite.worker.training_worker`, with DATA_ROOT a marked drive, prints the process that trains after
+each "hour". Nothing here imports the ground of the tests, which would put a folder of its own for DATA_ROOT.
 """
 
 import os

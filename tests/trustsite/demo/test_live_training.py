@@ -64,7 +64,7 @@ class Working:
 
     def __init__(self, root: Path) -> None:
         told = {"DATA_ROOT": root, "JETSTREAM_URLS": f"ws://127.0.0.1:{free_port()}/subscribe", "BACKFILL_HOSTS": ""}
-        command = [sys.executable, "-m", "tests.trustsite.training_worker"]
+        command = [sys.executable, "-m", "tests.trustsite.worker.training_worker"]
         self.process = subprocess.Popen(
             command,
             cwd=PROJECT,

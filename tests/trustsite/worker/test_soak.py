@@ -13,9 +13,9 @@ from ingest.worker.status import read_status
 from tests.conftest import count
 from tests.trustsite import runs
 from tests.trustsite.busy import answers_at
+from tests.trustsite.commands.test_train import history
 from tests.trustsite.ports import free_port
-from tests.trustsite.soaked import PacedStream, Readers, each_second, growth_of_last_half, resident_mb
-from tests.trustsite.test_train_command import history
+from tests.trustsite.worker.soaked import PacedStream, Readers, each_second, growth_of_last_half, resident_mb
 from tests.waiting import wait_for
 from trustsite import drive
 

@@ -9,7 +9,7 @@ from websockets.exceptions import ConnectionClosedError, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from tests.standins.load import bulk
-from tests.trustsite.recordings import ANA, FIRST_US, MARA, PULL, VOUCH, commit, small
+from tests.trustsite.standins.recordings import ANA, FIRST_US, MARA, PULL, VOUCH, commit, small
 from tests.waiting import LONG_SECONDS, ends_by_itself
 from trustsite.standins import StandIns
 from trustsite.standins.jetstream import Jetstream

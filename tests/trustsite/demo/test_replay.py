@@ -1,15 +1,21 @@
 """Recorded streams through the real worker: exact counts, clear refusals, and nothing lost by a kill."""
 
 import gzip
+import os
 import random
 import re
 import shutil
 import signal
+import sys
+import tempfile
+import threading
+import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from http.cookiejar import CookieJar
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlencode
@@ -21,18 +27,28 @@ from django.core.management.base import CommandError
 from django.test import Client
 from pytest_django import Settings
 
+from ingest.records.derive import derive
+from ingest.records.pull_state import settle
+from ingest.store.database import Store
+from ingest.store.digest import digest
 from ingest.store.snapshots import SnapshotReader
+from ingest.stream import jetstream
+from ingest.stream.jetstream import Listener, Subscription
+from ingest.stream.load import load
 from scoring.explain.decided import LONGEST, LONGEST_REASON
 from scoring.queries import read
 from tests.conftest import Count, simulated_network
 from tests.standins.load import bulk
 from tests.trustsite import runs
+from tests.trustsite.busy import answers_at
 from tests.trustsite.decided import check_decisions
 from tests.trustsite.ports import free_port
 from tests.waiting import LONG_SECONDS, wait_for
-from trustsite.demo.recorded import offer_busiest
+from trustsite.demo.recorded import offer_busiest, reports_beside, serve_beside
 from trustsite.drive import replay_place
-from trustsite.standins.recording import make_recording, open_recording, write_recording
+from trustsite.management.commands.dev import told
+from trustsite.standins.jetstream import Jetstream
+from trustsite.standins.recording import Recording, make_recording, open_recording, write_recording
 
 FRAMES = 500  # of the simulated network's 1,164: people, vouches, pull requests and merges, in half the time
 SHARED_COUNTS = {
@@ -274,3 +290,103 @@ def test_a_recording_that_changed_since_is_refused_and_the_store_stays(
     (folder / "frames.ndjson.gz").write_bytes(gzip.compress(b"\n".join(lines[:-1]) + b"\n"))
     assert "was filled from" in refusal(folder, tmp_path)
     assert runs.digest_here(folder, tmp_path) == undisturbed.digest
+
+
+def answer(environ: dict[str, object], start: Callable[[str, list[tuple[str, str]]], object]) -> list[bytes]:
+    """A site of one page."""
+    start("200 OK", [("Content-Length", "5")])
+    return [b"there"]
+
+
+def test_a_worker_that_is_stopped_leaves_neither_a_port_nor_a_thread_of_its_pages(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    port, stopped = free_port(), threading.Event()
+    settings.BIND, settings.ROOT = f"127.0.0.1:{port}", tmp_path
+    monkeypatch.setattr(tempfile, "tempdir", None)  # serving names a folder of its own, for the whole process
+    monkeypatch.setitem(sys.modules, "trustsite.wsgi", SimpleNamespace(application=answer))  # the real one begins a log
+    beside = threading.Thread(target=serve_beside, args=(stopped,), daemon=True)
+    beside.start()
+    try:
+        wait_for(lambda: answers_at(port, "/"))
+    finally:
+        stopped.set()
+        beside.join(LONG_SECONDS)
+    assert not answers_at(port, "/")
+    wait_for(lambda: not any(one.name.startswith("waitress") for one in threading.enumerate()), what="their end")
+
+
+TELL = "import os, sys, time; print(os.getpid(), os.nice(0), *sys.argv[1:], flush=True); time.sleep(600)"
+
+
+def test_reports_are_made_beside_a_site_at_low_priority_and_end_with_it(settings: Settings, tmp_path: Path) -> None:
+    settings.BASE_DIR, settings.LOG_DIR = tmp_path, tmp_path / "logs"
+    (tmp_path / "manage.py").write_text(TELL)
+    logs = [settings.LOG_DIR / f"{command}.log" for command in ("redteam", "backtest")]
+    with reports_beside("--replay", "recording"):
+        wait_for(lambda: all(log.read_text().endswith("recording\n") for log in logs))
+    told = [log.read_text().split() for log in logs]
+    assert [words[1:] for words in told] == [
+        ["19", "redteam", "--replay", "recording"],
+        ["19", "backtest", "--replay", "recording"],
+    ]
+    for words in told:
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(words[0]), 0)
+
+
+@pytest.mark.parametrize(("status", "why"), [(1, "Its message is above"), (-9, "killed by signal 9")])
+def test_who_runs_both_halves_is_told_why_they_ended(status: int, why: str) -> None:
+    assert why in told("worker", status)
+
+
+SOURCE = "bursts"
+
+
+def worked_off(store: Store) -> dict[str, str]:
+    """The hashes of a store whose log is derived and settled."""
+    while derive(store):
+        pass
+    settle(store)
+    with store.read() as rows:
+        return digest(rows)
+
+
+@pytest.fixture(name="recording")
+def recording_fixture(prove: bool, request: pytest.FixtureRequest) -> Recording:
+    """The simulated network; the real history of four projects at full counts."""
+    if prove:
+        return open_recording(request.getfixturevalue("shared") / "data" / "replay")
+    return simulated_network().recording
+
+
+def test_doubled_frames_in_bursts_over_a_cut_socket_equal_the_plain_stream(
+    recording: Recording, tmp_path: Path, count: Count, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jetstream, "FLUSH_SECONDS", 0.02)
+    monkeypatch.setattr(jetstream, "LONGEST_WAIT_SECONDS", 0.005)
+    plain, cut = Store.open(tmp_path / "plain.duckdb"), Store.open(tmp_path / "cut.duckdb")
+    plain.bind(SOURCE)
+    load(plain, SOURCE, recording.frames)
+    doubled = make_recording([frame for frame in recording.frames for _ in range(2)], {}, [], [])
+    draw, cuts = random.Random(4), count(5, 50)
+    with Jetstream(doubled, hold_after=0) as server:
+        listener = Listener(cut, Subscription(SOURCE, [server.url], []), lambda: None)
+        listener.start()
+        for number in range(1, cuts + 1):
+            wait_for(lambda: server.connections > 0)
+            server.release(len(doubled.frames) * number // cuts - draw.randrange(20))
+            time.sleep(draw.uniform(0, 0.1))
+            server.drop_connections()
+        server.release(None)
+        wait_for(lambda: _cursor(cut) == recording.times[-1], 60)
+        wait_for(lambda: listener.quiet_for() > 0.5)
+        listener.stop()
+    assert worked_off(cut) == worked_off(plain)
+    plain.close()
+    cut.close()
+
+
+def _cursor(store: Store) -> int:
+    with store.read() as rows:
+        return rows.value("select cursor_us from ingest_state")

@@ -1,8 +1,8 @@
 """The real worker on a bulk recording whose last frames are new pull requests, let out when somebody says so.
 
-`python -m tests.trustsite.live_worker PEOPLE PULLS NEWS HELD`, with DATA_ROOT a marked drive, holds back the last HELD
-of NEWS new pull requests and says one line once the rest is worked off. A number on stdin lets that many frames of all
-out. Nothing here imports the ground of the tests, which would put a folder of its own for DATA_ROOT.
+`python -m tests.trustsite.demo.live_worker PEOPLE PULLS NEWS HELD`, with DATA_ROOT a marked drive, holds back the last
+HELD of NEWS new pull requests and says one line once the rest is worked off. A number on stdin lets that many frames of
+all out. Nothing here imports the ground of the tests, which would put a folder of its own for DATA_ROOT.
 """
 
 import os

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.trustsite.recordings import ANA, GONE, KNOT, MARA, PDS, POST, PULL, REPO, VOUCH, WEB, small
+from tests.trustsite.standins.recordings import ANA, GONE, KNOT, MARA, PDS, POST, PULL, REPO, VOUCH, WEB, small
 from tests.waiting import LONG_SECONDS
 from trustsite.standins import StandIns
 

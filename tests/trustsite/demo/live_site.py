@@ -13,7 +13,7 @@ from ingest.store.snapshots import SnapshotReader
 from tests.conftest import with_environment
 from tests.sources import PROJECT
 from tests.trustsite.busy import answers_at, get
-from tests.trustsite.live_worker import recording_with_news
+from tests.trustsite.demo.live_worker import recording_with_news
 from tests.trustsite.ports import free_port
 from tests.waiting import LONG_SECONDS, wait_for
 from trustsite import drive
@@ -70,7 +70,7 @@ def decided(root: Path, uris: Sequence[str]) -> int:
 
 def start_worker(root: Path, people: int, pulls: int, news: int, held: int) -> subprocess.Popen[bytes]:
     """The worker's process; it says one line once it has worked off what is not held."""
-    arguments = [sys.executable, "-m", "tests.trustsite.live_worker", *map(str, (people, pulls, news, held))]
+    arguments = [sys.executable, "-m", "tests.trustsite.demo.live_worker", *map(str, (people, pulls, news, held))]
     environment = with_environment({"DATA_ROOT": root})
     pipe = subprocess.PIPE
     with (root / LOG).open("ab") as log:

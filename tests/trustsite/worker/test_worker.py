@@ -3,22 +3,39 @@
 import concurrent.futures
 import json
 import signal
+import subprocess
+import sys
+import threading
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
+from huey import MemoryHuey
+from hypothesis import given
+from hypothesis import strategies as st
 
+from ingest.http.fetcher import Fetcher
+from ingest.store.database import Store
 from ingest.store.snapshots import SnapshotReader, current_number
-from ingest.worker.status import read_status
-from tests.conftest import Count, simulated_network
+from ingest.stream.jetstream import Listener, Subscription
+from ingest.stream.knots import EventStream
+from ingest.worker.status import Status, read_status
+from tests.conftest import Count, simulated_network, with_environment
+from tests.sources import PROJECT
 from tests.trustsite import runs
 from tests.trustsite.busy import OverTooSoon, answers_at, busy_site, get
 from tests.trustsite.ports import free_port, is_taken
-from tests.waiting import wait_for
+from tests.waiting import LONG_SECONDS, wait_for
 from trustsite import drive
+from trustsite.hops import Hops
 from trustsite.standins.jetstream import Jetstream
+from trustsite.worker import worker
+from trustsite.worker.worker import Part, Publishing, Worker, cut_off, going_on, of_thread
 
 FIRST, OTHER = "did:plc:ewvi7nxzyoun6zhxrhs64oiz", "did:plc:z72i7hdynmk6r22z27h6tvur"
 
@@ -158,3 +175,138 @@ def test_pages_and_json_answer_from_whole_snapshots_while_the_worker_ingests(tmp
             told = json.loads(body)
             # Written by one scoring pass: from half of one these would not add up.
             assert sum(one["count"] for one in told["histogram"]) + told["not_enough_evidence"] == told["scored"]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    owned = Store.open(tmp_path / "trust.duckdb")
+    owned.bind("test")
+    yield owned
+    owned.close()
+
+
+def told(store: Store, *streams: EventStream) -> Status:
+    """The status of a worker of whom only these event streams run."""
+    listener = Listener(store, Subscription("test", ["ws://127.0.0.1:9/subscribe"], [], None), lambda: None)
+    parts = SimpleNamespace(
+        listener=listener,
+        publishing=Publishing(store.path.parent),
+        hops=Hops(MemoryHuey("heartbeat"), {}),
+        fetcher=Fetcher(),
+        store=store,
+        backfiller=None,
+        event_streams=streams,
+        runtime=SimpleNamespace(letters=SimpleNamespace(dropped=0)),
+    )
+    return Worker._status(cast(Worker, parts))
+
+
+def test_an_event_stream_that_is_not_heard_is_told_with_its_host_and_reason(store: Store) -> None:
+    dead, quiet = (
+        EventStream(store, Fetcher(), f"ws://127.0.0.1:{free_port()}/events", lambda: None) for _ in range(2)
+    )
+    assert told(store, dead, quiet).event_streams_down == 0
+    dead.start()
+    wait_for(lambda: dead.problem)
+    status = told(store, dead, quiet)
+    dead.interrupt()
+    assert status.event_streams_down == 1
+    assert status.event_problems == (dead.problem,)
+    assert status.event_problems[0].startswith(f"{dead.host} is not answering")
+    dead.join()
+
+
+# A whole worker with one part that never ends; with what is left of it the bounds are a tenth of a second and more.
+STUCK = """
+import threading, sys
+import django; django.setup()
+from trustsite.worker import worker as shutdown
+from trustsite.worker.worker import Worker, stream_from_settings
+never, is_stuck = threading.Event(), threading.Event()
+shutdown.PARTS_SECONDS, shutdown.WHOLE_SECONDS = 0.5, 1.0
+worker = Worker(stream_from_settings())
+def hang(*_):
+    is_stuck.set()
+    never.wait()
+if sys.argv[1] == "hop":
+    worker.hops._tasks["derive_events"].task_class.execute = hang
+if sys.argv[1] == "publisher":
+    worker.publisher.stop = hang
+    is_stuck.set()
+threading.Thread(target=lambda: (is_stuck.wait(), worker.finish()), daemon=True).start()
+worker.run()
+"""
+
+
+class Clock:
+    """Time that passes only while somebody waits."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def part(self, name: str, takes: float) -> Part:
+        """One that ends so many seconds after the clock began."""
+
+        def wait(seconds: float) -> bool:
+            assert seconds >= 0
+            has_ended = self.now + seconds >= 100.0 + takes
+            self.now = max(self.now, 100.0 + takes) if has_ended else self.now + seconds
+            return has_ended
+
+        return Part(name, lambda: None, wait)
+
+
+@given(st.lists(st.floats(0, 1e9)), st.floats(0, 100))
+def test_all_parts_together_are_waited_for_no_longer_than_the_budget(takes: list[float], budget: float) -> None:
+    clock = Clock()
+    named = {f"part {number}": seconds for number, seconds in enumerate(takes)}
+    left = going_on([clock.part(*told) for told in named.items()], budget, lambda: clock.now)
+    assert clock.now <= 100.0 + budget + 1e-6
+    assert set(left) >= {name for name, seconds in named.items() if seconds > budget + 1e-6}
+    assert not {name for name, seconds in named.items() if seconds < budget - 1e-6}.intersection(left)
+
+
+def test_a_thread_that_was_never_started_is_not_waited_for() -> None:
+    assert going_on([of_thread(threading.Thread(name="idle"), lambda: None)], 0.0) == []
+
+
+def test_a_process_that_does_not_end_in_time_is_left_and_one_that_does_is_not() -> None:
+    left: list[int] = []
+    has_ended = threading.Event()
+    cut_off(has_ended, 0.0, left.append)
+    assert left == [1]
+    has_ended.set()
+    cut_off(has_ended, 1e9, left.append)
+    assert left == [1]
+
+
+def test_the_bounds_are_those_that_are_promised() -> None:
+    assert worker.PARTS_SECONDS < worker.WHOLE_SECONDS < 10
+
+
+@pytest.mark.parametrize(
+    ("stuck", "said"), [("hop", "Worker-"), ("publisher", "the worker did not stop in time and is cut off")]
+)
+def test_a_worker_with_a_part_that_never_ends_ends_and_leaves_a_store_that_opens(
+    tmp_path: Path, stuck: str, said: str
+) -> None:
+    drive.mark(tmp_path)
+    url = f"ws://127.0.0.1:{free_port()}/subscribe"
+    told = {"DATA_ROOT": tmp_path, "JETSTREAM_URLS": url, "DJANGO_SETTINGS_MODULE": "trustsite.settings"}
+    command = [sys.executable, "-c", STUCK, stuck]
+    ended = subprocess.run(
+        command,
+        cwd=PROJECT,
+        env=with_environment(told),
+        capture_output=True,
+        text=True,
+        timeout=LONG_SECONDS,
+        check=False,
+    )
+    assert ended.returncode == 1, ended.stderr
+    assert said in ended.stderr
+    assert "jetstream" not in ended.stderr.partition("did not end in time")[0].rpartition("\n")[2]
+    store = Store.open(tmp_path / "duckdb" / "trust.duckdb", key=drive.key(tmp_path, "tombstones").encode())
+    with store.read() as rows:
+        assert rows.value("select count(*) from ingest_state") == 1
+    store.close()
