@@ -34,10 +34,7 @@ IS_TID = f"regexp_full_match(rev, '{PATTERN.pattern}')"  # in SQL, of the column
 
 
 def tid_time(key: str) -> datetime | None:
-    """The moment a TID names, naive UTC; None where the key is no TID.
-
-    The author chooses it, so it proves nothing: clamp it before use.
-    """
+    """The moment a TID names, naive UTC, else None. Its author chooses it, so clamp it before use."""
     if not PATTERN.fullmatch(key):
         return None
     number = 0

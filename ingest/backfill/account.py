@@ -191,10 +191,7 @@ class Account:
         return urlsplit(self.identity.pds).netloc if self.identity and self.identity.pds else self.directory(plc_url)
 
     def advance(self, sources: Sources, staging: Staging, on_page: Callable[[], None] = lambda: None) -> None:
-        """One step: the directory, or the data server until all is listed. Raises FetchProblem; OSError.
-
-        `on_page` is called after each page.
-        """
+        """Ask the directory, or list pages to the end, each told to `on_page`. Raises FetchProblem, OSError."""
         if self.identity is None:
             self._resolve(sources)
             return
@@ -244,10 +241,7 @@ class Account:
         return rev
 
     def _why_not(self, sources: Sources) -> str:
-        """Return why the data server does not have the account, in words.
-
-        Raises FetchProblem where asking again may help.
-        """
+        """Why the data server lacks the account, in words. Raises FetchProblem where asking again may help."""
         try:
             told = sources.fetcher.get_json(self._url("sync.getRepoStatus", "did"), _Status, 10_000)
         except FetchProblem as problem:

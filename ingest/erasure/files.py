@@ -49,10 +49,7 @@ def strike_folder(folder: Path, names: Names) -> int:
 
 
 def empty_pages(folder: Path, did: str) -> int:
-    """Empty the staged pages of this account, which hold what it wrote of whatever; returns how many.
-
-    A backfill under way reads them on, and finds nothing there.
-    """
+    """Empty the staged pages of this account, at which a backfill under way then finds nothing; how many."""
     pages = [path for path in files_below(folder) if path.name.startswith(f"{name_hash(did)}-")]
     for path in pages:
         _replace(path, lambda draft: draft.write_bytes(b'{"records":[]}'))
@@ -302,10 +299,7 @@ def _named_objects(git: Git, names: Names) -> set[bytes]:
 
 
 def _is_named(out: IO[bytes], size: int, names: Names) -> bool:
-    """Return whether the next `size` bytes name the person.
-
-    All of them are read. A mention may lie across two pieces.
-    """
+    """Tell if the next `size` bytes, all of which are read, name the person, perhaps across two pieces."""
     needles = [needle.encode() for needle in names.needles]
     overlap, end, found = 2 * max(map(len, needles)), b"", False
     while size > 0 and (piece := out.read(min(size, PIECE))):

@@ -252,10 +252,7 @@ class _Miner:
         return share > NEARLY_ALL and is_only_that if is_claim else share > MOST
 
     def _compare(self, commit: str, other: str) -> tuple[float, bool]:
-        """Return the share of the changes of `other` that `commit` takes back, and whether it adds little else.
-
-        It takes seconds, so `_undoes` asks once for each pair.
-        """
+        """The share of the changes of `other` that `commit` takes back, and whether it adds little else. Slow."""
         own, change, before = OwnLines.of(self._change(other)), self._change(commit), self.graph.parents[commit][0]
         if own.kind == "none":
             return self._restores(commit, other), True

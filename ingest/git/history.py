@@ -239,10 +239,7 @@ def unread_mirrors(store: Store) -> int:
 
 
 def read_history(store: Store, fetcher: Fetcher, folder: Path, now: Callable[[], datetime]) -> int:
-    """Read what the mirrors' newest refs brought; returns how many commits are new.
-
-    A mirror that cannot be read is marked failed, and read again after its next fetch.
-    """
+    """Read what the mirrors' newest refs brought; how many commits are new. Unreadable ones are marked failed."""
     with store.read() as rows:
         mirrors = rows.rows(UNREAD)
     found = 0
@@ -326,10 +323,7 @@ def _commit_row(commit: Commit, diff: DiffReader | None, span: Row) -> dict[str,
 def _branch_rows(
     store: Store, git: Git, branch: str, before: Mapping[str, str], after: Mapping[str, str], span: Row
 ) -> list[dict[str, object]]:
-    """Return what one branch has come to hold.
-
-    A branch that is listed for the first time brings what it held before too.
-    """
+    """All that one branch has come to hold; one that is listed for the first time brings what it held before too."""
     old = [before[branch]] if branch in before else []
     rows = [{**span, "branch": branch, "commit_id": commit} for commit in reachable(git, [after[branch]], old)]
     with store.read() as known:

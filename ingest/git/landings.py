@@ -202,10 +202,7 @@ _STAT = re.compile(r" \d+ files? changed(?:, (\d+) insertions?\(\+\))?(?:, (\d+)
 
 
 def growth(git: Git, commits: Sequence[str]) -> dict[str, int]:
-    """Lines added less lines removed, for those of these commits that can be read. A series and its squash agree in it.
-
-    Raises FetchProblem.
-    """
+    """Lines added less removed of the readable commits: a series and its squash agree. Raises FetchProblem."""
     found: dict[str, int] = {}
     current = ""
     with git.stream(*DIFF, "--shortstat", "--no-renames", given=commits, seconds=DIFF_SECONDS) as out:
@@ -219,10 +216,7 @@ def growth(git: Git, commits: Sequence[str]) -> dict[str, int]:
 
 
 def is_squash(git: Git, commit: str, patch: str) -> bool:
-    """Return whether this patch, applied to the commit's first parent, gives the commit's tree.
-
-    The mirror stays as it is.
-    """
+    """Tell if this patch, applied to the commit's first parent, gives the commit's tree. The mirror stays as it is."""
     try:
         wanted = git.run("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}")
         with tempfile.TemporaryDirectory(prefix=TRIAL, dir=git.folder) as folder:

@@ -260,10 +260,7 @@ def _first_that_answers(
 
 
 def folder_bytes(path: Path) -> int:
-    """Bytes that all files below a folder take on the drive: 50,000 branches are 2 MB of text and 200 MB of blocks.
-
-    What vanishes meanwhile counts nothing.
-    """
+    """Bytes that a folder's files take on the drive in blocks; what vanishes meanwhile counts nothing."""
     total = 0
     for place in path.rglob("*"):
         try:

@@ -243,10 +243,7 @@ class Fetcher:
         return made
 
     def places(self, host: str) -> list[Address]:
-        """Return the checked addresses of a host, for a child that connects by itself. Raises FetchProblem.
-
-        It must be held to these addresses, and look no name up.
-        """
+        """The checked addresses to which a child that connects itself must be held. Raises FetchProblem."""
         if self.closed:
             raise FetchProblem("the fetcher was closed", retry=True, closed=True)
         if not is_host(host):
@@ -448,9 +445,7 @@ class Receiver:
         return Answered(answer.status, after_seconds(answer.headers.get("Retry-After")))
 
     def _explained(self, error: Exception, leash: Leash) -> FetchProblem:
-        """Return what went wrong below HTTP, as a sentence of our own: the address may hold a secret, the host does
-        not.
-        """
+        """Say what went wrong below HTTP in words of our own: the address may hold a secret, the host does not."""
         if leash.closed.is_set():
             return FetchProblem("this process is stopping", retry=True, closed=True)
         if leash.received > leash.budget:

@@ -145,10 +145,7 @@ class Manners:
             self._domain(host).note(stalled=True)
 
     def hush(self, host: str, seconds: float) -> None:
-        """Leave a host alone for a while, so that one slow peer cannot hold every thread in turn.
-
-        A shorter while that is asked for meanwhile ends no longer one.
-        """
+        """Leave a host alone for a while, so that it cannot hold every thread in turn; the longest while counts."""
         now = time.monotonic()
         with self._changed:
             if len(self._quiet) > HOSTS:

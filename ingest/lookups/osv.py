@@ -85,10 +85,7 @@ def normalised(ecosystem: str, name: str) -> str:
 
 
 def package_url(ecosystem: str, name: str, version: str | None = None) -> str:
-    """The package URL: pkg:npm/%40scope/name@1.0.0.
-
-    Raises ValueError for an ecosystem outside ECOSYSTEMS and for a name that is none.
-    """
+    """pkg:npm/%40scope/name@1.0.0. Raises ValueError for an ecosystem outside ECOSYSTEMS and a name that is none."""
     from packageurl import PackageURL  # 11 ms, and needed by few callers
 
     if ecosystem not in _TYPES:

@@ -271,10 +271,7 @@ def fetch_profiles(store: Store, fetcher: Fetcher, bluesky_api: str, now: dateti
 
 
 def public_profile(fetcher: Fetcher, bluesky_api: str, did: str) -> PublicProfile:
-    """Return what the public API says about a DID.
-
-    Raises FetchProblem, with status 404 where it has no profile there.
-    """
+    """The public API's word on a DID. Raises FetchProblem, with status 404 where it has no profile there."""
     address = f"{bluesky_api}/xrpc/app.bsky.actor.getProfile?actor={quote(did, safe='')}"
     try:
         told = fetcher.get_json(address, _Profile, PROFILE_LIMIT)

@@ -129,10 +129,7 @@ def last_word(name: str) -> str:
 
 
 def is_back_written(event: Event, subject_uri: str) -> bool:
-    """Return whether a state has the key of what it is about: the forge's own migration wrote it long afterwards.
-
-    Its time then says nothing.
-    """
+    """Tell if the forge's migration wrote it long afterwards, under the key of its subject: its time is void."""
     return event.rkey == subject_uri.rsplit("/", 1)[-1]
 
 

@@ -104,10 +104,7 @@ def _read_own(name: str, key: str, required: tuple[str, ...], record: Mapping[st
 
 
 def _read_value(field: str, told: Property, record: Mapping[str, Any]) -> Any:
-    """Return what a record says in one field, as far as its lexicon allows.
-
-    None where it says nothing that can be used.
-    """
+    """Return the usable part of one field, as far as its lexicon allows, else None."""
     value = record.get(field)
     if told["type"] == "string":
         return _read_text(field, told, record)
@@ -375,10 +372,7 @@ class Registry:
         return kind.fields if kind else None
 
     def read(self, event: Event) -> Record:
-        """Return what a created or updated record of a registered collection says.
-
-        Raises Unreadable with the reason.
-        """
+        """Read a record of a registered collection. Raises Unreadable with the reason."""
         return self.kinds[event.collection or ""].read(decode(event.body, "a record"), event)
 
 

@@ -191,10 +191,7 @@ class Publisher(threading.Thread):
             pass
 
     def publish_now(self) -> float:
-        """Publish at once; the seconds that took, without those of waiting for a pass or a writer to end.
-
-        A problem is reported and leaves the change marked.
-        """
+        """Publish at once; the seconds of work that took. A problem is reported and leaves the change marked."""
         began = time.monotonic()
         with self._one:
             self._dirty.clear()
@@ -427,10 +424,7 @@ Value = TypeVar("Value")
 
 
 class PerSnapshot(Generic[Value]):
-    """Values by key; a newer snapshot, or one key too many, forgets them all.
-
-    Two threads may compute the same value at once, and each answers with its own.
-    """
+    """Values by key, forgotten with a newer snapshot or one key too many; two threads may compute the same at once."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most

@@ -159,10 +159,7 @@ def _joined_texts(raws: Sequence[msgspec.Raw]) -> pa.Array:
 
 
 def _is_sound(events: Events, commits: Sequence[Commit], raws: Sequence[bytes | str]) -> bool:
-    """Return whether `frames.check` would pass each of these commits, times aside, and all bytes are UTF-8.
-
-    By column.
-    """
+    """Tell if `frames.check` would pass each of these commits, times aside, and all bytes are UTF-8. By column."""
     operations = [commit.operation for commit in commits]
     return (
         max(map(len, raws)) <= LARGEST_FRAME

@@ -106,10 +106,7 @@ def unread(raw: bytes | str, why: str) -> Unread:
 
 
 def time_of(raw: bytes | str) -> int:
-    """time_us of a frame, whether or not the rest of it can be read; 0 where it does not say.
-
-    Without it an unreadable frame that comes last would never be passed.
-    """
+    """time_us of any frame, else 0: without it an unreadable frame that comes last would never be passed."""
     try:
         time_us = _decode_moment(raw).time_us
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -275,10 +272,7 @@ def is_same_server(store: Store, source: str, url: str) -> bool:
 
 
 def keep_seq(store: Store, source: str, url: str, seq: int | None) -> None:
-    """Remember a server and its number once what it stands for is stored; None from a server that gives none.
-
-    Without an address no server is remembered.
-    """
+    """Remember a server, if it has an address, and its number once what it stands for is stored."""
     server = _server(url) if url else None
     with store.write() as txn:
         txn.execute("update ingest_state set server_seq = ?, server = ? where source = ?", [seq, server, source])

@@ -50,10 +50,7 @@ def _begin_backfill(runtime: Runtime, wanted: Told, show: Callable[[Told], None]
 
 
 def _erase(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
-    """`did`: erase somebody to the last byte; how many `rows`, `files` and `others` (of queue and accounts) went.
-
-    `kept` are sentences about what stays, and why.
-    """
+    """Erase `did` to the last byte: how many `rows`, `files` and `others` went, and sentences on what is `kept`."""
     store, folders = runtime.store, runtime.folders
     try:
         show({"step": "Files and tables are searched."})

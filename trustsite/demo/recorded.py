@@ -210,11 +210,7 @@ TAKEN_SECONDS = 60.0  # the worker's sweep finds what its queue lost within that
 
 
 def act(worker: Worker, person: Person, uri: str, kind: str, outcome: str = "", note: str = "") -> None:
-    """Act on a pull request as it stands now.
-
-    Like the other functions here, it returns once the worker has taken the action, and raises CommandError after a
-    minute.
-    """
+    """Act on a pull request as it stands, until the worker has taken the action. CommandError after a minute."""
     with worker.store.read() as rows:
         subjects = read.decided_subjects(rows, [uri])
     wanted = actions.Wanted(kind, uri, subjects[uri].seen, actions.versions([uri])[uri], outcome, note)

@@ -198,8 +198,7 @@ CLIENTS = 4  # at once; Prometheus is one
 
 
 def serve(bind: str, registry: CollectorRegistry) -> "MetricsServer | None":
-    """The server that tells what `registry` holds at `bind` (host:port); None, and a sentence in the log, where it
-    cannot listen: a worker works without."""
+    """The server of `registry` at `bind` (host:port); None, told in the log, where it cannot listen."""
     host, _, port = bind.rpartition(":")
     try:
         server = MetricsServer((host.strip("[]"), int(port)), registry)

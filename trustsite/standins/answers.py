@@ -193,10 +193,7 @@ def xrpc_error(status: int, error: str, message: str) -> Answer:
 
 
 class Network:
-    """Everything outside, as one function of host, path and query.
-
-    Where two people claim one handle, the first of `recording.people` owns the domain.
-    """
+    """Everything outside, by host, path and query. Of two who claim one handle the first person owns the domain."""
 
     def __init__(self, recording: Recording, released: Callable[[], int]) -> None:
         self._blobs = recording.blobs

@@ -126,10 +126,7 @@ def _watch_worker(dids: Sequence[str], collections: Sequence[str]) -> dict[str, 
 
 
 def waits_for(worker: Status | None, found: Progress | None, now: float) -> str:
-    """Return what keeps a run, of which this is known, from getting on, in words.
-
-    "" where nothing does. `now` in seconds.
-    """
+    """Say what keeps a run, of which this is known, from getting on; "" where nothing does. `now` in seconds."""
     if worker is None or not worker.is_alive(now):
         return "the worker does not answer: start it again"
     if problem := worker.store_problem or worker.backfill_problem:

@@ -69,10 +69,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="have --live print one object")
 
     def handle(self, *args: object, check: bool, live: list[str], repo: list[str], **options: Any) -> None:
-        """Play, tell, serve, or judge who is named; CommandError where a promise fails or somebody cannot be judged.
-
-        DriveProblem beside another demo.
-        """
+        """Play, tell, serve or judge; CommandError where a promise fails or nobody can be judged, else DriveProblem."""
         if not live and (repo or options["json"]):
             raise CommandError("--repo and --json go with --live HANDLE.", returncode=2)
         with drive.alone(settings.PLACE):

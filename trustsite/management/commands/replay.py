@@ -80,9 +80,6 @@ class Command(BaseCommand):
 
 
 def summary(rows: Rows) -> dict[str, int]:
-    """Return what the store holds.
-
-    Vouches and denounces that stand: not overwritten, not retracted, whatever their age.
-    """
+    """The store's contents, and the vouches and denounces that stand, whatever their age."""
     counts = {name: rows.value(f"select count(*) from {where}") for name, where in COUNTS.items()}
     return {"events": rows.value(COUNT)} | counts

@@ -75,8 +75,7 @@ def material_of(file: Path | None) -> Material:
 
 
 def starter_of(file: Path, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The starter file of a file of past pull requests, and its curve; CommandError, in one sentence, where there is
-    none."""
+    """The starter file of a file of past pull requests, and its curve; CommandError where there is none."""
     if not file.is_file():
         raise CommandError(f"{file} does not exist: name a file.", returncode=2)
     try:
