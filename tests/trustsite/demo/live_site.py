@@ -83,14 +83,6 @@ def check_settled(root: Path, worker: subprocess.Popen[bytes]) -> None:
     assert worker.stdout.readline() == b"settled\n", (root / LOG).read_text(errors="replace")[-4_000:]
 
 
-def start_web(root: Path, port: int) -> subprocess.Popen[bytes]:
-    """A web process that anybody may read."""
-    environment = with_environment({"DATA_ROOT": root, "BIND": f"127.0.0.1:{port}", "PUBLIC_READ": "1"})
-    none = subprocess.DEVNULL
-    command = [sys.executable, str(PROJECT / "manage.py"), "web"]
-    return subprocess.Popen(command, env=environment, stdout=none, stderr=none)
-
-
 @contextmanager
 def live_site(root: Path, people: int, pulls: int, news: int) -> Generator[LiveSite]:
     """A site that has worked off everything but the news."""
@@ -98,7 +90,10 @@ def live_site(root: Path, people: int, pulls: int, news: int) -> Generator[LiveS
     drive.mark(root)
     recording, uris = recording_with_news(people, pulls, news)
     worker, port = start_worker(root, people, pulls, news, news), free_port()
-    web = start_web(root, port)
+    environment = with_environment({"DATA_ROOT": root, "BIND": f"127.0.0.1:{port}", "PUBLIC_READ": "1"})
+    none = subprocess.DEVNULL
+    command = [sys.executable, str(PROJECT / "manage.py"), "web"]
+    web = subprocess.Popen(command, env=environment, stdout=none, stderr=none)
     try:
         check_settled(root, worker)
         wait_for(lambda: answers_at(port, "/metrics"))

@@ -47,12 +47,6 @@ def soaked_site(root: Path, stream: str, port: int) -> Generator[tuple[subproces
             runs.finish(process)
 
 
-def train_beside(root: Path, folder: Path) -> subprocess.Popen[str]:
-    """A training on a file of its own, of a model that does not serve."""
-    file = history(folder, count(60, 20_000))
-    return runs.start("train", file, "--draws", "5", "--json", DATA_ROOT=root, OPS_BIND="")
-
-
 def test_a_site_under_mixed_load_stays_as_it_was(tmp_path: Path) -> None:
     root, port, stream = tmp_path / "root", free_port(), PacedStream(RATE)
     root.mkdir()
@@ -65,7 +59,8 @@ def test_a_site_under_mixed_load_stays_as_it_was(tmp_path: Path) -> None:
                 held["worker"].append(resident_mb(worker.pid))
                 held["web"].append(resident_mb(web.pid))
                 if second == SECONDS // 3:
-                    training = train_beside(root, tmp_path)
+                    file = history(tmp_path, count(60, 20_000))
+                    training = runs.start("train", file, "--draws", "5", "--json", DATA_ROOT=root, OPS_BIND="")
         stream.ended.set()
         wait_for(lambda: cursor(root) >= stream.newest_us, what="the last record")
         status, _, why = runs.finish(training)
