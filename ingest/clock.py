@@ -10,7 +10,6 @@ SLACK = timedelta(minutes=1)  # what was written later than this from now was da
 
 
 def wall_now() -> datetime:
-    """The wall clock, naive UTC."""
     return datetime.now(UTC).replace(tzinfo=None)
 
 
@@ -20,7 +19,6 @@ def from_microseconds(time_us: int) -> datetime:
 
 
 def to_microseconds(moment: datetime) -> int:
-    """Unix microseconds of a naive UTC datetime."""
     return (moment - EPOCH) // timedelta(microseconds=1)
 
 
@@ -34,23 +32,15 @@ def parse_time(text: str) -> datetime | None:
 
 
 class Clock(Protocol):
-    """The present, as decisions see it."""
-
-    def now(self) -> datetime:
-        """Naive UTC."""
-        ...
+    def now(self) -> datetime: ...
 
 
 class WallClock:
-    """The present of a live installation."""
-
     def now(self) -> datetime:
-        """The wall clock, naive UTC."""
         return wall_now()
 
 
 FIRST_WAIT, LONGEST_WAIT = timedelta(minutes=1), timedelta(hours=6)
-
 
 DAY = timedelta(days=1)
 

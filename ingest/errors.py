@@ -35,7 +35,6 @@ class FetchProblem(Exception):
 
     @property
     def absent(self) -> bool:
-        """Return whether the peer said that there is no such thing."""
         return self.status in (404, 410)
 
 

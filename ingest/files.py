@@ -19,7 +19,6 @@ PROBE = ".writable"
 
 
 def free_bytes(path: Path) -> int:
-    """Return what is free on the drive that holds `path`."""
     return shutil.disk_usage(path.parent).free
 
 
@@ -33,20 +32,16 @@ def require_place(path: Path) -> None:
     if not path.exists():
         raise StoreProblem(f"{path} is gone: mount the drive again, or move it back; work continues automatically then")
     try:
-        _try_byte(path.with_name(PROBE))
+        handle = os.open(path.with_name(PROBE), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            os.pwrite(handle, b"\n", 0)
+        finally:
+            os.close(handle)
     except OSError as problem:
         raise StoreProblem(
             f"{path.parent} cannot be written ({plain(problem)}): make it writable, or free space there; work "
             "continues automatically then, and nothing is lost"
         ) from problem
-
-
-def _try_byte(path: Path) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        os.pwrite(handle, b"\n", 0)
-    finally:
-        os.close(handle)
 
 
 def require_room(path: Path) -> None:
@@ -79,7 +74,6 @@ def sync(path: Path) -> None:
 
 
 def remove_all(paths: Collection[Path]) -> int:
-    """Remove files, those too that went meanwhile; returns how many there were."""
     for path in paths:
         path.unlink(missing_ok=True)
     return len(paths)

@@ -8,24 +8,24 @@ from huey import crontab
 from huey.api import Task
 from huey.signals import SIGNAL_ERROR, SIGNAL_INTERRUPTED
 
-from ingest.erasure import erase, retention
+from ingest.erasure import erase
 from ingest.errors import StoreProblem
 from ingest.git.followups import mine_followups
 from ingest.git.history import read_history
 from ingest.git.landings import find_landings
 from ingest.git.mirror import fetch_mirrors
-from ingest.lookups import enrich
+from ingest.lookups.attestations import fetch_attestations
 from ingest.lookups.engine import forget_future
-from ingest.lookups.profiles import want_profile
+from ingest.lookups.people import fetch_identities, fetch_profiles, fetch_push_holders, want_profile
 from ingest.lookups.pull_numbers import read_pages
+from ingest.lookups.rounds import compare_kept, fetch_patches, fetch_runs
 from ingest.records import watched
 from ingest.records.derive import derive
 from ingest.records.pull_state import settle, settle_changed
 from ingest.store.archive import archive
 from ingest.stream.reread_letters import read_due_frames
 from ingest.worker.jobs import JOBS, JobProblem
-from ingest.worker.queue import huey
-from ingest.worker.runtime import current
+from ingest.worker.runtime import current, huey
 
 
 @huey.task()
@@ -47,17 +47,17 @@ def ask_network() -> None:
     store, fetcher, wall = runtime.store, runtime.fetcher, runtime.store.wall
     caught_up = not runtime.behind()
     found = watched.watch_everything(store, runtime.clock.now()) if runtime.watch_everything else 0
-    found += enrich.fetch_push_holders(store, fetcher, wall, runtime.clock.now)
-    found += enrich.fetch_identities(store, fetcher, runtime.plc_url, wall)
+    found += fetch_push_holders(store, fetcher, wall, runtime.clock.now)
+    found += fetch_identities(store, fetcher, runtime.plc_url, wall)
     if caught_up:
         settle_changed(store)
         now = runtime.clock.now()
         since = now - timedelta(days=runtime.followed_days)
-        found += enrich.fetch_patches(store, fetcher, runtime.diff_folder, runtime.patch_limit, wall, since)
-        found += enrich.compare_kept(store, fetcher, runtime.diff_folder)
-        found += enrich.fetch_runs(store, fetcher, runtime.diff_folder, now, wall)
-    found += enrich.fetch_attestations(store, fetcher, runtime.plc_url, runtime.clock.now(), wall)
-    found += enrich.fetch_profiles(store, fetcher, runtime.bluesky_api, runtime.clock.now(), wall)
+        found += fetch_patches(store, fetcher, runtime.diff_folder, runtime.patch_limit, wall, since)
+        found += compare_kept(store, fetcher, runtime.diff_folder)
+        found += fetch_runs(store, fetcher, runtime.diff_folder, now, wall)
+    found += fetch_attestations(store, fetcher, runtime.plc_url, runtime.clock.now(), wall)
+    found += fetch_profiles(store, fetcher, runtime.bluesky_api, runtime.clock.now(), wall)
     if found:
         runtime.changed("ask_network")
 
@@ -149,8 +149,8 @@ def erase_deleted() -> None:
 def drop_old_diffs() -> None:
     """Once an hour let go of diffs that are older than DIFF_DAYS, and of files that no row names."""
     runtime = current()
-    retention.drop_old_diffs(runtime.store, runtime.diff_folder, runtime.clock.now(), runtime.diff_days)
-    retention.drop_stray_diffs(runtime.store, runtime.diff_folder, time.time())
+    erase.drop_old_diffs(runtime.store, runtime.diff_folder, runtime.clock.now(), runtime.diff_days)
+    erase.drop_stray_diffs(runtime.store, runtime.diff_folder, time.time())
 
 
 @huey.periodic_task(crontab(minute="*"))

@@ -11,8 +11,7 @@ from django.conf import settings
 from huey import crontab
 
 from ingest.store.snapshots import SnapshotReader
-from ingest.worker.queue import huey
-from ingest.worker.runtime import current
+from ingest.worker.runtime import current, huey
 from scoring.certificates.store import write_successors
 from scoring.config.policy import policy_from_settings
 from scoring.pipeline.approvals import settle_approvals

@@ -71,7 +71,7 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
 TEST_ROOT = Path(tempfile.mkdtemp(prefix="root-"))
 CACHE = PROJECT / ".cache"  # git ignores it; pytest keeps its own there too
 ASK_THE_PEERS = (
-    "tests/trustsite/test_live.py",
+    "tests/trustsite/demo/test_live.py",
     "tests/ingest/lookups/test_real_attestations.py",
     "tests/ingest/backfill/test_real_peers.py",
 )

@@ -14,7 +14,8 @@ import msgspec
 
 from ingest.clock import to_microseconds
 from ingest.http.fetcher import Fetcher
-from ingest.lookups import enrich
+from ingest.lookups.people import fetch_identities, fetch_push_holders
+from ingest.lookups.rounds import fetch_patches, fetch_runs
 from ingest.records import watched as watch
 from ingest.records.derive import derive
 from ingest.store.database import Store, StreamClock
@@ -109,10 +110,10 @@ class Result:
         """Every look-up that is due."""
         fetcher, wall = Fetcher(peers.origin), self.store.wall
         try:
-            enrich.fetch_push_holders(self.store, fetcher, wall, StreamClock(self.store).now)
-            enrich.fetch_identities(self.store, fetcher, PLC, wall)
-            enrich.fetch_patches(self.store, fetcher, self.folder / "diffs", PATCH_LIMIT, wall)
-            enrich.fetch_runs(self.store, fetcher, self.folder / "diffs", StreamClock(self.store).now(), wall)
+            fetch_push_holders(self.store, fetcher, wall, StreamClock(self.store).now)
+            fetch_identities(self.store, fetcher, PLC, wall)
+            fetch_patches(self.store, fetcher, self.folder / "diffs", PATCH_LIMIT, wall)
+            fetch_runs(self.store, fetcher, self.folder / "diffs", StreamClock(self.store).now(), wall)
         finally:
             fetcher.close()
 

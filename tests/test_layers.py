@@ -10,7 +10,7 @@ from tests.sources import PROJECT
 # Groups inside a package: each imports only what stands left of it, and the modules beside it.
 ORDER = {
     "ingest": """
-        clock+errors+files+json_decoding+lean http atproto store records git lookups stream backfill history_import
+        clock+errors+files+json_decoding http atproto store records git lookups stream backfill history_import
         erasure backup worker tasks
     """,
     "scoring": """
@@ -22,7 +22,7 @@ ORDER = {
         context+http_cache api views tasks+urls+templatetags
     """,
     "trustsite": """
-        settings+drive+places+command_line+logs+hops+urls+wsgi+setup ops worker doctor world+standins demo management
+        settings+drive+command_line+logs+hops+urls+wsgi+setup ops worker doctor world+standins demo management
     """,
 }
 # Imports against that order, each with its reason.

@@ -16,8 +16,7 @@ from django.db import connection
 from django.http import HttpRequest
 from django.utils import timezone
 
-from ingest.store.snapshot_cache import PerSnapshot
-from ingest.store.snapshots import Snapshot
+from ingest.store.snapshots import PerSnapshot, Snapshot
 from ingest.worker.status import Status, read_status
 from scoring.explain.sentences import plain_notice
 from scoring.queries import read

@@ -10,8 +10,7 @@ from django.utils import timezone
 from huey import crontab
 
 from ingest.http.fetcher import Receiver
-from ingest.worker.queue import huey
-from ingest.worker.runtime import current
+from ingest.worker.runtime import current, huey
 from triage import middleware
 from triage.models.outbox import next_due
 from triage.services import snoozing

@@ -24,7 +24,6 @@ _NAMED = re.compile(r'Environment variable "(\w+)" ')
 
 
 def sentence_of(problem: EnvError) -> str:
-    """One sentence for whoever set it."""
     named = _NAMED.match(str(problem))
     if named is None or not isinstance(problem, EnvValidationError):
         return str(problem)

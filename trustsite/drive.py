@@ -100,10 +100,7 @@ def choose_place(argv: Sequence[str], data_root: Path | None) -> Place:
 
 
 def _named(command: str, arguments: Sequence[str]) -> argparse.Namespace:
-    """Return what `demo` and `replay DIR` name, and `--demo` or `--replay DIR` of a command that reads.
-
-    Else nothing.
-    """
+    """The argument of `demo` or `replay DIR`, or the `--demo` or `--replay DIR` of a reading command."""
     parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
     parser.set_defaults(demo=command == "demo", replay="")
     if command == "replay":

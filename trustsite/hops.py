@@ -41,7 +41,6 @@ NEXT_HOPS: Mapping[str, tuple[str, ...]] = {
     "sweep": FIRST_HOPS,
 }
 
-
 # What turns an event into a row. Mirrors are not among them: a first clone takes minutes.
 PREPARING = frozenset({"derive_events", "ask_network", "review_pulls"})  # whose end leads to a pass of its own
 JUDGING = PREPARING | {"score_everyone"}
@@ -70,7 +69,6 @@ class Hops:
         huey.signal(SIGNAL_ERROR)(self._failed)
 
     def follow(self, hop: str) -> None:
-        """Wake the hops that read what this one writes."""
         for name in NEXT_HOPS[hop]:
             self.wake(name)
 
@@ -91,13 +89,11 @@ class Hops:
 
     @property
     def idle(self) -> bool:
-        """Return whether no hop runs or waits."""
         with self._lock:
             return not self._waiting and not self._running
 
     @property
     def judging(self) -> bool:
-        """Return whether a hop that changes what is shown runs or waits."""
         return self._any_of(JUDGING)
 
     @property
@@ -117,7 +113,6 @@ class Hops:
 
     @property
     def failures(self) -> dict[str, str]:
-        """Every hop whose newest run failed, with its error."""
         with self._lock:
             return dict(self._failures)
 

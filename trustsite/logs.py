@@ -122,7 +122,6 @@ class KeptFile(RotatingFileHandler):
         return os.fdopen(os.open(path, flags, 0o600), "a", encoding="utf-8")
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write the line where the file is now."""
         if self.stream is not None and not self._is_in_place(self.stream):
             self._let_go()
         self._problem = None

@@ -6,11 +6,12 @@ A setting that may not be so is refused, in words that say what it should look l
 import ipaddress
 import re
 import sys
+from collections.abc import Callable
 from functools import partial
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from csp.constants import NONE, SELF
 from django.utils.functional import SimpleLazyObject
@@ -18,7 +19,7 @@ from environs import Env, EnvError
 from environs import validate as check
 
 from ingest.records import registry
-from scoring.diff.globs import PatternProblem, check_patterns
+from scoring.diff.globs import check_patterns
 from scoring.review.pricing import parse_prices
 from scoring.thresholds import Condition
 from trustsite import drive
@@ -37,45 +38,54 @@ def is_loopback(bind: str) -> bool:
         return host == "localhost"
 
 
+def each(validate: Callable[[str], object]) -> Callable[[list[str]], None]:
+    """Have every text of a list validated."""
+
+    def refuse(texts: list[str]) -> None:
+        for text in texts:
+            validate(text)
+
+    return refuse
+
+
+def read_by(read: Callable[[Any], object]) -> Callable[[Any], None]:
+    """Refuse what cannot be read so, in the words of the ValueError."""
+
+    def refuse(value: object) -> None:
+        try:
+            read(value)
+        except ValueError as problem:
+            raise check.ValidationError(str(problem)) from problem
+
+    return refuse
+
+
 def streams(urls: list[str]) -> None:
     """Refuse a list that names no server, or something else than servers."""
     if not urls:
         raise check.ValidationError("name at least one ws:// or wss:// URL")
-    for url in urls:
-        stream_url(url)
+    each(stream_url)(urls)
 
 
-def event_streams(urls: list[str]) -> None:
-    """Refuse what is no wss:// address of a host."""
-    for url in urls:
-        if not re.fullmatch(r"wss://[A-Za-z0-9.-]{4,253}(:[1-9][0-9]{0,4})?(/[a-z0-9/._-]*)?", url):
-            raise check.ValidationError(f"{url!r} is not an address such as wss://knot1.tangled.sh")
-
-
-def origins(urls: list[str]) -> None:
-    """Refuse what is no plain https://host."""
-    for url in urls:
-        if re.fullmatch(r"https://[a-z0-9.-]+", url) is None:
-            raise check.ValidationError(f"{url!r} is not an origin such as https://host.example")
-
-
-def cors(origins: list[str]) -> None:
-    """Refuse what is no origin; a * would let every site in the world read with what its visitors paste into it."""
-    for origin in origins:
-        if (
-            re.fullmatch(r"https://[a-z0-9.-]+(:[0-9]{1,5})?|http://(localhost|127\.0\.0\.1):[0-9]{1,5}", origin)
-            is None
-        ):
-            raise check.ValidationError(f"{origin!r} is not an origin such as https://host.example")
-
-
-def api(url: str) -> None:
-    """Refuse what is neither https nor on this machine: the key goes there."""
-    if (
-        re.fullmatch(r"https://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[a-z0-9/._-]*)?|http://127\.0\.0\.1:[0-9]{1,5}", url)
-        is None
-    ):
-        raise check.ValidationError(f"{url!r} is not an address such as https://api.anthropic.com")
+event_stream = check.Regexp(
+    r"wss://[A-Za-z0-9.-]{4,253}(:[1-9][0-9]{0,4})?(/[a-z0-9/._-]*)?\Z",
+    error="{input!r} is not an address such as wss://knot1.tangled.sh",
+)
+host_origin = check.Regexp(r"https://[a-z0-9.-]+\Z", error="{input!r} is not an origin such as https://host.example")
+# A * would let every site in the world read with what its visitors paste into it.
+cors = check.Regexp(
+    r"(https://[a-z0-9.-]+(:[0-9]{1,5})?|http://(localhost|127\.0\.0\.1):[0-9]{1,5})\Z",
+    error="{input!r} is not an origin such as https://host.example",
+)
+# The key goes there.
+api = check.Regexp(
+    r"(https://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[a-z0-9/._-]*)?|http://127\.0\.0\.1:[0-9]{1,5})\Z",
+    error="{input!r} is not an address such as https://api.anthropic.com",
+)
+collector = check.Regexp(
+    r"(https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[A-Za-z0-9/._-]*)?)?\Z",
+    error="{input!r} is not an address such as https://collector.example/v1/traces",
+)
 
 
 def receiver(url: str) -> None:
@@ -104,27 +114,10 @@ def contact(address: str) -> None:
         raise check.ValidationError(f"{address[:300]!r} is not an address such as mailto:ana@site.example")
 
 
-def prices(lines: list[str]) -> None:
-    """Refuse a line that is no price."""
-    try:
-        parse_prices(lines)
-    except ValueError as problem:
-        raise check.ValidationError(str(problem)) from problem
-
-
 def conditions(names: list[str]) -> None:
-    """Refuse what is no condition of the fast lane."""
     known = get_args(Condition)
     if wrong := [name for name in names if name not in known]:
         raise check.ValidationError(f"{wrong[0]!r} is not one of {', '.join(known)}")
-
-
-def paths(patterns: list[str]) -> None:
-    """Refuse path patterns that cannot be used."""
-    try:
-        check_patterns(patterns)
-    except PatternProblem as problem:
-        raise check.ValidationError(str(problem)) from problem
 
 
 def address(text: str) -> None:
@@ -136,25 +129,10 @@ def address(text: str) -> None:
 
 
 def bind(text: str) -> None:
-    """Refuse what is neither empty nor an IP address and a port."""
     host, _, port = text.rpartition(":")
     if text and not (host and port.isascii() and port.isdecimal() and 0 < int(port) < 65_536):
         raise check.ValidationError(f"{text!r} is not an address and port such as 127.0.0.1:8001")
     address(host.removeprefix("[").removesuffix("]"))
-
-
-def collector(url: str) -> None:
-    """Refuse what is neither empty nor the address of a trace collector."""
-    if url and re.fullmatch(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[A-Za-z0-9/._-]*)?", url) is None:
-        raise check.ValidationError(f"{url!r} is not an address such as https://collector.example/v1/traces")
-
-
-def authority(name: str) -> None:
-    """Refuse what is no domain, reversed, of the operator's own."""
-    try:
-        registry.build_registry(name)
-    except ValueError as problem:
-        raise check.ValidationError(str(problem)) from problem
 
 
 env = Env()
@@ -196,8 +174,10 @@ JETSTREAM_URLS: list[str] = env.list(
     ["wss://jetstream1.us-west.bsky.network/subscribe", "wss://jetstream2.us-east.bsky.network/subscribe"],
     validate=streams,
 )
-LEXICON_AUTHORITY: str = env.str("LEXICON_AUTHORITY", registry.DEFAULT_AUTHORITY, validate=authority)
-KNOT_STREAMS: list[str] = env.list("KNOT_STREAMS", [], validate=event_streams)
+LEXICON_AUTHORITY: str = env.str(
+    "LEXICON_AUTHORITY", registry.DEFAULT_AUTHORITY, validate=read_by(registry.build_registry)
+)
+KNOT_STREAMS: list[str] = env.list("KNOT_STREAMS", [], validate=each(event_stream))
 PLC_URL: str = env.str("PLC_URL", "https://plc.directory", validate=check.URL(schemes={"https"}))
 BLUESKY_API: str = env.str("BLUESKY_API", "https://public.api.bsky.app", validate=check.URL(schemes={"https"}))
 APPVIEW_URL: str = env.str("APPVIEW_URL", "https://tangled.org", validate=check.URL(schemes={"https"}))
@@ -205,7 +185,7 @@ ASK_ADVISORIES: bool = env.bool("ASK_ADVISORIES", False)
 BACKFILL_HOSTS: list[str] = env.list(
     "BACKFILL_HOSTS",
     ["https://lightrail.microcosm.blue", "https://relay1.us-east.bsky.network"],
-    validate=origins,
+    validate=each(host_origin),
 )
 DUCKDB_MEMORY_MB: int = env.int("DUCKDB_MEMORY_MB", 160, validate=check.Range(min=128))
 FETCH_TIMEOUT_SECONDS: float = env.float("FETCH_TIMEOUT_SECONDS", 15.0, validate=check.Range(min=0.1, max=300))
@@ -283,7 +263,7 @@ LANE_CONDITIONS: list[str] = env.list(
 )
 ACCOUNT_CHANGE_DAYS: int = env.int("ACCOUNT_CHANGE_DAYS", 14, validate=check.Range(min=0, max=365))
 SILENT_DAYS: int = env.int("SILENT_DAYS", 90, validate=check.Range(min=1, max=3650))
-NEVER_FAST_PATHS: list[str] = env.list("NEVER_FAST_PATHS", [], validate=paths)
+NEVER_FAST_PATHS: list[str] = env.list("NEVER_FAST_PATHS", [], validate=read_by(check_patterns))
 BORROW_ORDER: bool = env.bool("BORROW_ORDER", True)
 AUDIT_SHARE: float = env.float("AUDIT_SHARE", 0.05, validate=unit)
 AUDIT_PER_DAY: float = env.float("AUDIT_PER_DAY", 5.0, validate=check.Range(min=0, max=1000))
@@ -309,7 +289,7 @@ CLAUDE_PRICES: list[str] = env.list(
         "claude-haiku-4-5-20251001=1/5/1.25/0.1",
         "claude-opus-4-8=5/25/6.25/0.5",
     ],
-    validate=prices,
+    validate=read_by(parse_prices),
 )
 for _model in (CLAUDE_MODEL, CLAUDE_HARD_MODEL, CLAUDE_SCREEN_MODEL):
     if _model and _model not in parse_prices(CLAUDE_PRICES):
@@ -340,7 +320,7 @@ MERGE_ON_FORGE: bool = env.bool("MERGE_ON_FORGE", False)
 API_REQUESTS_A_MINUTE: int = env.int("API_REQUESTS_A_MINUTE", 1200, validate=check.Range(min=1))
 API_ANONYMOUS_A_MINUTE: int = env.int("API_ANONYMOUS_A_MINUTE", 120, validate=check.Range(min=1))
 REVIEWS_AN_HOUR: int = env.int("REVIEWS_AN_HOUR", 60, validate=check.Range(min=1))
-CORS_ORIGINS: list[str] = env.list("CORS_ORIGINS", [], validate=cors)
+CORS_ORIGINS: list[str] = env.list("CORS_ORIGINS", [], validate=each(cors))
 PUBLIC_READ: bool = env.bool("PUBLIC_READ", False) or PLACE.mode in ("demo", "replay")
 # Who answers for the site, told at the foot of every page. Nobody does for a demo or a replay, which say what they are.
 _STAGED = {"demo": "a demo on this machine, with made-up people", "replay": "a replay of a recording on this machine"}

@@ -77,7 +77,9 @@ def _make(root: Path) -> None:
 def install(root: Path, kind: str) -> None:
     """Bring `root/venv` to the pins of `kind`; does nothing while they are those of the last time."""
     venv = root / "venv"
-    wanted = {name: _digest(PINS[name]) for name in ("base", kind)}  # dev holds all that base does
+    wanted = {
+        name: hashlib.sha256(PINS[name].read_bytes() + sys.version.encode()).hexdigest() for name in ("base", kind)
+    }  # dev holds all that base does
     stamp = venv / ".pins"
     done = dict(line.split() for line in stamp.read_text().splitlines()) if stamp.exists() else {}
     if wanted.items() <= done.items():
@@ -105,11 +107,6 @@ def _run(command: list[str], environment: dict[str, str], remedy: str) -> None:
     """One child with its output on stderr: stdout belongs to what make runs next."""
     if subprocess.run(command, env=environment, stdout=sys.stderr, check=False).returncode:
         raise SetupProblem(f"Set-up failed at `{' '.join(command)}`: {remedy}.")
-
-
-def _digest(pins: Path) -> str:
-    """Pins and interpreter together: another Python needs another environment."""
-    return hashlib.sha256(pins.read_bytes() + sys.version.encode()).hexdigest()
 
 
 def _size(root: Path) -> str:

@@ -138,10 +138,7 @@ def read_service(fetcher: Fetcher, plc_url: str, did: str) -> str:
 
 
 def handle_is_verified(fetcher: Fetcher, handle: str, did: str) -> bool:
-    """Return whether the handle's own domain names the DID.
-
-    Raises FetchProblem only where asking again may change that.
-    """
+    """Tell if the handle's own domain names the DID. Raises FetchProblem only where asking again may change that."""
     try:
         return resolve_handle(fetcher, handle) == did
     except FetchProblem as problem:

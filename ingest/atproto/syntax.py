@@ -12,7 +12,6 @@ from ingest.http.sockets import is_host
 
 NAMESPACE = "sh.tangled."
 
-
 _PLC = re.compile(r"did:plc:[a-z2-7]{24}")
 _WEB = re.compile(r"did:web:(?P<host>[a-z0-9.-]{1,253})(?:%3[Aa](?P<port>[1-9][0-9]{0,4}))?")
 
@@ -35,10 +34,7 @@ IS_TID = f"regexp_full_match(rev, '{PATTERN.pattern}')"  # in SQL, of the column
 
 
 def tid_time(key: str) -> datetime | None:
-    """The moment a TID names, naive UTC; None where the key is no TID.
-
-    The author chooses it, so it proves nothing: clamp it before use.
-    """
+    """The moment a TID names, naive UTC, else None. Its author chooses it, so clamp it before use."""
     if not PATTERN.fullmatch(key):
         return None
     number = 0

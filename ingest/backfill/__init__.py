@@ -5,7 +5,3 @@ and politely by `threads`) and commits what they answered (`commit`); `runs` kee
 repeats an account and loses none.
 Protocol: the com.atproto lexicons.
 """
-
-from ingest.backfill.owners import make_known
-
-__all__ = ["make_known"]

@@ -47,7 +47,6 @@ CURSOR_LIMIT = 500
 # Relays refuse a rev five minutes ahead; with one further ahead no later word of the stream would count.
 REV_AHEAD = timedelta(minutes=10)
 
-
 STAGING_BYTES = 1_000_000_000  # the accounts in hand share it; one may take a tenth
 FULL_SECONDS = 5.0
 
@@ -89,7 +88,6 @@ class Staging:
                 self._used -= page.size
 
     def close(self) -> None:
-        """Delete whatever is left."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
@@ -190,14 +188,10 @@ class Account:
         return urlsplit(plc_url).netloc if self.did.startswith("did:plc:") else self.did.removeprefix("did:web:")
 
     def host(self, plc_url: str) -> str:
-        """The host that the next step asks."""
         return urlsplit(self.identity.pds).netloc if self.identity and self.identity.pds else self.directory(plc_url)
 
     def advance(self, sources: Sources, staging: Staging, on_page: Callable[[], None] = lambda: None) -> None:
-        """One step: the directory, or the data server until all is listed. Raises FetchProblem; OSError.
-
-        `on_page` is called after each page.
-        """
+        """Ask the directory, or list pages to the end, each told to `on_page`. Raises FetchProblem, OSError."""
         if self.identity is None:
             self._resolve(sources)
             return
@@ -216,7 +210,6 @@ class Account:
         self.state = "done"
 
     def end(self, state: str, reason: str) -> None:
-        """Give up on it."""
         self.state, self.reason = state, reason
 
     def _resolve(self, sources: Sources) -> None:
@@ -248,10 +241,7 @@ class Account:
         return rev
 
     def _why_not(self, sources: Sources) -> str:
-        """Return why the data server does not have the account, in words.
-
-        Raises FetchProblem where asking again may help.
-        """
+        """Why the data server lacks the account, in words. Raises FetchProblem where asking again may help."""
         try:
             told = sources.fetcher.get_json(self._url("sync.getRepoStatus", "did"), _Status, 10_000)
         except FetchProblem as problem:
@@ -278,7 +268,12 @@ class Account:
         try:
             data = sources.fetcher.get(self._url("repo.listRecords", "repo") + query, PAGE_BYTES)
         except FetchProblem as problem:
-            self._shrink_or_skip(problem, collection)
+            if problem.retry or problem.closed:
+                raise problem
+            if problem.too_large and self._rows < len(PAGE_ROWS) - 1:
+                self._rows += 1
+            else:
+                self._leave(collection, f"{collection} could not be listed: {problem}")
             return
         self._rows = max(self._rows - 1, 0)
         page = read_page(data)
@@ -290,15 +285,6 @@ class Account:
         self.records += fresh
         self.progress += 1
         self._follow(collection, page, fresh, len(listed))
-
-    def _shrink_or_skip(self, problem: FetchProblem, collection: str) -> None:
-        """A page that is too large is asked for in smaller parts; a collection that cannot be listed is told."""
-        if problem.retry or problem.closed:
-            raise problem
-        if problem.too_large and self._rows < len(PAGE_ROWS) - 1:
-            self._rows += 1
-        else:
-            self._leave(collection, f"{collection} could not be listed: {problem}")
 
     def _follow(self, collection: str, page: _Records, fresh: int, listed: int) -> None:
         if listed < len(page.records or ()):
@@ -315,14 +301,12 @@ class Account:
             self._cursor = page.cursor
 
     def _leave(self, collection: str, why: str | None = None) -> None:
-        """Go on with the next collection."""
         if self.pending:
             self.pending.remove(collection)
         self._cursor, self._rows, self.reason = "", 0, self.reason or why
         self._cursors.clear()
 
     def _cut(self, why: str) -> None:
-        """Leave out whatever is not listed yet."""
         if self.pending:
             self.pending.clear()
             self.reason = why

@@ -16,7 +16,7 @@ import msgspec
 from ingest.atproto.identity import resolve_handle, why_unresolved
 from ingest.atproto.syntax import is_did
 from ingest.backfill.account import Account, Entry, Sources, Staging, read_page, usable
-from ingest.backfill.commit import log_accounts
+from ingest.backfill.runs import log_accounts
 from ingest.errors import FetchProblem
 from ingest.http.fetcher import Fetcher
 from ingest.json_decoding import decode_json
@@ -119,8 +119,6 @@ class OwnerProblem(ValueError):
 
 
 class _Said(msgspec.Struct):
-    """The readable part of a repository's record."""
-
     name: Any = None
     source: Any = None
     repoDid: Any = None  # noqa: N815 - the wire's spelling
@@ -173,7 +171,12 @@ def find_owned(store: Store, sources: Sources, who: str, tell: Tell) -> Owner:
     if not said:
         missing = f" ({account.reason})" if account.reason else ""
         raise OwnerProblem(f"{who} has no repository: its data server {host} lists none{missing}.")
-    owned = _owned(store, sources.fetcher, account.did, said, tell)
+    with store.read() as rows:
+        known = rows.rows(KNOWN, [list(said)])
+    known.sort(key=lambda row: (_name(row["record"], said).lower(), row["record"]))
+    known = known[:LISTED]
+    holders = _ask_knots(sources.fetcher, known, tell)
+    owned = tuple(_one(row, account.did, said, *holders[row["record"]]) for row in known)
     more = len(said) - len(owned)
     notes = [account.reason or "", f"{more:,} more are not shown" if more > 0 else ""]
     return Owner(account.did, host, owned, "; ".join(filter(None, notes)), _handles(store, owned))
@@ -204,7 +207,6 @@ def _host(account: Account) -> str:
 
 
 def _said(did: str, listed: Sequence[tuple[str, Entry]]) -> dict[str, _Said]:
-    """Return what each record says, by its at-uri."""
     return {f"at://{did}/{REPOSITORY}/{rkey}": _read(entry.value) for rkey, entry in listed}
 
 
@@ -213,15 +215,6 @@ def _read(value: msgspec.Raw) -> _Said:
         return decode_json(value, _Said)
     except (msgspec.MsgspecError, RecursionError, ValueError):
         return _Said()  # the log has it as a dead letter
-
-
-def _owned(store: Store, fetcher: Fetcher, did: str, said: Mapping[str, _Said], tell: Tell) -> tuple[Owned, ...]:
-    with store.read() as rows:
-        known = rows.rows(KNOWN, [list(said)])
-    known.sort(key=lambda row: (_name(row["record"], said).lower(), row["record"]))
-    known = known[:LISTED]
-    holders = _ask_knots(fetcher, known, tell)
-    return tuple(_one(row, did, said, *holders[row["record"]]) for row in known)
 
 
 def _name(record: str, said: Mapping[str, _Said]) -> str:

@@ -4,13 +4,12 @@ import heapq
 import queue
 import time
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import count
 from random import SystemRandom
-from typing import Protocol
 from urllib.parse import urlsplit
 
 from ingest.backfill.account import Account, Sources, Staging
@@ -24,14 +23,6 @@ HOST_TRIES = 20  # failures in a row after which a host is not asked again in th
 FIRST_WAIT, LONGEST_WAIT = 4.0, 300.0  # a failed try waits 4, 16, 64 and 256 s: some 6 minutes in all
 TICK = 0.25
 _DICE = SystemRandom()  # the generator of the process is others' to seed
-
-
-class Ending(Protocol):
-    """The signal that nothing more is to be begun: a threading.Event, or more than that."""
-
-    def is_set(self) -> bool:
-        """Return whether it is time."""
-        ...
 
 
 @dataclass(slots=True)
@@ -54,15 +45,15 @@ class Crew:
         self._numbers = count()
         self._open = self._active = 0
 
-    def work(self, accounts: Iterable[Account], stopping: Ending) -> Iterator[Account | None]:
+    def work(self, accounts: Iterable[Account], is_over: Callable[[], bool]) -> Iterator[Account | None]:
         """List the accounts; yields each whenever its row changed, and None at least every quarter of a second.
 
-        Ends when all are listed or given up, or soon after `stopping` is set or the fetcher closed. Raises OSError
+        Ends when all are listed or given up, or soon after `is_over` says so or the fetcher closed. Raises OSError
         where the staging folder cannot be written.
         """
         left = iter(accounts)
         with ThreadPoolExecutor(THREADS, thread_name_prefix="backfill") as pool:
-            while not stopping.is_set() and not self._sources.fetcher.closed:
+            while not is_over() and not self._sources.fetcher.closed:
                 self._fill(left)
                 if not self._open:
                     return
@@ -71,7 +62,6 @@ class Crew:
                 yield None
 
     def _fill(self, left: Iterator[Account]) -> None:
-        """Open further accounts, and those whose wait is over."""
         now = time.monotonic()
         while self._parked and self._parked[0][0] <= now:
             self._queue(heapq.heappop(self._parked)[2])

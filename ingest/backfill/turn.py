@@ -1,21 +1,150 @@
-"""Working off the runs: one turn takes the oldest run as far as it gets; the worker's thread takes turn after turn."""
+"""Works off the runs: a turn takes the oldest run as far as it gets, and the worker's thread takes turn after turn.
+
+First come the accounts. Hosts that index the whole network are asked which accounts keep our records, collection by
+collection (com.atproto.sync.listReposByCollection). A host is a stranger: it may name millions, repeat itself or fail.
+Each has a budget of its own, so that none can crowd out what another names. A maintainer's run also lists people who
+may push to what is watched, those whom they vouch for, and those who offer changes.
+"""
 
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from urllib.parse import quote
 
 import duckdb
+import msgspec
 
+from ingest.atproto.syntax import is_did
 from ingest.backfill import runs
 from ingest.backfill.account import Sources, Staging
-from ingest.backfill.commit import Book
-from ingest.backfill.discover import find_accounts, widen
-from ingest.backfill.runs import Run
-from ingest.backfill.threads import FIRST_WAIT, Crew, Ending
+from ingest.backfill.runs import Book, Run
+from ingest.backfill.threads import FIRST_WAIT, Crew
 from ingest.errors import FetchProblem, StoreProblem
 from ingest.files import require_place
+from ingest.records.derive import derive
 from ingest.store.database import Store
+
+PAGE = 1_000
+HOST_ACCOUNTS = 100_000  # some ten times what all of Tangled has
+HOST_PAGES = 2_000
+PAGE_BYTES = 1_000_000
+TRIES, LONGEST_WAIT = 5, 60.0
+
+Wait = Callable[[float], bool]  # waits so many seconds; whether it is to stop
+
+
+class _Repo(msgspec.Struct):
+    did: str = ""
+
+
+class _Repos(msgspec.Struct):
+    repos: list[_Repo] | None = None
+    cursor: str | None = None
+
+
+@dataclass(slots=True)
+class Census:
+    """The accounts that were named, in order, and the failures; `answered` says whether any host told anything."""
+
+    dids: dict[str, None] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    answered: bool = False
+
+
+def find_accounts(sources: Sources, wait: Wait) -> Census:
+    census = Census()
+    for host in sources.hosts:
+        named: dict[str, None] = {}
+        try:
+            _ask_host(sources, host, named, wait)
+            census.answered = True
+        except FetchProblem as problem:
+            if problem.closed:
+                raise
+            census.notes.append(f"{host} named {len(named)} accounts, then: {problem}")
+        census.answered = census.answered or bool(named)
+        census.dids |= named
+    return census
+
+
+def _ask_host(sources: Sources, host: str, named: dict[str, None], wait: Wait) -> None:
+    """Every account that this host names. Raises FetchProblem where it fails for good or goes beyond its budget."""
+    pages = HOST_PAGES
+    for collection in sources.collections:
+        cursors, cursor = {""}, ""
+        while pages:
+            pages -= 1
+            page = _ask_page(sources, _address(host, collection, cursor), wait)
+            named.update(dict.fromkeys(repo.did for repo in page.repos or () if is_did(repo.did)))
+            if len(named) > HOST_ACCOUNTS:
+                for did in list(named)[HOST_ACCOUNTS:]:
+                    del named[did]
+                raise FetchProblem(f"it names more than {HOST_ACCOUNTS} accounts, and no more were taken")
+            cursor = page.cursor or ""
+            if cursor in cursors or len(cursor) > PAGE:
+                break
+            cursors.add(cursor)
+    if not pages:
+        raise FetchProblem(f"it sent {HOST_PAGES} pages, and no more were asked for")
+
+
+def _address(host: str, collection: str, cursor: str) -> str:
+    address = f"{host}/xrpc/com.atproto.sync.listReposByCollection?collection={collection}&limit={PAGE}"
+    return f"{address}&cursor={quote(cursor, safe='')}" if cursor else address
+
+
+def _ask_page(sources: Sources, address: str, wait: Wait) -> _Repos:
+    """One page; what may pass is asked for again, after as long as the host wants or twice as long each time."""
+    for attempt in range(1, TRIES + 1):
+        try:
+            return sources.fetcher.get_json(address, _Repos, PAGE_BYTES)
+        except FetchProblem as problem:
+            seconds = max(problem.after or 0.0, 2.0**attempt)
+            if problem.closed or not problem.retry or attempt == TRIES or seconds > LONGEST_WAIT or wait(seconds):
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
+HOPS = 3  # whom the last of these vouches for is reached too, without being asked themselves
+ACCOUNTS = 2_000  # of one run: a crowd of fakes fills no more; the whole run reads everybody else
+# People by how far they are from those who judge; who only offers comes after them, the newest offer first.
+NEXT = """
+with recursive circle as (
+  select contributor_id, 0 as hops from (
+    select contributor_id from maintainers where repository_id = 0
+    union select m.contributor_id from maintainers m semi join watched_repositories using (repository_id)
+    union select h.contributor_id from push_holders h semi join watched_repositories using (repository_id)
+      where h.held_until is null
+    union select r.owner_id from repositories r semi join watched_repositories using (repository_id)
+  ) where contributor_id > 0
+  union
+  select v.subject_id, c.hops + 1 from circle c join vouches v on v.voucher_id = c.contributor_id
+  where v.kind = 'vouch' and v.superseded_at is null and c.hops < $hops
+), wanted as (
+  select contributor_id, hops, null::timestamp as offered_at from circle
+  union all
+  select p.author_id, $hops + 1, max(p.seen_at) from pull_requests p
+  semi join watched_repositories using (repository_id) where p.deleted_at is null group by p.author_id
+)
+select c.did from wanted join contributors c using (contributor_id)
+where c.did not in (select did from backfill_accounts where run_id = $run)
+group by c.did order by min(hops), max(offered_at) desc, c.did limit $room
+"""
+
+
+def widen(store: Store, run: Run) -> int:
+    """Enter into the run whom its answers lead to, within its bounds; returns how many."""
+    while derive(store):
+        pass
+    with store.read() as rows:
+        held = rows.value("select count(*) from backfill_accounts where run_id = ?", [run.run_id])
+        room = max(ACCOUNTS - held, 0)
+        found = [row["did"] for row in rows.rows(NEXT, {"hops": HOPS, "run": run.run_id, "room": room})]
+    wanted = store.tombstones.without(found)
+    runs.add_accounts(store, run, wanted)
+    return len(wanted)
+
 
 log = logging.getLogger(__name__)
 
@@ -65,27 +194,18 @@ def _take_turn(
     if run.state == "finding":
         run = runs.look_anew(store, run)
         _find(store, sources, run, stopping)
-    ending = _Ending(store, run, stopping)
-    while not ending.is_set() and _list(store, sources, run, ending, on_commit, first_wait):
+
+    def is_over() -> bool:
+        """Return whether the worker stops, or another run comes first; asked four times a second."""
+        return stopping.is_set() or runs.is_outrun(store, run)
+
+    while not is_over() and _list(store, sources, run, is_over, on_commit, first_wait):
         if run.reason == "setup" and widen(store, run):
             continue
         runs.end(store, run)
         on_commit()
         break
     return run
-
-
-@dataclass(frozen=True, slots=True)
-class _Ending:
-    """The signal to leave this run: the worker stops, or another comes first. Asked four times a second."""
-
-    store: Store
-    run: Run
-    stopping: threading.Event
-
-    def is_set(self) -> bool:
-        """Return whether it is time."""
-        return self.stopping.is_set() or runs.is_outrun(self.store, self.run)
 
 
 def _find(store: Store, sources: Sources, run: Run, stopping: threading.Event) -> None:
@@ -102,7 +222,7 @@ def _list(
     store: Store,
     sources: Sources,
     run: Run,
-    ending: Ending,
+    is_over: Callable[[], bool],
     on_commit: Callable[[], None],
     first_wait: float,
 ) -> bool:
@@ -113,7 +233,7 @@ def _list(
     try:
         with store.read() as rows:
             accounts = runs.waiting(rows, run)
-        for account in Crew(sources, staging, first_wait).work(accounts, ending):
+        for account in Crew(sources, staging, first_wait).work(accounts, is_over):
             if account is not None:
                 book.take(account)
             if book.is_due and book.flush():
@@ -152,7 +272,6 @@ class Backfiller(threading.Thread):
             self.join()
 
     def interrupt(self) -> None:
-        """As `stop`, but returns at once."""
         self._stopping.set()
         self._sources.fetcher.close()
 

@@ -99,7 +99,11 @@ def _put(snapshot: Path, places: Places, now: datetime) -> FromSnapshot:
         aside = _keep_beside(places, now)
         erase, lost = _mend(draft, places, inside, buried)
         sync(draft)
-        _move_aside(places, aside)
+        former = [one for end in ("", ".wal") if (one := places.store.with_name(places.store.name + end)).exists()]
+        if former:
+            aside.mkdir(mode=0o700, exist_ok=True)
+        for path in former:
+            shutil.move(path, aside / path.name)
         draft.rename(places.store)
     finally:
         draft.unlink(missing_ok=True)
@@ -145,33 +149,18 @@ def _keep_beside(places: Places, now: datetime) -> Path:
             aside.mkdir(mode=0o700)
         for path, target in found:
             target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            _link(path, target)
+            try:
+                os.link(path, target)
+            except OSError:
+                shutil.copy2(path, target)
+                sync(target)
     except OSError:
         shutil.rmtree(aside, ignore_errors=True)
         raise
     return aside
 
 
-def _link(path: Path, target: Path) -> None:
-    """Give a file a second name; a copy on another drive, or where the drive has no such links."""
-    try:
-        os.link(path, target)
-    except OSError:
-        shutil.copy2(path, target)
-        sync(target)
-
-
-def _move_aside(places: Places, aside: Path) -> None:
-    """Keep the former file and its log of changes; a log alone would be replayed into a file that it is not of."""
-    former = [one for end in ("", ".wal") if (one := places.store.with_name(places.store.name + end)).exists()]
-    if former:
-        aside.mkdir(mode=0o700, exist_ok=True)
-    for path in former:
-        shutil.move(path, aside / path.name)
-
-
 def made_at(snapshot: Path) -> datetime:
-    """Return when a snapshot was made, naive UTC."""
     return datetime.fromtimestamp(snapshot.stat().st_mtime, UTC).replace(tzinfo=None)
 
 

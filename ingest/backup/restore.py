@@ -213,19 +213,14 @@ def _restore(folder: Path, places: Places, manifest: Manifest, staged: Path, now
     (staged / SWAPPING).touch()
     sync(staged)
     aside = _swap(places, manifest, staged, now, buried)
-    _clear(staged)
-    sync(places.root)
-    return Restored(manifest, aside, tuple(erase), buried.unknown)
-
-
-def _clear(staged: Path) -> None:
-    """Remove what is left of the copy; until the last of it is gone nothing starts."""
     for path in staged.iterdir():
         if path.is_dir():
             shutil.rmtree(path)
         elif path.name != SWAPPING:
             path.unlink()
     shutil.rmtree(staged)
+    sync(places.root)
+    return Restored(manifest, aside, tuple(erase), buried.unknown)
 
 
 def occupied_by(places: Places) -> Path | None:

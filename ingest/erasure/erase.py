@@ -1,9 +1,11 @@
-"""Erasing a person everywhere below DATA_ROOT, and making sure that no byte stays.
+"""Erases a person everywhere below DATA_ROOT, and makes sure that no byte stays.
 
 Two steps, each repeatable after a kill. `erase` takes the person out of files and tables and leaves a tombstone: from
 then on nobody is shown anything. `finish` writes the store anew, publishes it and removes every older snapshot: from
 then on no byte is left. A request does both at once; accounts deleted on the network are erased as soon as their event
 was derived, and finished together, once the first of them has waited a day.
+
+What is kept for a while only is dropped here too: diffs of pull requests that are closed. Their numbers stay.
 """
 
 import logging
@@ -19,18 +21,17 @@ from ingest.erasure.files import (
     drop_all,
     drop_naming,
     empty_pages,
+    erase_mirrors,
     files_below,
     names_in_file,
     strike_file,
     strike_folder,
     strike_sqlite,
 )
-from ingest.erasure.find import find_names
-from ingest.erasure.mirrors import erase_mirrors
-from ingest.erasure.rows import erase_letters, erase_rows
+from ingest.erasure.rows import erase_letters, erase_rows, find_names
 from ingest.errors import StoreProblem
 from ingest.files import remove_all
-from ingest.records.unknown import forget_shapes
+from ingest.records.dead_letters import forget_shapes
 from ingest.store.archive import recount, sweep_texts
 from ingest.store.database import Store
 from ingest.store.snapshots import drop_but_newest, publish
@@ -219,3 +220,35 @@ def finish_due(store: Store, folders: Folders) -> bool:
         return False
     finish(store, folders)
     return True
+
+
+# A diff lies in its file before its row is committed; what a kill left without a row is older than this.
+YOUNG_SECONDS = 86_400.0
+OLD_DIFFS = """
+select k.sha256 from patches k left join pull_requests p using (pull_uri) where k.sha256 is not null
+group by k.sha256
+having bool_and(p.pull_uri is null or p.state <> 'open' and greatest(p.state_at, p.changed_at, p.seen_at) < ?)
+"""
+
+
+def drop_old_diffs(store: Store, folder: Path, now: datetime, days: int) -> int:
+    """Drop every diff whose pull requests were all settled more than so many days before `now`; returns how many.
+
+    A diff that several pull requests offered stays while one of them is open or young.
+    """
+    with store.read() as rows:
+        old = {row["sha256"] for row in rows.rows(OLD_DIFFS, [now - timedelta(days=days)])}
+    return drop_diffs(store, folder, old)
+
+
+def drop_stray_diffs(store: Store, folder: Path, wall_seconds: float) -> int:
+    """Remove files that no row names, a day old by the clock of the file system; returns how many."""
+    with store.read() as rows:
+        kept = {row["sha256"] for row in rows.rows("select sha256 from patches where sha256 is not null")}
+    return remove_all(
+        [
+            path
+            for path in files_below(folder)
+            if path.name.removesuffix(".patch.gz") not in kept and wall_seconds - path.stat().st_mtime > YOUNG_SECONDS
+        ]
+    )

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from ingest.erasure.files import files_below, names_in_file
-from ingest.erasure.find import Row, find_names, held_rows, whole_row
+from ingest.erasure.rows import Row, find_names, held_rows, whole_row
 from ingest.store.long_texts import LongTexts
 from ingest.store.tombstones import PEOPLE, Names
 from ingest.store.transaction import Rows
@@ -65,7 +65,6 @@ def _with_texts(held: Iterable[tuple[str, Sequence[Row]]], texts: LongTexts) -> 
 
 
 def _with_dids(rows: Rows, held: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
-    """The rows with DIDs where the store has numbers."""
     numbers = {value for found in held.values() for row in found for value in _numbers(row)}
     found = rows.rows(
         "select contributor_id, did from contributors where contributor_id in (select unnest(?))", [sorted(numbers)]
@@ -94,7 +93,6 @@ def _readable(row: Mapping[str, Any], dids: Mapping[int, str]) -> dict[str, Any]
 def _from_files(
     names: Names, folders: Iterable[Path], texts: LongTexts
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Events out of Parquet segments, and what other files there are."""
     events: list[dict[str, Any]] = []
     listed: list[dict[str, Any]] = []
     for path in (path for folder in folders for path in files_below(folder)):
@@ -111,7 +109,6 @@ def _from_files(
 
 
 def _diffs(patches: Sequence[Mapping[str, Any]], names: Names, folder: Path) -> list[dict[str, Any]]:
-    """The diffs of their own pull requests."""
     own = {row["sha256"] for row in patches if row["sha256"] and names.referred_by(row["pull_uri"])}
     paths = (folder / digest[:2] / f"{digest}.patch.gz" for digest in sorted(own))
     return [_listing(path) for path in paths if path.is_file()]

@@ -17,13 +17,25 @@ from pathlib import Path
 from typing import Any
 
 from ingest.errors import FetchProblem
-from ingest.git.commits import INVERSE, read_diffs
-from ingest.git.history import Graph, closing, read_graph
+from ingest.git.history import INVERSE, Graph, closing, read_diffs, read_graph
 from ingest.git.landings import MIRRORS
-from ingest.git.lines import FileChange, Tracker, changed_paths, read_changes
 from ingest.git.mirror import mirror_path
 from ingest.git.process import Git
-from ingest.git.reverts import MOST, NEARLY_ALL, Branch, Fate, OwnLines, Step, adds_little, share_undone, texts
+from ingest.git.reverts import (
+    MOST,
+    NEARLY_ALL,
+    Branch,
+    Fate,
+    FileChange,
+    OwnLines,
+    Step,
+    Tracker,
+    adds_little,
+    changed_paths,
+    read_changes,
+    share_undone,
+    texts,
+)
 from ingest.http.fetcher import Fetcher
 from ingest.store.database import Store
 from ingest.store.transaction import Transaction
@@ -65,8 +77,6 @@ class Findings:
 
 @dataclass
 class Merge:
-    """One pull request that landed on the branch."""
-
     number: int
     pull_uri: str
     landings: Sequence[Row]
@@ -171,8 +181,6 @@ def _write(txn: Transaction, found: Findings, now: datetime) -> int:
 
 
 class _Miner:
-    """One branch, and what its merges came to."""
-
     def __init__(self, git: Git, graph: Graph, known: Sequence[Row], holders_words: Collection[str]) -> None:
         self.git = git
         self.graph = graph
@@ -244,10 +252,7 @@ class _Miner:
         return share > NEARLY_ALL and is_only_that if is_claim else share > MOST
 
     def _compare(self, commit: str, other: str) -> tuple[float, bool]:
-        """Return the share of the changes of `other` that `commit` takes back, and whether it adds little else.
-
-        It takes seconds, so `_undoes` asks once for each pair.
-        """
+        """The share of the changes of `other` that `commit` takes back, and whether it adds little else. Slow."""
         own, change, before = OwnLines.of(self._change(other)), self._change(commit), self.graph.parents[commit][0]
         if own.kind == "none":
             return self._restores(commit, other), True
@@ -283,7 +288,6 @@ class _Miner:
         return self.commits[commit]["moment"] if commit in self.commits else datetime.max
 
     def _patched(self, merges: Sequence[Merge], window: timedelta) -> list[dict[str, object]]:
-        """Commits that change lines of a merge within its window."""
         landing: dict[str, list[tuple[Merge, str]]] = defaultdict(list)
         for merge in merges:
             for commit in merge.fate.carriers:

@@ -26,11 +26,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from ingest.errors import FetchProblem
-from ingest.git.commits import DIFF, DIFF_SECONDS, INVERSE, read_diffs
-from ingest.git.history import closing, reachable
+from ingest.git.history import DIFF, DIFF_SECONDS, INVERSE, closing, reachable, read_diffs
 from ingest.git.mirror import mirror_path
-from ingest.git.patch import split_mails
-from ingest.git.patches import PatchProblem, load_patch
+from ingest.git.patch import PatchProblem, load_patch, split_mails
 from ingest.git.process import TRIAL, Git
 from ingest.http.fetcher import Fetcher
 from ingest.records.pull_state import is_incomplete
@@ -143,8 +141,6 @@ class Match:
 
 @dataclass(frozen=True)
 class Ground:
-    """The facts by which one repository's matches are judged."""
-
     offered: Mapping[str, Sequence[Claim]]  # by whom and since when each change was offered
     carried: Mapping[str, Sequence[Claim]]  # the same of each commit, by whatever it was matched
     held: Mapping[str, datetime]  # since when a branch may have held each change
@@ -206,10 +202,7 @@ _STAT = re.compile(r" \d+ files? changed(?:, (\d+) insertions?\(\+\))?(?:, (\d+)
 
 
 def growth(git: Git, commits: Sequence[str]) -> dict[str, int]:
-    """Lines added less lines removed, for those of these commits that can be read. A series and its squash agree in it.
-
-    Raises FetchProblem.
-    """
+    """Lines added less removed of the readable commits: a series and its squash agree. Raises FetchProblem."""
     found: dict[str, int] = {}
     current = ""
     with git.stream(*DIFF, "--shortstat", "--no-renames", given=commits, seconds=DIFF_SECONDS) as out:
@@ -223,10 +216,7 @@ def growth(git: Git, commits: Sequence[str]) -> dict[str, int]:
 
 
 def is_squash(git: Git, commit: str, patch: str) -> bool:
-    """Return whether this patch, applied to the commit's first parent, gives the commit's tree.
-
-    The mirror stays as it is.
-    """
+    """Tell if this patch, applied to the commit's first parent, gives the commit's tree. The mirror stays as it is."""
     try:
         wanted = git.run("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}")
         with tempfile.TemporaryDirectory(prefix=TRIAL, dir=git.folder) as folder:
@@ -288,7 +278,8 @@ def find_landings(store: Store, fetcher: Fetcher, folder: Path, diff_folder: Pat
         with store.read() as rows:
             named = {"repository": mirror["repository_id"], "head": mirror["head"]}
             offers = rows.rows(OFFERS, named)
-        mark = _mark(mirror, offers)
+        told = [mirror["read_refs"], mirror["head"], *([str(value) for value in offer.values()] for offer in offers)]
+        mark = hashlib.sha256(json.dumps(told).encode()).hexdigest()
         if mark == mirror["landings_mark"] or fetcher.closed:
             continue
         git = Git(mirror_path(folder, mirror["repository_id"]), closing(fetcher))
@@ -301,11 +292,6 @@ def find_landings(store: Store, fetcher: Fetcher, folder: Path, diff_folder: Pat
             sql = "update mirrors set landings_mark = ? where repository_id = ?"
             txn.execute(sql, [mark, mirror["repository_id"]])
     return changed
-
-
-def _mark(mirror: Row, offers: Sequence[Row]) -> str:
-    told = [mirror["read_refs"], mirror["head"], *([str(value) for value in offer.values()] for offer in offers)]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
 
 def _find(store: Store, git: Git, mirror: Row, offers: Sequence[Row], diff_folder: Path) -> list[dict[str, object]]:
@@ -339,7 +325,6 @@ def _patch(folder: Path, offer: Row) -> str | None:
 
 
 def _named(rows: Rows, repository: int, offers: Sequence[Row]) -> list[Match]:
-    """Commits that carry the patch-id of an offer, or of each mail of it."""
     order = "b.absent_at nulls first, c.committed_at, c.commit_id"
     sql = f"{CARRIERS} and c.patch_id in (select unnest($names)) order by {order}"
     carriers: dict[tuple[str, str], list[Row]] = defaultdict(list)
@@ -365,14 +350,12 @@ def _best(offer: Row, commits: Sequence[Row]) -> Row:
 
 
 def _missing(offers: Sequence[Row], matches: Iterable[Match]) -> list[Row]:
-    """The newest offer of each pull request that no commit carries."""
     found = {match.offer["pull_uri"] for match in matches}
     newest = {offer["pull_uri"]: offer for offer in offers}
     return [offer for uri, offer in newest.items() if uri not in found]
 
 
 def _candidates(rows: Rows, repository: int, offers: Sequence[Row]) -> Mapping[str, Sequence[Row]]:
-    """The newest commits of each branch that offers wait for."""
     sql = f"{CARRIERS} and b.branch = $branch order by b.absent_at desc nulls last, c.committed_at desc, c.commit_id"
     named = {"repository": repository, "limit": SQUASHES}
     branches = {offer["branch"] for offer in offers if offer["branch"]}

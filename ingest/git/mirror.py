@@ -59,7 +59,6 @@ def pull(git: Git, remote: Remote, seconds: float, room: int) -> None:
 
 
 def branches(git: Git) -> dict[str, str]:
-    """The branches of a mirror and their newest commits."""
     answer = git.run("for-each-ref", "--format=%(objectname) %(refname)", "refs/heads/", limit=2 * REFS_LIMIT)
     lines = (line.partition(" ") for line in answer.decode("utf-8", "surrogateescape").split("\n"))
     return {branch: value for value, _, name in lines if (branch := branch_name(name))}
@@ -109,15 +108,12 @@ where r.knot is not null and r.deleted_at is null and (
 order by r.repository_id
 """
 
-
 # A repository whose owner was erased has no knot any more.
 SERVED = "from watched_repositories anti join (from repositories where knot is null) using (repository_id)"
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The most that mirrors may take."""
-
     mirror_bytes: int
     mirrors_bytes: int
     seconds: float = 600.0  # for one fetch
@@ -136,18 +132,15 @@ class _Fetched:
 
 
 def mirror_path(folder: Path, repository_id: int) -> Path:
-    """Return where the mirror of a repository lies."""
     return folder / f"{int(repository_id)}.git"
 
 
 def mirrors_below(folder: Path) -> dict[int, Path]:
-    """The mirrors that lie in a folder, by the number of their repository."""
     places = folder.iterdir() if folder.is_dir() else ()
     return {int(name[1]): place for place in places if (name := _FOLDER.fullmatch(place.name))}
 
 
 def due_mirrors(rows: Rows, wall: Callable[[], datetime]) -> int:
-    """Return how many mirrors are to be fetched now."""
     return rows.value(f"select count(*) from ({DUE_MIRRORS})", {"wall": wall()})
 
 
@@ -165,7 +158,9 @@ def fetch_mirrors(
         due = rows.rows(DUE_MIRRORS, {"wall": wall()})
         watched = {row["repository_id"] for row in rows.rows(SERVED)}
     folder.mkdir(parents=True, exist_ok=True)
-    _forget(folder, watched)
+    for repository, place in mirrors_below(folder).items():
+        if repository not in watched:
+            shutil.rmtree(place, ignore_errors=True)
     ends = time.monotonic() + SPAN_SECONDS
 
     def one(row: Mapping[str, Any]) -> bool:
@@ -265,10 +260,7 @@ def _first_that_answers(
 
 
 def folder_bytes(path: Path) -> int:
-    """Bytes that all files below a folder take on the drive: 50,000 branches are 2 MB of text and 200 MB of blocks.
-
-    What vanishes meanwhile counts nothing.
-    """
+    """Bytes that a folder's files take on the drive in blocks; what vanishes meanwhile counts nothing."""
     total = 0
     for place in path.rglob("*"):
         try:
@@ -277,13 +269,6 @@ def folder_bytes(path: Path) -> int:
             continue
         total += max(found.st_size, found.st_blocks * 512)
     return total
-
-
-def _forget(folder: Path, watched: set[int]) -> None:
-    """Remove the mirrors of repositories that nobody watches or serves any more."""
-    for repository, place in mirrors_below(folder).items():
-        if repository not in watched:
-            shutil.rmtree(place, ignore_errors=True)
 
 
 def _write(txn: Transaction, found: _Fetched, wall: datetime) -> None:

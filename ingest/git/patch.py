@@ -1,14 +1,20 @@
-"""Diffs line by line as git reads them: what changes, how much, and a name for the change alone.
+"""Patches and diffs line by line as git reads them: what changes, how much, and a name for the change alone.
 
 Patches that strangers send and the commits of a mirror go through this one reader, so that a change that landed has
-the name under which it was offered.
+the name under which it was offered. A stranger's patch is unpacked within bounds and kept under the hash of its text.
 """
 
+import gzip
 import hashlib
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
 from typing import NamedTuple
+
+from ingest.files import write_whole
 
 CHANGE_IDS = 200  # of one series: more are not looked at
 
@@ -102,8 +108,6 @@ class Part(NamedTuple):
 
 @dataclass
 class _Section:
-    """One file's part of a diff."""
-
     name: bytes
     digest: "hashlib._Hash" = field(default_factory=hashlib.sha256)
     # Text taken away and text added, without white space: where they are equal, white space is all that changes.
@@ -141,7 +145,6 @@ class _Section:
 
     @property
     def proves(self) -> bool:
-        """Return whether more than white space changes."""
         return self.binary or self.meant or self.gone.digest() != self.come.digest()
 
 
@@ -165,7 +168,6 @@ class DiffReader:
         self.last = (b"", b"")  # the two lines before, where they were outside hunks
 
     def line(self, line: bytes) -> None:
-        """Take the next line, without its line end."""
         if self.before or self.after:
             self._hunk_line(line)
             return
@@ -183,18 +185,15 @@ class DiffReader:
         self.last = (self.last[1], line)
 
     def finish(self) -> None:
-        """Take the end of the text."""
         self.sound = self.sound and not (self.before or self.after)
         self._close()
 
     @property
     def added(self) -> int:
-        """Lines added in all files."""
         return sum(added for added, _ in self.counts)
 
     @property
     def removed(self) -> int:
-        """Lines removed in all files."""
         return sum(removed for _, removed in self.counts)
 
     def identity(self) -> str:
@@ -202,7 +201,6 @@ class DiffReader:
         return _identity([digest for mail in self.mails for digest in mail])
 
     def series(self) -> tuple[str, ...]:
-        """The same for each mail that changes files, in order."""
         return tuple(_identity(mail) for mail in self.mails if mail)
 
     def _open(self, name: bytes) -> _Section:
@@ -225,7 +223,6 @@ class DiffReader:
             self.section = None
 
     def _outside(self, line: bytes, ended: bool) -> None:
-        """A line that belongs to no file's part: message, signature, separator."""
         stray = line.startswith((b"+", b"-", b" ")) and not line.startswith((b"-- ", b"--- ")) and line != b"--"
         unread = line.startswith(b"@@") and not self.in_message
         if (ended and stray) or unread:  # lines hidden behind a hunk that claims to be shorter, or to be none
@@ -300,3 +297,118 @@ class DiffReader:
 
 def _identity(digests: list[bytes]) -> str:
     return hashlib.sha256(b"".join(sorted(digests))).hexdigest()
+
+
+_GZIP = b"\x1f\x8b"
+_MEMBERS = 100  # of one gzip file: each costs a copy of what follows, and 50,000 empty ones fit into 1 MB
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class PatchProblem(Exception):
+    """A kept patch cannot be read back, in one sentence."""
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A patch that was read. `text` is cut at the limit where `state` is 'oversized', and then has no `patch_id`.
+
+    `series` holds the patch-id of each mail of a series, in order; a plain diff is a series of one. `change_ids` are
+    claims. `proves` is false where nothing but white space changes, so that finding the change again means nothing.
+    """
+
+    text: str
+    state: str  # 'read', 'malformed', 'oversized'
+    patch_id: str | None
+    files: int
+    added: int
+    removed: int
+    series: tuple[str, ...] = ()
+    change_ids: tuple[str, ...] = ()
+    proves: bool = False
+
+
+def read_patch(data: bytes, limit: int) -> Patch:
+    """Unpack and read a format-patch series or a plain diff, gzipped or not. Never raises, whatever the bytes are.
+
+    At most `limit` bytes are unpacked; what goes beyond is 'oversized', what git would not apply is 'malformed'.
+    """
+    raw, whole, sound = unpack(data, limit)
+    if not whole:
+        raw = raw[: raw.rfind(b"\n") + 1]
+    reader = _read(raw)
+    state = "oversized" if not whole else "read" if sound and reader.sound and reader.files else "malformed"
+    text = raw.decode("utf-8", "replace")
+    counts = (len(reader.files), reader.added, reader.removed)
+    if state != "read":
+        return Patch(text, state, None, *counts)
+    return Patch(text, state, reader.identity(), *counts, reader.series(), tuple(reader.change_ids), reader.proves)
+
+
+def unpack(data: bytes, limit: int) -> tuple[bytes, bool, bool]:
+    """(bytes, whether that is all of them, whether the packing was sound) of plain or gzipped data; at most `limit`."""
+    if not data.startswith(_GZIP):
+        return data[:limit], len(data) <= limit, True
+    pieces, size, rest = [], 0, data
+    for _ in range(_MEMBERS):
+        if not rest.startswith(_GZIP):
+            break
+        member = zlib.decompressobj(wbits=31)
+        try:
+            piece = member.decompress(rest, limit - size + 1)
+        except zlib.error:
+            return b"".join(pieces)[:limit], True, False
+        pieces.append(piece)
+        size += len(piece)
+        if size > limit:
+            return b"".join(pieces)[:limit], False, True
+        if not member.eof:
+            return b"".join(pieces), True, False
+        rest = member.unused_data
+    return b"".join(pieces), True, not rest.strip(b"\0")
+
+
+def patch_id(text: str) -> str | None:
+    """A hash of the change alone, in the spirit of `git patch-id --stable`; None for what cannot be read as a patch.
+
+    Positions, white space inside lines, object names, the order of files, and everything outside the diffs (author,
+    date, message) do not count; paths, modes, context, added and removed lines do. Binary files count by their object
+    names, which git proves when it applies them.
+    """
+    reader = _read(text.encode("utf-8", "replace"))
+    return reader.identity() if reader.sound and reader.files else None
+
+
+def store_patch(folder: Path, text: str) -> str:
+    """Keep a patch below `folder` and return the SHA-256 of its text, which alone names the file. Again: no change."""
+    data = text.encode("utf-8", "replace")
+    name = hashlib.sha256(data).hexdigest()
+    place = _place(folder, name)
+    if not place.exists():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(place, gzip.compress(data, compresslevel=6, mtime=0))
+    return name
+
+
+def load_patch(folder: Path, sha256: str) -> str:
+    """The text of a kept patch, checked against its name. Raises PatchProblem."""
+    if not _SHA256.fullmatch(sha256):
+        raise PatchProblem("a patch is named by 64 hexadecimal digits")
+    try:
+        data = gzip.decompress(_place(folder, sha256).read_bytes())
+    except (OSError, EOFError, zlib.error) as error:
+        raise PatchProblem(f"patch {sha256} cannot be read: {type(error).__name__}") from error
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise PatchProblem(f"patch {sha256} holds another text than it was stored with")
+    return data.decode("utf-8")
+
+
+def _place(folder: Path, sha256: str) -> Path:
+    return folder / sha256[:2] / f"{sha256}.patch.gz"
+
+
+def _read(raw: bytes) -> DiffReader:
+    reader = DiffReader()
+    for line in BytesIO(raw):
+        reader.line(line.rstrip(b"\n"))
+    reader.finish()
+    return reader

@@ -81,7 +81,6 @@ Watch = Callable[[], FetchProblem | None]
 
 
 def watch_nothing() -> FetchProblem | None:
-    """Let a child run until its time is over."""
     return None
 
 
@@ -230,10 +229,7 @@ def _child(
     watch: Watch,
     file_bytes: int = 1_000_000_000,
 ) -> Generator[IO[bytes]]:
-    """A child's standard output. It never outlives the block, nor this process, however that ends.
-
-    Raises FetchProblem where it failed or had to be ended.
-    """
+    """A child's standard output; it outlives neither block nor process. Raises FetchProblem where it failed."""
     limits = [str(file_bytes // 512 + 1), str(MEMORY_BYTES // 1024)]
     with _lifeline() as pipe:
         try:

@@ -68,7 +68,6 @@ COLUMNS = (
 # They follow from what became of a pull request: whoever learns from them has read the answer.
 LEAKING = ("n_commits", "n_authors", "fork_owner")
 
-
 FILE_LIMIT = 2_000_000_000  # bytes
 ROWS_LIMIT = 2_000_000
 BATCH_ROWS = 65_536
@@ -102,7 +101,6 @@ class PastFile:
 
     @property
     def unknown(self) -> list[str]:
-        """Names of the columns that are not read."""
         return sorted(name[:60] for name in self.names if name not in _KNOWN)
 
     def batches(self) -> Iterator[pa.Table]:
@@ -164,7 +162,6 @@ class PastFile:
 
 
 def _header(path: Path) -> list[str]:
-    """The names in the first line of a CSV file."""
     try:
         with path.open("rb") as file:
             line = file.readline(BLOCK).decode("utf-8-sig")

@@ -193,11 +193,10 @@ class Fetcher:
         url: str,
         shape: type[T],
         limit: int = 1_000_000,
-        seconds: float | None = None,
         sent: Sent = None,
     ) -> T:
         """The JSON body as a type that msgspec knows; fields that it does not name are dropped. Raises FetchProblem."""
-        body = self.get(url, limit, seconds, sent)
+        body = self.get(url, limit, sent=sent)
         try:
             return decode_json(body, shape)
         except (msgspec.MsgspecError, RecursionError, ValueError) as error:
@@ -244,10 +243,7 @@ class Fetcher:
         return made
 
     def places(self, host: str) -> list[Address]:
-        """Return the checked addresses of a host, for a child that connects by itself. Raises FetchProblem.
-
-        It must be held to these addresses, and look no name up.
-        """
+        """The checked addresses to which a child that connects itself must be held. Raises FetchProblem."""
         if self.closed:
             raise FetchProblem("the fetcher was closed", retry=True, closed=True)
         if not is_host(host):
@@ -271,7 +267,10 @@ class Fetcher:
         try:
             if answer.status == 200:
                 return _body(answer, limit, leash, target.host)
-            _drain(answer, leash, target.host)
+            try:
+                _body(answer, DRAIN_LIMIT, leash, target.host)
+            except (FetchProblem, urllib3.exceptions.HTTPError, OSError):
+                answer.close()
             raise self._refusal(answer, target, limited)
         finally:
             if not answer.closed:
@@ -312,18 +311,32 @@ class Fetcher:
         if leash.received > leash.budget:
             what = f"headers over {HEADER_LIMIT} bytes" if leash.budget == HEADER_LIMIT else f"more than {limit} bytes"
             return FetchProblem(f"{target.host} sent {what}", too_large=True)
-        if time.monotonic() < leash.ends and isinstance(error, urllib3.exceptions.NewConnectionError):
-            return FetchProblem(f"{target.host} could not be connected to", retry=True)  # to urllib3 a timeout as well
-        if time.monotonic() >= leash.ends or isinstance(error, urllib3.exceptions.TimeoutError | TimeoutError):
+        if _ran_out(error, leash):
             self.manners.note_stall(target.authority)
-            return FetchProblem(f"{target.host} took too long to answer", retry=True)
-        if isinstance(error, urllib3.exceptions.SSLError):
-            return FetchProblem(f"{target.host} has no valid certificate for its name")
-        return FetchProblem(f"the connection to {target.host} broke ({type(error).__name__})", retry=True)
+        return _broken(error, target.host, leash)
 
     def _refuse_once_closed(self) -> None:
         if self.closed:
             raise FetchProblem("the fetcher was closed", retry=True, closed=True)
+
+
+def _ran_out(error: Exception, leash: Leash) -> bool:
+    """Return whether the peer took too long; a connection that is refused in time is a timeout to urllib3 as well."""
+    if time.monotonic() >= leash.ends:
+        return True
+    is_refused = isinstance(error, urllib3.exceptions.NewConnectionError)
+    return not is_refused and isinstance(error, urllib3.exceptions.TimeoutError | TimeoutError)
+
+
+def _broken(error: Exception, host: str, leash: Leash) -> FetchProblem:
+    """Return what broke a connection, in a sentence that names the host alone."""
+    if _ran_out(error, leash):
+        return FetchProblem(f"{host} took too long to answer", retry=True)
+    if isinstance(error, urllib3.exceptions.NewConnectionError):
+        return FetchProblem(f"{host} could not be connected to", retry=True)
+    if isinstance(error, urllib3.exceptions.SSLError):
+        return FetchProblem(f"{host} has no valid certificate for its name")
+    return FetchProblem(f"the connection to {host} broke ({type(error).__name__})", retry=True)
 
 
 def _stand_in_pool(origin: str) -> StandInPool:
@@ -345,14 +358,6 @@ def _body(answer: BaseHTTPResponse, limit: int, leash: Leash, host: str) -> byte
     return b"".join(pieces)
 
 
-def _drain(answer: BaseHTTPResponse, leash: Leash, host: str) -> None:
-    """Read a short error page away, so that the connection can be used again."""
-    try:
-        _body(answer, DRAIN_LIMIT, leash, host)
-    except (FetchProblem, urllib3.exceptions.HTTPError, OSError):
-        answer.close()
-
-
 SECONDS = 10.0  # for one request, from the look-up of the name to the last byte
 ANSWER_LIMIT = 16 * 1024  # bytes of an answer that are read, so that the receiver can finish writing it
 _POST_URL = re.compile(
@@ -370,7 +375,6 @@ class Answered:
 
     @property
     def is_taken(self) -> bool:
-        """Return whether it took what was sent: any status from 200 to 299."""
         return 200 <= self.status < 300
 
 
@@ -441,17 +445,9 @@ class Receiver:
         return Answered(answer.status, after_seconds(answer.headers.get("Retry-After")))
 
     def _explained(self, error: Exception, leash: Leash) -> FetchProblem:
-        """Return what went wrong below HTTP, as a sentence of our own: the address may hold a secret, the host does
-        not.
-        """
+        """Say what went wrong below HTTP in words of our own: the address may hold a secret, the host does not."""
         if leash.closed.is_set():
             return FetchProblem("this process is stopping", retry=True, closed=True)
         if leash.received > leash.budget:
             return FetchProblem(f"{self.host} sent endless headers", too_large=True)
-        if time.monotonic() < leash.ends and isinstance(error, urllib3.exceptions.NewConnectionError):
-            return FetchProblem(f"{self.host} could not be connected to", retry=True)  # to urllib3 a timeout as well
-        if time.monotonic() >= leash.ends or isinstance(error, urllib3.exceptions.TimeoutError | TimeoutError):
-            return FetchProblem(f"{self.host} took too long to answer", retry=True)
-        if isinstance(error, urllib3.exceptions.SSLError):
-            return FetchProblem(f"{self.host} has no valid certificate for its name")
-        return FetchProblem(f"the connection to {self.host} broke ({type(error).__name__})", retry=True)
+        return _broken(error, self.host, leash)

@@ -54,11 +54,9 @@ class _Domain:
         self._ends: deque[tuple[float, bool]] = deque(maxlen=REMEMBERED)
 
     def note(self, stalled: bool) -> None:
-        """Remember how a request ended: with an answer, or by running out the clock."""
         self._ends.append((time.monotonic(), stalled))
 
     def has_place(self) -> bool:
-        """Return whether another look-up may ask there now."""
         stalls, answers = self._counts()
         if not stalls:
             return bool(answers) or self.under_way < UNKNOWN_AT_A_TIME
@@ -73,7 +71,6 @@ class _Domain:
 
     @property
     def is_over(self) -> bool:
-        """Return whether nothing is under way and nothing was for an hour."""
         return not self.under_way and not sum(self._counts())
 
     def _counts(self) -> tuple[int, int]:
@@ -148,10 +145,7 @@ class Manners:
             self._domain(host).note(stalled=True)
 
     def hush(self, host: str, seconds: float) -> None:
-        """Leave a host alone for a while, so that one slow peer cannot hold every thread in turn.
-
-        A shorter while that is asked for meanwhile ends no longer one.
-        """
+        """Leave a host alone for a while, so that it cannot hold every thread in turn; the longest while counts."""
         now = time.monotonic()
         with self._changed:
             if len(self._quiet) > HOSTS:
@@ -159,7 +153,6 @@ class Manners:
             self._quiet[host] = max(self._quiet.get(host, 0.0), now + seconds)
 
     def quiet(self) -> dict[str, float]:
-        """The hosts that are left alone just now, each with the seconds that remain."""
         now = time.monotonic()
         with self._changed:
             return {host: until - now for host, until in self._quiet.items() if until > now}
@@ -207,11 +200,9 @@ class _Share:
         self.slow: deque[float] = deque(maxlen=SLOW_AN_HOUR)
 
     def is_spent(self, since: float) -> bool:
-        """Return whether no more may be asked, as of an hour that began at `since`."""
         return any(len(times) == times.maxlen and times[0] > since for times in (self.asked, self.slow))
 
     def is_over(self, since: float) -> bool:
-        """Return whether nothing of it falls into that hour."""
         return not self.under_way and all(not times or times[-1] <= since for times in (self.asked, self.slow))
 
 
@@ -246,7 +237,6 @@ class Shares:
                 share.slow.append(self._clock())
 
     def spent(self, kind: str) -> list[str]:
-        """The payers whose share of this hour is used up."""
         with self._lock:
             since = self._clock() - HOUR_SECONDS
             if len(self._shares) > PAYERS:

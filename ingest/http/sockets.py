@@ -68,7 +68,6 @@ class Order:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Its headers."""
         told = {"Authorization": f"Bearer {self.bearer}"} if self.bearer else {}
         return told if self.body is None else told | {"Content-Type": "application/json"}
 
@@ -155,8 +154,6 @@ def _connect(connection: HTTPConnection, addresses: Sequence[Address]) -> socket
 
 
 class _StandInConnection(HTTPConnection):
-    """A plain connection to the stand-in, under the leash."""
-
     def _new_conn(self) -> socket.socket:
         return _connect(self, [(self.host, int(self.port))])
 
@@ -173,8 +170,6 @@ class _PinnedConnection(HTTPSConnection):
 
 
 class StandInPool(urllib3.HTTPConnectionPool):
-    """Kept connections to the loopback stand-in."""
-
     ConnectionCls = cast(Any, _StandInConnection)
 
 

@@ -48,11 +48,9 @@ class Wanted:
 
     @property
     def subject(self) -> str:
-        """Its package URL."""
         return package_url(self.ecosystem, self.name, self.version)
 
     def query(self) -> dict[str, Any]:
-        """The question as OSV takes it."""
         return {"package": {"ecosystem": self.ecosystem, "name": self.name}, "version": self.version}
 
 
@@ -105,7 +103,6 @@ def fetch_advisories(store: Store, fetcher: Fetcher, packages: Sequence[Wanted],
 
 
 def _due(store: Store, packages: Sequence[Wanted], now: datetime) -> list[Wanted]:
-    """Those that were never asked about, or long enough ago, each once."""
     wanted = {one.subject: one for one in packages if one.ecosystem in ECOSYSTEMS and one.name and one.version}
     sql = "select subject from fetches where kind = 'advisories' and due_clock > ? and subject in (select unnest(?))"
     with store.read() as rows:
@@ -114,7 +111,6 @@ def _due(store: Store, packages: Sequence[Wanted], now: datetime) -> list[Wanted
 
 
 def _named_advisories(fetcher: Fetcher, batch: Sequence[Wanted]) -> dict[str, datetime | None]:
-    """The ids of all advisories on these packages, with when each was modified."""
     named: dict[str, datetime | None] = {}
     queries = [one.query() for one in batch]
     for _ in range(PAGES):
@@ -191,15 +187,18 @@ def fetch_package_facts(store: Store, fetcher: Fetcher, packages: Sequence[Wante
     columns = {"subjects": list(wanted), "ecosystems": [one.ecosystem for one in wanted.values()]}
     columns |= {"names": [one.name for one in wanted.values()], "versions": [one.version for one in wanted.values()]}
 
-    def ask(row: Row) -> _Facts:
-        return fetcher.get_json(_address(row), _Facts, FACTS_LIMIT)
-
     def write(txn: Transaction, found: Sequence[Found[_Facts]]) -> None:
         now = wall()
         told = [one for one in found if isinstance(one.answer, _Facts)]
         txn.upsert("signals", [row for one in told for row in _signals(one.row, one.answer, now)])
 
-    kind = Kind("package", Due(DUE_PACKAGES, columns), ask, write, lambda _: Note(again=MONTH))
+    kind = Kind(
+        "package",
+        Due(DUE_PACKAGES, columns),
+        lambda row: fetcher.get_json(_address(row), _Facts, FACTS_LIMIT),
+        write,
+        lambda _: Note(again=MONTH),
+    )
     return fetch(store, fetcher, wall, kind) if wanted else 0
 
 

@@ -18,7 +18,7 @@ from ingest.atproto.syntax import is_did
 from ingest.clock import parse_time
 from ingest.errors import FetchProblem
 from ingest.http.fetcher import Fetcher
-from ingest.lookups.engine import Due, Found, Kind, Note, Row, Wall, fetch
+from ingest.lookups.engine import Due, Found, Kind, Note, Wall, fetch
 from ingest.records.fields import text
 from ingest.store.database import Store
 from ingest.store.transaction import Transaction
@@ -70,13 +70,14 @@ class Checked:
 def fetch_attestations(store: Store, fetcher: Fetcher, plc_url: str, now: datetime, wall: Wall) -> int:
     """Check the attestations that are due; returns how many were asked about. `now` is the present of decisions."""
 
-    def ask(row: Row) -> Checked:
-        return check_attestation(fetcher, plc_url, row["did"], row["subject"])
-
-    def write(txn: Transaction, found: Sequence[Found[Checked]]) -> None:
-        _write(txn, found, now)
-
-    return fetch(store, fetcher, wall, Kind("attestation", Due(DUE), ask, write, lambda one: _note(one, now)))
+    kind = Kind(
+        "attestation",
+        Due(DUE),
+        lambda row: check_attestation(fetcher, plc_url, row["did"], row["subject"]),
+        lambda txn, found: _write(txn, found, now),
+        lambda one: _note(one, now),
+    )
+    return fetch(store, fetcher, wall, kind)
 
 
 def check_attestation(fetcher: Fetcher, plc_url: str, did: str, uri: str) -> Checked:
@@ -117,7 +118,6 @@ def _moments(record: Mapping[str, Any]) -> tuple[datetime | None, datetime | Non
 
 
 def _countersigned(fetcher: Fetcher, plc_url: str, did: str, told: Checked) -> Checked:
-    """The same once the issuer's own repository was read."""
     issuer, collection = told.issuer or "", (told.statement_uri or "").split("/")[3]
     try:
         said = _prove(fetcher, plc_url, issuer, collection, did)

@@ -51,8 +51,6 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class Found(Generic[Answer]):
-    """One subject that was asked about: the row that was due and what came of it."""
-
     row: Row
     answer: Answer | FetchProblem
 
@@ -75,7 +73,6 @@ class Due:
         return rows.rows(sql, {"wall": wall, "spent": [*spent], **self.params})
 
     def count(self, rows: Rows, wall: datetime) -> int:
-        """Return how many are due at a moment."""
         return rows.value(f"select count(*) from ({self.sql})", {"wall": wall, **self.params})
 
 
@@ -131,10 +128,7 @@ def forget_future(store: Store, now: datetime) -> int:
 
 
 class _Turn(Generic[Answer]):
-    """Rows that are asked about in a few threads, each payer's within its share.
-
-    What was not begun before `ends` or was cut by close() stays due.
-    """
+    """Rows asked about in a few threads, each payer's within its share; what is not begun by `ends` stays due."""
 
     def __init__(self, fetcher: Fetcher, kind: Kind[Answer], rows: Sequence[Row], ends: float) -> None:
         self._fetcher, self._kind, self._ends = fetcher, kind, ends
@@ -209,10 +203,7 @@ def _write_outcomes(txn: Transaction, kind: Kind[Any], found: Sequence[Found[Any
 
 
 def _outcome(kind: Kind[Any], one: Found[Any], attempts: int, now: datetime) -> dict[str, object]:
-    """Return what `fetches` says about one subject.
-
-    `attempts` counts the look-ups in a row that brought nothing final.
-    """
+    """Return its row of `fetches`; `attempts` counts the look-ups in a row that brought nothing final."""
     answer, wait = one.answer, None
     if isinstance(answer, FetchProblem):
         attempts, reason = attempts + (not answer.busy), str(answer)

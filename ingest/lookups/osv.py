@@ -9,7 +9,7 @@ their registries do, and package URLs are read.
 import re
 import stat
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
@@ -85,10 +85,7 @@ def normalised(ecosystem: str, name: str) -> str:
 
 
 def package_url(ecosystem: str, name: str, version: str | None = None) -> str:
-    """The package URL: pkg:npm/%40scope/name@1.0.0.
-
-    Raises ValueError for an ecosystem outside ECOSYSTEMS and for a name that is none.
-    """
+    """pkg:npm/%40scope/name@1.0.0. Raises ValueError for an ecosystem outside ECOSYSTEMS and a name that is none."""
     from packageurl import PackageURL  # 11 ms, and needed by few callers
 
     if ecosystem not in _TYPES:
@@ -275,8 +272,6 @@ class ImportProblem(Exception):
 
 @dataclass(slots=True)
 class Imported:
-    """The result for each file that was found."""
-
     kept: int = 0
     withdrawn: int = 0
     others: int = 0  # of ecosystems, or without versions, that are not looked up
@@ -286,11 +281,9 @@ class Imported:
 
     @property
     def read(self) -> int:
-        """Return how many files were read."""
         return self.kept + self.withdrawn + self.others + self.unusable
 
     def note(self, name: str, problem: str) -> None:
-        """A file that cannot be used; the first few are told."""
         self.unusable += 1
         if len(self.problems) < PROBLEMS:
             self.problems.append(f"{name[-100:]!a}: {problem}")
@@ -313,12 +306,15 @@ def import_osv(
         show(done.read)
     if replace:
         with store.write() as txn:
-            done.removed = _remove_others(txn, named)
+            held = {row["advisory_id"] for row in txn.rows("select advisory_id from advisories")}
+            gone = sorted(held - named)
+            for table in ("advisories", *CHILDREN):
+                txn.execute(f"delete from {table} where advisory_id in (select unnest(?::varchar[]))", [gone])
+            done.removed = len(gone)
     return done
 
 
 def write_records(txn: Transaction, records: Iterable[Record]) -> None:
-    """Put these advisories in the place of what stands here under their ids."""
     latest = {record.advisory_id: record for record in records}
     kept = [record for record in latest.values() if record.advisory]
     gone = [advisory_id for advisory_id, record in latest.items() if not record.advisory]
@@ -330,14 +326,6 @@ def write_records(txn: Transaction, records: Iterable[Record]) -> None:
     txn.append("advisory_aliases", [row for record in kept for row in record.aliases])
     txn.append("advisory_ranges", [row for record in kept for row in record.ranges])
     txn.append("advisory_versions", [row for record in kept for row in record.versions])
-
-
-def _remove_others(txn: Transaction, named: set[str]) -> int:
-    held = {row["advisory_id"] for row in txn.rows("select advisory_id from advisories")}
-    gone = sorted(held - named)
-    for table in ("advisories", *CHILDREN):
-        txn.execute(f"delete from {table} where advisory_id in (select unnest(?::varchar[]))", [gone])
-    return len(gone)
 
 
 def _records(source: Path, done: Imported) -> Iterator[Record]:
@@ -404,9 +392,3 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes | None:
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError):
         return None  # broken, encrypted, or packed in a way that is not known
     return data if len(data) <= RECORD_LIMIT else None
-
-
-def told(done: Imported) -> Mapping[str, Any]:
-    """The counts as plain values."""
-    counts = ("kept", "withdrawn", "others", "unusable", "removed", "problems", "read")
-    return {name: getattr(done, name) for name in counts}

@@ -160,8 +160,6 @@ def _tags(page: bytes) -> Iterator[dict[str, str | None]]:
 
 
 class _Reader(HTMLParser):
-    """Collects the attributes of start tags."""
-
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.found: list[dict[str, str | None]] = []

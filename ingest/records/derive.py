@@ -9,13 +9,12 @@ Identity and account events say how accounts stand, and whose DID documents are 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ingest.records.dead_letters import add_letters, letter
+from ingest.records.dead_letters import UnknownShapes, add_letters, letter
 from ingest.records.fields import Event, Unreadable, decode, text
 from ingest.records.order import Order
 from ingest.records.registry import Record, Registry
 from ingest.records.repositories import Repositories, names_in
 from ingest.records.rows import PullRows, RepositoryRows, SmallRows, StatusRows, Vouches, Writer
-from ingest.records.unknown import UnknownShapes
 from ingest.store.archive import all_events
 from ingest.store.database import Store
 from ingest.store.long_texts import BYTES, TextLost
@@ -60,7 +59,6 @@ def derive(store: Store, rows: int = BATCH, size: int = BATCH_BYTES) -> int:
 
 
 def has_underived(rows: Rows) -> bool:
-    """Return whether the log holds events that are not derived yet."""
     sql = "select coalesce(max(event_seq), 0) > (select position_seq from hops where name = 'derive') from events"
     return bool(rows.value(sql))
 
@@ -139,7 +137,6 @@ class DeriveBatch:
         }
 
     def _people(self) -> dict[str, int]:
-        """The number of everybody whose number a row carries."""
         named = self.registry.people_named
         dids = (did for event, _, _ in self._work for did in named(event.did, event.collection or "", event.rkey or ""))
         return self.txn.person_ids(dict.fromkeys(dids))
@@ -162,8 +159,6 @@ OVERTAKEN = "select 1 from {events} where kind = 'account' and did = ? and event
 
 
 class Accounts:
-    """The state of accounts by the events of one batch."""
-
     def __init__(self, txn: Transaction) -> None:
         self._txn = txn
         self._status: dict[str, str | None] = {}

@@ -60,8 +60,6 @@ IN_TURN = Place()
 
 @dataclass(slots=True)
 class Past:
-    """The log of one record so far."""
-
     newest: Version
     newest_at: datetime
     stands: bool
@@ -72,7 +70,6 @@ class Past:
     first_listed: str | None = None  # lowest rev of a listing
 
     def take(self, event: Event, version: Version) -> None:
-        """Note one more event."""
         if version >= self.newest:
             self.newest, self.newest_at, self.stands = version, event.seen_at, event.is_put
         if not event.is_put:
@@ -99,10 +96,7 @@ class Order:
                 self._past[row["did"], row["collection"], row["rkey"]] = _past(row)
 
     def place(self, event: Event) -> Place:
-        """Return where this event stands among those before it.
-
-        Each event is to be asked for once, in order of number.
-        """
+        """Return its place among those before it; to be asked for once each, in order of number."""
         key = _key(event)
         if key not in self._past:
             return IN_TURN
@@ -128,10 +122,7 @@ def _place(event: Event, version: Version, past: Past) -> Place:
 
 
 def _is_first(event: Event, version: Version, past: Past) -> bool:
-    """Return whether the stream saw this before all that is known.
-
-    A listing, whose time is a claim, displaces nothing.
-    """
+    """Tell if the stream saw this before all that is known. A listing, whose time is a claim, displaces nothing."""
     if not event.witnessed or (past.first_listed is not None and past.first_listed < version[0]):
         return False
     return past.first_witness is None or event.seen_at < past.first_witness

@@ -2,22 +2,40 @@
 
 To add a record type add one entry here. Records are hostile: what cannot be understood raises Unreadable with the
 reason, and the caller keeps it as a dead letter; fields and values that an entry does not name are counted
-(ingest/records/unknown.py).
+(ingest/records/dead_letters.py).
 
-Below stand its parts: one entry, and the families of like entries.
+Sunstead's own records are read as their lexicon documents (ingest/records/lexicons) say, under the operator's
+authority. Such a record proves only that its author wrote it. `subject` is what it is about, empty for its author: a
+declaration about somebody else's affairs is kept and counts for nothing, which is for the reader of the table to heed.
 """
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from ingest.atproto.syntax import NAMESPACE
-from ingest.records import columns as c
-from ingest.records import declarations
-from ingest.records.columns import Column, SmallRecord
-from ingest.records.fields import AT_URI, CID, DID, Event, decode, identifier
+from ingest.records import fields as c
+from ingest.records.fields import (
+    AT_URI,
+    CID,
+    DID,
+    Column,
+    Event,
+    SmallRecord,
+    Unreadable,
+    decode,
+    did_or_uri,
+    identifier,
+    items,
+    json_text,
+    moment,
+    text,
+)
 from ingest.records.shapes import (
     PullRecord,
     RepositoryRecord,
@@ -28,6 +46,91 @@ from ingest.records.shapes import (
     read_status,
     read_vouch,
 )
+
+FOLDER = Path(__file__).with_name("lexicons")
+PLACEHOLDER = "org.sunstead"  # the authority that the documents stand under
+KINDS: Mapping[str, str] = {
+    "jurisdiction": "jurisdiction",
+    "jurisdictionAttestation": "jurisdiction_attestation",
+    "jurisdictionStatement": "jurisdiction_statement",
+    "objection": "objection",
+    "leaderboardOptOut": "leaderboard_opt_out",
+    "assessment": "assessment",
+}
+CODES: Mapping[str, re.Pattern[str]] = {
+    "country": re.compile(r"[A-Z]{2}"),
+    "region": re.compile(r"[A-Z]{2}-[A-Z0-9]{1,3}"),
+}
+STRONG_REFERENCE = "com.atproto.repo.strongRef"
+Property = Mapping[str, Any]
+
+
+@cache
+def document(name: str, authority: str) -> Mapping[str, Any]:
+    told = json.loads((FOLDER / f"{name}.json").read_text())
+    return told | {"id": f"{authority}.{name}"}
+
+
+def properties(name: str) -> Mapping[str, Property]:
+    return document(name, PLACEHOLDER)["defs"]["main"]["record"]["properties"]
+
+
+def known_values(name: str) -> Mapping[str, frozenset[str]]:
+    """The words that a field may hold, for the fields that name them."""
+    told = {field: one["knownValues"] for field, one in properties(name).items() if "knownValues" in one}
+    return {field: frozenset(words) for field, words in told.items()}
+
+
+def read_declaration(name: str) -> Callable[[Mapping[str, Any], Event], SmallRecord]:
+    """Reads records of this name; Unreadable where a field that the lexicon requires says nothing."""
+    main = document(name, PLACEHOLDER)["defs"]["main"]
+    required = tuple(field for field in main["record"]["required"] if field != "createdAt")
+    return partial(_read_own, name, main["key"].removeprefix("literal:"), required)
+
+
+def _read_own(name: str, key: str, required: tuple[str, ...], record: Mapping[str, Any], event: Event) -> SmallRecord:
+    kind = KINDS[name]
+    if key == "self" and event.rkey != key:
+        raise Unreadable(f"a record of kind {kind} under another key than {key}")
+    told = {field: _read_value(field, one, record) for field, one in properties(name).items() if field != "createdAt"}
+    if missing := [field for field in required if told[field] in (None, "")]:
+        raise Unreadable(f"a record of kind {kind} without a readable {missing[0]}")
+    subject = told.pop("subject", None)
+    value = json_text({field: value for field, value in told.items() if value is not None})
+    about = subject["uri"] if isinstance(subject, dict) else subject
+    if isinstance(subject, dict):
+        value = json_text({"subject_cid": subject["cid"]} | json.loads(value))
+    return SmallRecord({"kind": kind, "subject": about, "value": value}, moment(record, "createdAt"))
+
+
+def _read_value(field: str, told: Property, record: Mapping[str, Any]) -> Any:
+    """Return the usable part of one field, as far as its lexicon allows, else None."""
+    value = record.get(field)
+    if told["type"] == "string":
+        return _read_text(field, told, record)
+    if told["type"] == "integer":
+        fits = type(value) is int and told["minimum"] <= value <= told["maximum"]
+        return value if fits else None
+    if told["type"] == "boolean":
+        return value is True
+    if told["type"] == "array":
+        longest = told["items"]["maxLength"]
+        return [item[:longest] for item in items(record, field)[: told["maxLength"]] if isinstance(item, str)]
+    if told.get("ref") == STRONG_REFERENCE and isinstance(value, dict):
+        uri = identifier(AT_URI, value.get("uri"))
+        return {"uri": uri, "cid": text(value, "cid", 128)} if uri else None
+    return None
+
+
+def _read_text(field: str, told: Property, record: Mapping[str, Any]) -> str | None:
+    if told.get("format") == "at-uri":
+        return did_or_uri(record.get(field))
+    if told.get("format") == "did":
+        return identifier(DID, record.get(field))
+    if field in CODES:
+        return identifier(CODES[field], record.get(field))
+    return text(record, field, told["maxLength"])
+
 
 Record = RepositoryRecord | PullRecord | StatusRecord | VouchRecord | SmallRecord
 
@@ -51,7 +154,6 @@ def known(*names: str) -> frozenset[str]:
 
 
 def one_of(**values: str) -> Mapping[str, frozenset[str]]:
-    """The words that these fields may hold."""
     return {name: frozenset(told.split()) for name, told in values.items()}
 
 
@@ -113,9 +215,8 @@ def member(kind: str, place: str) -> Kind:
 
 
 def declaration(name: str) -> Kind:
-    """One of our own records, as its lexicon describes it."""
-    read, fields = declarations.read_declaration(name), declarations.properties(name)
-    return Kind("declarations", read, known(*fields), declarations.known_values(name))
+    read, fields = read_declaration(name), properties(name)
+    return Kind("declarations", read, known(*fields), known_values(name))
 
 
 REPOSITORY = "sh.tangled.repo"
@@ -263,7 +364,6 @@ class Registry:
         return (did, rkey) if collection == VOUCH and identifier(DID, rkey) else (did,)
 
     def wanted_collections(self) -> list[str]:
-        """Return what a stream or a backfill is asked for."""
         return [f"{NAMESPACE}*", *sorted(self.own)]
 
     def known_fields(self, collection: str) -> frozenset[str] | None:
@@ -272,10 +372,7 @@ class Registry:
         return kind.fields if kind else None
 
     def read(self, event: Event) -> Record:
-        """Return what a created or updated record of a registered collection says.
-
-        Raises Unreadable with the reason.
-        """
+        """Read a record of a registered collection. Raises Unreadable with the reason."""
         return self.kinds[event.collection or ""].read(decode(event.body, "a record"), event)
 
 
@@ -283,9 +380,9 @@ def build_registry(authority: str) -> Registry:
     """The registry with Sunstead's own records under `authority`; ValueError where that is no name of one's own."""
     if not AUTHORITY.fullmatch(authority) or f"{authority}.".startswith(NAMESPACE):
         raise ValueError(f"{authority!r} is not a domain of yours, reversed, such as com.example")
-    own = {f"{authority}.{name}": declaration(name) for name in declarations.KINDS}
+    own = {f"{authority}.{name}": declaration(name) for name in KINDS}
     return Registry(MappingProxyType({**TANGLED, **own}), frozenset(own))
 
 
-DEFAULT_AUTHORITY = declarations.PLACEHOLDER
+DEFAULT_AUTHORITY = PLACEHOLDER
 REGISTRY = build_registry(DEFAULT_AUTHORITY)  # where no operator chose: tests, demo and recordings

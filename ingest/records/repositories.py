@@ -153,7 +153,11 @@ class Repositories:
             self.rows[number]["repo_key"] = did
             self._name(did, number)
             return number
-        self._join(number, claimed)
+        del self.rows[number]
+        self._touched.discard(number)
+        self._joined[number] = claimed
+        for alias in list(self._names[number]):
+            self._name(alias, claimed)
         return claimed
 
     def _reuse(self, event: Event, before: int, did: str) -> int:
@@ -198,16 +202,12 @@ class Repositories:
             return
         rivals = sorted(name for name in self._names[claimed] if identifier(AT_URI, name))
         self.rows[claimed] |= {"owner_id": None, "written_at": None}
-        self._forget_holders(claimed)
+        self.txn.execute("delete from push_holders where repository_id = ?", [claimed])
+        key = self.rows[claimed]["repo_key"]
+        self.txn.execute("delete from fetches where kind = 'push_holders' and subject = ?", [key])
         self.put(event, record, owner_id)
         for uri in rivals:
             self._part(uri)
-
-    def _forget_holders(self, number: int) -> None:
-        """Drop every right that another owner or their knot gave, also for the past, and have the knot asked again."""
-        self.txn.execute("delete from push_holders where repository_id = ?", [number])
-        key = self.rows[number]["repo_key"]
-        self.txn.execute("delete from fetches where kind = 'push_holders' and subject = ?", [key])
 
     def _part(self, uri: str) -> None:
         """Make a repository of its own of a record whose claim was outranked."""
@@ -226,16 +226,7 @@ class Repositories:
         self.aliases[alias] = self._new_aliases[alias] = number
         self._touched.add(number)
 
-    def _join(self, gone: int, kept: int) -> None:
-        """Two names turned out to be one repository: what was filed under the at-uri moves to the DID."""
-        del self.rows[gone]
-        self._touched.discard(gone)
-        self._joined[gone] = kept
-        for alias in list(self._names[gone]):
-            self._name(alias, kept)
-
     def delete(self, event: Event, owner_id: int) -> None:
-        """Note that the owner deleted the record."""
         self._records[event.uri] = None
         number = self.aliases.get(event.uri)
         if number is not None and self.rows[number]["owner_id"] == owner_id:

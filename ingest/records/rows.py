@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
-from ingest.records.fields import DID, Event, identifier, json_text, written_at
+from ingest.records.fields import DID, Event, identifier, is_back_written, json_text, written_at
 from ingest.records.order import Place
 from ingest.records.repositories import Repositories
-from ingest.records.shapes import NO_PATCH, PullRecord, RepositoryRecord, StatusRecord, VouchRecord, is_back_written
+from ingest.records.shapes import NO_PATCH, PullRecord, RepositoryRecord, StatusRecord, VouchRecord
 from ingest.store.transaction import Transaction
 
 People = Mapping[str, int]
@@ -32,8 +32,6 @@ ROUND_COLUMNS = ("pull_uri", "round", "patch_ref", "record_cid", "created_at", "
 
 
 class Writer(Protocol):
-    """Takes the records of one table."""
-
     def put(self, event: Event, record: Any, place: Place) -> None:
         """Take a record that was written."""
 
@@ -77,7 +75,6 @@ class SmallRows:
             self._known[uri] = self._dated[uri] = seen_at
 
     def delete(self, event: Event, place: Place) -> None:
-        """Note when the author took the record back."""
         if not place.counts:
             return
         if row := self._puts.get(event.uri):
@@ -113,18 +110,14 @@ class RepositoryRows:
             self._repositories.put(event, record, self._people[event.did])
 
     def delete(self, event: Event, place: Place) -> None:
-        """Note that the owner deleted the record."""
         if place.counts:
             self._repositories.delete(event, self._people[event.did])
 
     def write(self) -> None:
-        """Write the repositories and their names."""
         self._repositories.write()
 
 
 class StatusRows:
-    """Status records, as last written."""
-
     def __init__(self, txn: Transaction, uris: Sequence[str], people: People) -> None:
         self._txn, self._people = txn, people
         self._rows = keyed(txn, "statuses", "status_uri", uris)
@@ -146,12 +139,10 @@ class StatusRows:
             }
 
     def delete(self, event: Event, place: Place) -> None:
-        """Note that its author took it back."""
         if place.counts and (row := self._rows.get(event.uri)):
             row["deleted_at"] = event.seen_at
 
     def write(self) -> None:
-        """Write every touched status."""
         self._txn.upsert("statuses", list(self._rows.values()))
 
 
@@ -199,11 +190,10 @@ class PullRows:
         for one in record.rounds:
             key = (event.uri, one.number, one.patch_ref)
             known = self._rounds.get(key)
-            if known is None or _dates_better(event, known):
+            if known is None or (event.witnessed and (not known["witnessed"] or event.seen_at < known["seen_at"])):
                 self._rounds[key] = _round_row(key, event, one.created_at)
 
     def delete(self, event: Event, place: Place) -> None:
-        """Note that its author took it back."""
         if place.counts and (row := self._rows.get(event.uri)):
             row["deleted_at"] = event.seen_at
 
@@ -220,7 +210,6 @@ class PullRows:
 
 
 def keyed(txn: Transaction, table: str, key: str, uris: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """The rows of these at-uris, by at-uri."""
     found = txn.rows(f"select * from {table} where {key} in (select unnest(?))", [list(uris)]) if uris else []
     return {row[key]: row for row in found}
 
@@ -244,10 +233,6 @@ def _offer(event: Event, record: PullRecord, repository_id: int) -> dict[str, An
         "opened_at": opened,
         "seen_at": event.seen_at,
     }
-
-
-def _dates_better(event: Event, known: Mapping[str, Any]) -> bool:
-    return event.witnessed and (not known["witnessed"] or event.seen_at < known["seen_at"])
 
 
 def _round_row(key: tuple[str, int, str], event: Event, created_at: object) -> Mapping[str, Any]:
@@ -333,7 +318,6 @@ class Vouches:
             row |= {"superseded_at": max(event.seen_at, row["seen_at"]), "superseded_by": how}
 
     def write(self) -> None:
-        """Write the new vouches and what changed of older ones."""
         self._set(END, ("event_seq", "superseded_at", "superseded_by"))
         self._set(WITNESS, ("event_seq", "seen_at", "written_at"))
         self._txn.append("vouches", self._new)

@@ -19,6 +19,7 @@ from ingest.records.fields import (
     did_or_uri,
     identifier,
     items,
+    last_word,
     mapping,
     moment,
     text,
@@ -132,19 +133,6 @@ def read_vouch(record: Mapping[str, Any], event: Event) -> VouchRecord:
     listed = items(record, "evidences")[:EVIDENCE_LIMIT]
     evidences = [uri for item in listed if (uri := identifier(AT_URI, item))]
     return VouchRecord(kind, text(record, "reason", 1000), tuple(evidences), moment(record, "createdAt"))
-
-
-def last_word(name: str) -> str:
-    """The last segment of a dotted name, cut at 32 characters: states are named so."""
-    return name.rsplit(".", 1)[-1][:32]
-
-
-def is_back_written(event: Event, subject_uri: str) -> bool:
-    """Return whether a state has the key of what it is about: the forge's own migration wrote it long afterwards.
-
-    Its time then says nothing.
-    """
-    return event.rkey == subject_uri.rsplit("/", 1)[-1]
 
 
 def blob_cid(blob: object) -> str | None:

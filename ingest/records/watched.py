@@ -72,10 +72,7 @@ def add_maintainer(store: Store, did: str, repositories: Sequence[str], now: dat
 
 
 def watch_repository(store: Store, name: str, now: datetime) -> None:
-    """Watch a repository on the operator's word, as `add_maintainer` does; again is harmless.
-
-    Raises UnknownRepository, with nothing changed, where it is not known.
-    """
+    """Watch one on the operator's word; again is harmless. Raises UnknownRepository, with nothing changed."""
     with store.write() as txn:
         number = _known(txn, name)
         _heed(txn, name)

@@ -36,8 +36,6 @@ select did, contributor_id, first_seen_at, greatest(archived_rev, rev) from cont
 
 
 class People:
-    """Everyone in the `contributors` table, as last committed."""
-
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
         self.seen_since: dict[str, datetime] = {}
@@ -45,7 +43,6 @@ class People:
         self.highest = 0  # number that was ever given: one of an erased account means nobody else
 
     def add(self, did: str, number: int, seen_at: datetime | None, newest_rev: str | None) -> None:
-        """Take in a row of the table."""
         self.numbers[did] = number
         self.highest = max(self.highest, number)
         if seen_at is not None:
@@ -113,7 +110,6 @@ class Arrivals:
         return news
 
     def keep(self) -> None:
-        """The transaction was committed."""
         self._people.numbers |= self._numbers
         self._people.highest += len(self._numbers)
         self._people.seen_since |= self._seen_since
@@ -153,7 +149,6 @@ class Spent:
         self.bytes: dict[Hour, int] = {}
 
     def keep(self, changed: dict[Hour, int]) -> None:
-        """Take in what a transaction committed."""
         self.bytes |= changed
         if len(self.bytes) > MOST_KEPT:
             newest = max(hour_us for _, hour_us in self.bytes)
@@ -194,7 +189,6 @@ class Intake:
         return refused
 
     def keep(self) -> None:
-        """The transaction was committed."""
         self._spent.keep(self._changed)
 
 

@@ -1,12 +1,21 @@
-"""The one DuckDB file: opened here and nowhere else, by the one process that owns it."""
+"""The one DuckDB file: opened here and nowhere else, by the one process that owns it.
+
+It is also written anew here: the bytes of a deleted row stay in its blocks and its WAL until then. Measured (DuckDB
+2.0.0): COPY FROM DATABASE keeps keys, indexes, not-null, views and where sequences stand. Kill-safe: up to the rename
+the old file is whole, then the new one is; what a kill leaves beside is removed at the next start. What the file system
+keeps of freed blocks, and a drive of overwritten ones, is beyond any program's reach.
+
+"""
 
 import logging
+import shutil
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -14,15 +23,112 @@ import pyarrow as pa
 from ingest.clock import from_microseconds, wall_now
 from ingest.errors import StoreProblem as StoreProblem
 from ingest.errors import is_out_of_memory, plain, why_unopened
-from ingest.files import require_room
+from ingest.files import require_room, sync
 from ingest.records.registry import REGISTRY, Registry
 from ingest.store.archive import sweep_texts
-from ingest.store.compact import clear_leftovers, compacted
 from ingest.store.contributors import People, Spent, load_people, load_spent
+from ingest.store.digest import differing, table_sums
 from ingest.store.long_texts import LongTexts
 from ingest.store.migrate import are_moved, bring_up, move_long_texts
 from ingest.store.tombstones import Tombstones, WrongKey, load_tombstones
-from ingest.store.transaction import Gate, Rows, Transaction
+from ingest.store.transaction import Gate, Rows, Transaction, quoted
+
+PARTIAL = ".compacting"
+SPARE_BYTES = 50_000_000
+HELD_SECONDS = 10.0
+
+
+def clear_leftovers(path: Path) -> None:
+    """Remove what a killed compaction left beside the file; only its owner may."""
+    for leftover in path.parent.glob(f"{path.name}{PARTIAL}*"):
+        leftover.unlink(missing_ok=True)
+
+
+def compacted(
+    database: duckdb.DuckDBPyConnection, path: Path, config: Mapping[str, Any], checked: bool = False
+) -> duckdb.DuckDBPyConnection:
+    """The connection to the file written anew, with no cursor of the old one open; errors leave the old one in use.
+
+    `checked`: every table of both is read and compared before the old file goes.
+    """
+    partial = path.with_name(path.name + PARTIAL)
+    clear_leftovers(path)
+    size = path.stat().st_size
+    if shutil.disk_usage(path.parent).free < size + SPARE_BYTES:
+        raise OSError(f"{path.parent} has no room for a second copy of {size // 1_000_000} MB: free some space")
+    try:
+        number = _copy(database, path, partial, checked)
+        swapped = _swap(database, path, partial, config)
+    finally:
+        clear_leftovers(path)
+    if _number(swapped) != number:
+        raise OSError("the old file is still open in this process: restart it")
+    return swapped
+
+
+def _number(connection: duckdb.DuckDBPyConnection) -> int:
+    """Return how often the file was written anew: tells the new one from the old one."""
+    found = connection.execute("select position_seq from hops where name = 'file'").fetchall()
+    return found[0][0] if found else 0
+
+
+def _copy(database: duckdb.DuckDBPyConnection, path: Path, partial: Path, checked: bool) -> int:
+    """Everything committed, in a file of its own that is on the drive when this returns; its number."""
+    cursor = database.cursor()
+    try:
+        cursor.execute("force checkpoint").fetchall()
+        name = cursor.execute("select current_database()").fetchall()[0][0]
+        number = _number(cursor) + 1
+        cursor.execute(f"attach {quoted(partial)} as compacted").fetchall()
+        try:
+            cursor.execute(f'copy from database "{name}" to compacted').fetchall()
+            if checked and (wrong := differing(table_sums(cursor), table_sums(cursor, "compacted"))):
+                raise OSError(f"the copy has other rows in {', '.join(wrong)}")
+            numbered = "insert or replace into compacted.hops values ('file', ?, now()::timestamp)"
+            cursor.execute(numbered, [number]).fetchall()
+            cursor.execute("checkpoint compacted").fetchall()
+        finally:
+            cursor.execute("detach compacted").fetchall()
+    finally:
+        cursor.close()
+    wal = path.with_name(path.name + ".wal")
+    if wal.exists() and wal.stat().st_size:  # it would be replayed into the new file, which holds its rows already
+        raise OSError(f"{wal} was not emptied")
+    wal.unlink(missing_ok=True)
+    sync(partial)
+    return number
+
+
+def _swap(
+    database: duckdb.DuckDBPyConnection, path: Path, partial: Path, config: Mapping[str, Any]
+) -> duckdb.DuckDBPyConnection:
+    """Put the new file in the old one's place; at no moment can another process own a file that is to be replaced.
+
+    A second instance holds the new file's lock over the rename: without it, one that opened the old file between our
+    letting go of it and the rename would write what nobody reads again.
+    """
+    holder = duckdb.connect(":memory:")
+    try:
+        holder.execute(f"attach {quoted(partial)} as held (read_only)").fetchall()
+        partial.rename(path)
+        sync(path.parent)
+        database.close()  # to the last: DuckDB would hand out this instance again, with the old file, by its path
+    finally:
+        holder.close()
+    return _connect(path, config)
+
+
+def _connect(path: Path, config: Mapping[str, Any]) -> duckdb.DuckDBPyConnection:
+    """Own the new file; a command that took it for a moment is waited for."""
+    deadline = time.monotonic() + HELD_SECONDS
+    while True:
+        try:
+            return duckdb.connect(str(path), config=dict(config))
+        except duckdb.IOException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
 
 log = logging.getLogger(__name__)
 
@@ -199,7 +305,6 @@ class Store:
         return self.people.seen_since.get(did)
 
     def arrow_schema(self, table: str) -> pa.Schema:
-        """Arrow types of a table's columns."""
         if table not in self._schemas:
             cursor = self._database.cursor()
             self._schemas[table] = cursor.sql(f"select * from {table} limit 0").to_arrow_table().schema
@@ -226,7 +331,12 @@ class Store:
                 if self._is_invalid:
                     self._database.close()
                     if self._lacked_memory:
-                        self._checkpoint_once()
+                        log.warning("%s is checkpointed once with what memory this machine has", self.path)
+                        database = duckdb.connect(str(self.path), config=CONFIG)
+                        try:
+                            database.execute("force checkpoint").fetchall()
+                        finally:
+                            database.close()
                     self._database = duckdb.connect(str(self.path), config=self._config)
                     self._is_invalid = self._lacked_memory = False
         except (TimeoutError, duckdb.Error) as error:
@@ -234,15 +344,6 @@ class Store:
         with self.read() as rows:  # what was in hand may have been committed, or not
             self.people = load_people(rows, self.registry)
             self.spent = load_spent(rows)
-
-    def _checkpoint_once(self) -> None:
-        """Checkpoint with what memory the machine has, as nobody else uses the file."""
-        log.warning("%s is checkpointed once with what memory this machine has", self.path)
-        database = duckdb.connect(str(self.path), config=CONFIG)
-        try:
-            database.execute("force checkpoint").fetchall()
-        finally:
-            database.close()
 
     @contextmanager
     def read(self) -> Generator[Rows]:
@@ -327,7 +428,6 @@ class Store:
             raise StoreProblem(f"{self.path} could not be compacted ({' '.join(str(error).split())[:200]})") from error
 
     def close(self) -> None:
-        """Checkpoint and let go of the file."""
         try:
             self.checkpoint()
         finally:
@@ -335,7 +435,6 @@ class Store:
 
 
 def _schema() -> str:
-    """The statements that make an empty store."""
     return "".join(part.read_text() for part in sorted(SCHEMA.glob("*.sql")))
 
 

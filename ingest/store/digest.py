@@ -32,7 +32,6 @@ DIGITS = 9  # sums of floats differ in the last places with the order of the ter
 
 
 def digest(rows: Rows) -> dict[str, str]:
-    """A hash for each table, by name."""
     people = dict(rows.cursor.execute("select contributor_id, did from contributors").fetchall())
     repositories = dict(rows.cursor.execute("select repository_id, repo_key from repositories").fetchall())
     sql = "select table_name from duckdb_tables() where database_name = current_database()"
@@ -96,6 +95,6 @@ def table_sums(cursor: duckdb.DuckDBPyConnection, database: str = "") -> dict[st
     return sums
 
 
-def differing(one: dict[str, Sum], other: dict[str, Sum], but: frozenset[str] = frozenset()) -> list[str]:
-    """The tables that are not the same in both, by name, without those named in `but`."""
-    return [name for name in sorted(one.keys() | other.keys()) if one.get(name) != other.get(name) and name not in but]
+def differing(one: dict[str, Sum], other: dict[str, Sum]) -> list[str]:
+    """The tables that are not the same in both, by name."""
+    return [name for name in sorted(one.keys() | other.keys()) if one.get(name) != other.get(name)]

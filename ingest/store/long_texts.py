@@ -44,7 +44,6 @@ class TextLost(Exception):
 
 
 def bytes_of(value: str | None) -> int:
-    """The bytes of a text, or of the text that a reference stands for."""
     found = _REFERENCE.fullmatch(value) if value else None
     return int(found[2]) if found else len((value or "").encode())
 
@@ -167,11 +166,9 @@ class LongTexts:
         return self.folder / name[:2] / f"{name}.zst"
 
     def is_empty(self) -> bool:
-        """Return whether no file is here, not even a draft."""
         return next(_files_below(self.folder), None) is None
 
     def files(self) -> frozenset[Path]:
-        """The files that are here now, without drafts."""
         return frozenset(_texts_below(self.folder))
 
     def matching(self, fits: Callable[[str], bool], without: Collection[Path] = ()) -> Iterator[str]:
@@ -208,7 +205,6 @@ def _unpack(path: Path) -> bytes:
 
 
 def _texts_below(folder: Path) -> Iterator[Path]:
-    """The files of texts in a folder, without drafts."""
     return (path for path in _files_below(folder) if _FILE.fullmatch(path.name))
 
 
@@ -232,7 +228,6 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 # Of one text in a row: DuckDB checkpoints and scans 2,048 rows at once, and so many times this is 66 MB.
 COLUMN_BYTES = 32_000
-
 
 Item = TypeVar("Item")
 

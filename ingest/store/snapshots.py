@@ -3,9 +3,10 @@
 A snapshot is a file `serve-<n>.duckdb` and `CURRENT` names the newest. A new number each time, since DuckDB caches open
 databases by path: reopening one name after a rename silently serves the old data.
 
-What pages show of a new snapshot is computed before somebody waits for it. An open page asks every few seconds whether
-anything is new. The first request that meets a new snapshot wakes a thread, which computes what takes longest; whoever
-clicks next finds it. Without any request from a browser nothing is computed.
+A snapshot never changes, so results computed from the newest one are kept while it is the newest. What takes longest is
+computed before somebody waits for it: the first request that meets a new snapshot wakes a thread, and whoever clicks
+next finds the result. Without any request from a browser nothing is computed.
+
 """
 
 import atexit
@@ -15,12 +16,13 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import duckdb
 
@@ -68,7 +70,9 @@ def _publish(store: Store, folder: Path) -> tuple[int, float]:
 def _make(store: Store, folder: Path) -> tuple[int, float]:
     require_place(store.path)
     folder.mkdir(parents=True, exist_ok=True)
-    _check_room(store, folder)
+    size = store.path.stat().st_size
+    if shutil.disk_usage(folder).free < size + SPARE_BYTES:
+        raise PublishProblem(f"{folder} has no room for a snapshot of {size // 1_000_000} MB: free some space")
     with store.whole:
         took = store.checkpoint()
     began = time.monotonic()
@@ -104,12 +108,6 @@ def _number_of(path: Path) -> int:
     """The number in the name of a snapshot; 0 where it is none."""
     number = path.name.removeprefix("serve-").split(".")[0]
     return int(number) if number.isdecimal() else 0
-
-
-def _check_room(store: Store, folder: Path) -> None:
-    size = store.path.stat().st_size
-    if shutil.disk_usage(folder).free < size + SPARE_BYTES:
-        raise PublishProblem(f"{folder} has no room for a snapshot of {size // 1_000_000} MB: free some space")
 
 
 def _copy(source: Path, partial: Path) -> None:
@@ -176,7 +174,6 @@ class Publisher(threading.Thread):
         self._one = threading.Lock()
 
     def mark(self) -> None:
-        """Say that there is something to publish."""
         self._dirty.set()
 
     def run(self) -> None:
@@ -194,10 +191,7 @@ class Publisher(threading.Thread):
             pass
 
     def publish_now(self) -> float:
-        """Publish at once; the seconds that took, without those of waiting for a pass or a writer to end.
-
-        A problem is reported and leaves the change marked.
-        """
+        """Publish at once; the seconds of work that took. A problem is reported and leaves the change marked."""
         began = time.monotonic()
         with self._one:
             self._dirty.clear()
@@ -211,7 +205,6 @@ class Publisher(threading.Thread):
             return seconds
 
     def stop(self) -> None:
-        """Publish what is left and end."""
         self._stopping.set()
         if self.ident is not None:
             self.join()
@@ -225,8 +218,6 @@ def is_damage(error: BaseException) -> bool:
 
 
 class Snapshot(Rows):
-    """One published state, the same for as long as it is pinned."""
-
     def __init__(self, begin: Callable[[], duckdb.DuckDBPyConnection], number: int, published_at: datetime) -> None:
         self._begin = begin  # opens a cursor, at the first statement: many a request is answered without any
         self.number = number
@@ -234,7 +225,6 @@ class Snapshot(Rows):
 
     @cached_property
     def cursor(self) -> duckdb.DuckDBPyConnection:
-        """Return what every statement runs on."""
         return self._begin()
 
     def let_go(self) -> list[duckdb.DuckDBPyConnection]:
@@ -410,7 +400,6 @@ class Preparer(threading.Thread):
                 log.warning("snapshot %s was not prepared: %s", snapshot.number, problem)
 
     def stop(self) -> None:
-        """End, after what is being computed."""
         self._stopping.set()
         self._news.set()
         self.join(ENDING_SECONDS)
@@ -428,3 +417,37 @@ def told_of(snapshot: Snapshot | None) -> None:
     if snapshot is not None:
         for preparer in _running:
             preparer.tell(snapshot)
+
+
+MOST = 64  # values: a queue of 100 rows takes half a megabyte
+Value = TypeVar("Value")
+
+
+class PerSnapshot(Generic[Value]):
+    """Values by key, forgotten with a newer snapshot or one key too many; two threads may compute the same at once."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._held: tuple[object, dict[Hashable, Value]] = (None, {})
+
+    def get(self, snapshot: Snapshot, key: Hashable, make: Callable[[], Value]) -> Value:
+        """The value under `key`, made where it is not held."""
+        held = self._with_room(snapshot, key)
+        if key not in held:
+            held[key] = make()
+        return held[key]
+
+    def keep(self, snapshot: Snapshot, key: Hashable, value: Value) -> None:
+        self._with_room(snapshot, key)[key] = value
+
+    def _with_room(self, snapshot: Snapshot, key: Hashable) -> dict[Hashable, Value]:
+        whose = (snapshot.number, snapshot.published_at)
+        held_for, held = self._held
+        if held_for != whose or (len(held) >= self._most and key not in held):
+            held = {}
+            self._held = (whose, held)
+        return held
+
+    def peek(self, snapshot: Snapshot, key: Hashable) -> Value | None:
+        held_for, held = self._held
+        return held.get(key) if held_for == (snapshot.number, snapshot.published_at) else None

@@ -94,7 +94,6 @@ class Names:
         return re.compile(rf'"(?:at://)?{re.escape(self.did)}{_ENDS}')
 
     def named_in(self, text: str) -> bool:
-        """Return whether the text names the person anywhere."""
         return text in self.long_texts or self._anywhere.search(text) is not None
 
     def referred_by(self, text: str) -> bool:
@@ -106,7 +105,6 @@ class Names:
         return text in self.long_texts or self._quoted_reference.search(text) is not None
 
     def struck_from(self, text: str) -> str:
-        """The text with every mention, at-uris whole, replaced by a word."""
         return self._anywhere.sub(ERASED, text)
 
 
@@ -142,7 +140,6 @@ class Tombstones:
 
     @property
     def empty(self) -> bool:
-        """Return whether nobody was ever erased."""
         return not self._marks
 
     def erased_at(self, did: str) -> datetime | None:
@@ -173,7 +170,6 @@ class Tombstones:
             self._numbers.add(number)
 
     def exhume(self, names: Names, number: int | None) -> None:
-        """Undo `bury`: the transaction failed."""
         self._marks.pop(mark_of(self.key, names.did), None)
         self._known.pop(names.did, None)
         self._lately.pop(names.did, None)

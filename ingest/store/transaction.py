@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 Params = Sequence[object] | Mapping[str, object]  # for `?`, or for `$name`
 Keys = dict[str, NDArray[Any]]  # rows told apart: one array for each column of their key
 
-
 # Rows that are replaced at once: 700,000 in one statement take more than the 160 MB that a small store may have.
 GROUP_ROWS = 100_000
 DRAIN_SECONDS = 60.0  # how long whoever shuts the gate waits for those inside
@@ -91,18 +90,15 @@ class Rows:
         self.cursor = cursor
 
     def rows(self, sql: str, params: Params = ()) -> list[dict[str, Any]]:
-        """All rows, each as a mapping of column name to value."""
         result = self._run(sql, params)
         names = [column[0] for column in result.description or ()]
         return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
     def row(self, sql: str, params: Params = ()) -> dict[str, Any] | None:
-        """The first row, or None."""
         found = self.rows(sql, params)
         return found[0] if found else None
 
     def value(self, sql: str, params: Params = ()) -> Any:
-        """First column of the first row, or None."""
         found = self._run(sql, params).fetchall()
         return found[0][0] if found else None
 
@@ -225,7 +221,6 @@ class Transaction(Rows):
         self.cursor.unregister("incoming")  # after a failure the cursor takes nothing more, and is closed
 
     def wall(self) -> datetime:
-        """The wall clock, for `*_clock` columns."""
         return self._store.wall()
 
     def inputs_changed(self) -> None:

@@ -49,46 +49,21 @@ class Events:
     def __len__(self) -> int:
         return self.table.num_rows
 
-    @cached_property
-    def times_us(self) -> list[int]:
-        """Return when each was seen, in microseconds."""
-        return self._list("seen_at")
-
-    @cached_property
-    def dids(self) -> list[str]:
-        """Return whose each is."""
-        return self._list("did")
-
-    @cached_property
-    def collections(self) -> list[str]:
-        """The collection of each; '' where the event is no commit; keys and operations too."""
-        return self._list("collection")
-
-    @cached_property
-    def rkeys(self) -> list[str]:
-        """The record key of each."""
-        return self._list("rkey")
-
-    @cached_property
-    def operations(self) -> list[str]:
-        """Return what was done, of each."""
-        return self._list("operation")
-
-    @cached_property
-    def revs(self) -> list[str | None]:
-        """The rev of each."""
-        return self._list("rev")
-
-    @cached_property
-    def cids(self) -> list[str | None]:
-        """The CID of each."""
-        return self._list("cid")
-
     def _list(self, name: str) -> list:
         column = self.table[name]
         if name == "seen_at":
             return column.cast(pa.int64()).to_numpy().tolist()
         return column.to_numpy().tolist()  # seven times as fast as to_pylist, which makes an object of Arrow for each
+
+    times_us = cached_property(lambda self: self._list("seen_at"))  # microseconds
+    dids = cached_property(lambda self: self._list("did"))
+    collections = cached_property(
+        lambda self: self._list("collection")
+    )  # "" where it is no commit, as keys, operations
+    rkeys = cached_property(lambda self: self._list("rkey"))
+    operations = cached_property(lambda self: self._list("operation"))
+    revs = cached_property(lambda self: self._list("rev"))
+    cids = cached_property(lambda self: self._list("cid"))
 
     def body(self, place: int) -> str:
         """The record, or the identity or account object, as JSON text."""
@@ -100,7 +75,6 @@ class Events:
             yield b"".join(buffer for buffer in part.buffers()[2:] if buffer).decode()
 
     def sizes(self) -> list[int]:
-        """Bytes of the body of each."""
         return pc.call_function("binary_length", [self.table["body"]]).to_numpy().tolist()
 
     def numbered(self) -> pa.Table:
@@ -114,7 +88,6 @@ class Events:
         return Events(self.table.filter(pa.array(np.isin(np.arange(len(self)), list(places), invert=True))))
 
     def frame(self, place: int) -> Frame:
-        """The commit at this place as a frame."""
         return Events(self.table.slice(place, 1).combine_chunks()).frames()[0]
 
     def frames(self) -> list[Frame]:
@@ -158,12 +131,10 @@ def read_commits(raws: Sequence[bytes | str]) -> Events | None:
 
 
 def joined(parts: Sequence[Events]) -> Events:
-    """One behind the other."""
     return Events(pa.concat_tables([part.table for part in parts]))
 
 
 def events_of(frames: Sequence[Frame]) -> Events:
-    """These frames as columns."""
     parts = [frames[begin : begin + PART] for begin in range(0, len(frames) or 1, PART)]
     return joined([_part(part, [as_commit(frame) for frame in part]) for part in parts])
 
@@ -188,10 +159,7 @@ def _joined_texts(raws: Sequence[msgspec.Raw]) -> pa.Array:
 
 
 def _is_sound(events: Events, commits: Sequence[Commit], raws: Sequence[bytes | str]) -> bool:
-    """Return whether `frames.check` would pass each of these commits, times aside, and all bytes are UTF-8.
-
-    By column.
-    """
+    """Tell if `frames.check` would pass each of these commits, times aside, and all bytes are UTF-8. By column."""
     operations = [commit.operation for commit in commits]
     return (
         max(map(len, raws)) <= LARGEST_FRAME

@@ -16,7 +16,7 @@ import msgspec
 from websockets.exceptions import ConnectionClosed, WebSocketException
 from websockets.sync.client import ClientConnection
 
-from ingest.stream import protocol
+from ingest.stream import frames
 from ingest.stream.frames import LARGEST_FRAME
 
 COLLECTION_LIMIT, FIELD_LIMIT, NAME_LIMIT = 200, 300, 100
@@ -49,7 +49,6 @@ class Sample:
         self._left_out = 0
 
     def add(self, raw: bytes | str) -> None:
-        """Count one frame; one that cannot be read is counted as that."""
         try:
             frame = msgspec.json.decode(raw)
         except (msgspec.DecodeError, RecursionError, UnicodeError, ValueError):
@@ -151,12 +150,12 @@ class SampleProblem(Exception):
 def listen(url: str, collections: Sequence[str], seconds: float, since_us: int | None = None) -> Iterator[bytes | str]:
     """Frames as v1 has them for so long, from now or from `since_us` on. Raises SampleProblem when it breaks."""
     try:
-        address = protocol.address(url, collections, since_us)
-        with protocol.StraightAndWaiting(
+        address = frames.address(url, collections, since_us)
+        with frames.StraightAndWaiting(
             address, compression=None, max_size=LARGEST_FRAME, close_timeout=1, ping_timeout=60
         ) as socket:
             for frame in _frames(socket, time.monotonic() + seconds):
-                yield from protocol.read_v2([frame]).frames if protocol.is_v2(url) else [frame]
+                yield from frames.read_v2([frame]).frames if frames.is_v2(url) else [frame]
     except ConnectionClosed as problem:
         raise SampleProblem(f"{url} ended the connection ({problem})") from problem
     except (OSError, ValueError, ImportError, WebSocketException) as problem:

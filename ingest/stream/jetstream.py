@@ -1,6 +1,6 @@
 """Listens to a Jetstream: one supervised thread turns a socket into logged events and survives everything.
 
-Protocols: ingest/stream/protocol.py. It resumes five seconds before its cursor (delivery is at least once, and v1
+Protocols: ingest/stream/frames.py. It resumes five seconds before its cursor (delivery is at least once, and v1
 reorders where replay turns live), five minutes more at another server, or at the number that a v2 server gave its
 newest frame; the event ids drop what repeats.
 
@@ -31,13 +31,22 @@ from ingest.clock import to_microseconds
 from ingest.errors import StoreProblem, plain
 from ingest.files import require_room
 from ingest.store.database import Store
-from ingest.stream import protocol
+from ingest.stream import frames
 from ingest.stream.batch import Batch, Events, joined, read_batch
-from ingest.stream.early import AHEAD, REWIND_US, ClockProblem, Divided, EarlyFrames
-from ingest.stream.frames import LARGEST_FRAME
-from ingest.stream.gaps import Gap, find_gap, first_time, record_gap, reset_future_cursor
+from ingest.stream.early import (
+    AHEAD,
+    REWIND_US,
+    ClockProblem,
+    Divided,
+    EarlyFrames,
+    Gap,
+    find_gap,
+    first_time,
+    record_gap,
+    reset_future_cursor,
+)
+from ingest.stream.frames import LARGEST_FRAME, Told
 from ingest.stream.load import store_batch
-from ingest.stream.protocol import Told
 from ingest.stream.socket_process import CursorTooOld, FrameTooLarge, Relay
 
 FIRST_WAIT_SECONDS = 0.25
@@ -96,7 +105,6 @@ Chunk = list[bytes] | Events  # frames, or commits that were read already
 
 
 def bytes_of(chunk: Chunk) -> int:
-    """About how much memory it takes."""
     return chunk.table.nbytes if isinstance(chunk, Events) else sum(map(len, chunk))
 
 
@@ -112,7 +120,6 @@ class Inbox:
 
     @property
     def is_done(self) -> bool:
-        """Return whether nothing is here and nothing will come."""
         return self._ended and not self._chunks
 
     def put(self, chunk: Chunk) -> bool:
@@ -137,7 +144,6 @@ class Inbox:
             await self._emptied.wait()
 
     def end(self) -> None:
-        """No more will come."""
         self._ended = True
         self._filled.set()
 
@@ -153,7 +159,6 @@ class Inbox:
                         await asyncio.wait_for(self._filled.wait(), QUIET_SECONDS)
 
     def take(self) -> list[Chunk]:
-        """The oldest chunks that make one batch."""
         taken, rows, size = [], 0, 0
         while self._chunks and rows < FLUSH_ROWS and size < FLUSH_BYTES:
             chunk = self._chunks.popleft()
@@ -319,8 +324,8 @@ class Listener(threading.Thread):
     async def _listen(self, url: str) -> None:
         source = self._subscription.source
         await asyncio.to_thread(self._begin)
-        seq = await asyncio.to_thread(protocol.last_seq, self._store, source, url) if protocol.is_v2(url) else None
-        self._is_same = await asyncio.to_thread(protocol.is_same_server, self._store, source, url)
+        seq = await asyncio.to_thread(frames.last_seq, self._store, source, url) if frames.is_v2(url) else None
+        self._is_same = await asyncio.to_thread(frames.is_same_server, self._store, source, url)
         self._url, self._began_late = url, False
         try:
             await self._follow(url, seq if seq is not None else self._asked_us())
@@ -348,7 +353,7 @@ class Listener(threading.Thread):
         Never ahead of now: what a server whose clock is a few minutes slow sends next would be passed over.
         """
         if not self._subscription.is_live:
-            oldest = OLDEST_LIVE_US if protocol.is_v2(self._url) else OLDEST_RECORDED_US
+            oldest = OLDEST_LIVE_US if frames.is_v2(self._url) else OLDEST_RECORDED_US
             return max(self._resume_us - REWIND_US, oldest)
         rewind = REWIND_US if self._is_same else OTHER_SERVER_US
         return max(min(self._resume_us, self._now_us()) - rewind, OLDEST_LIVE_US)
@@ -357,13 +362,12 @@ class Listener(threading.Thread):
         return to_microseconds(self._store.wall())
 
     async def _follow(self, url: str, cursor: int) -> None:
-        """Take in what the server sends from there on, until it ends."""
-        address = protocol.address(url, self._subscription.collections, cursor)
-        async with Relay(address, self._limit, reads=not protocol.is_v2(url)) as relay:
+        address = frames.address(url, self._subscription.collections, cursor)
+        async with Relay(address, self._limit, reads=not frames.is_v2(url)) as relay:
             inbox = Inbox()
             self._pending, self._heard = 0, time.monotonic()
             # A server that is asked for a number of its own says so where it keeps less.
-            self._is_first = cursor > protocol.LARGEST_SEQ or not protocol.is_v2(url)
+            self._is_first = cursor > frames.LARGEST_SEQ or not frames.is_v2(url)
             self._early = EarlyFrames()
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._store_frames(inbox))
@@ -460,7 +464,7 @@ class Listener(threading.Thread):
                 yield Told([]), Batch((), joined([chunk for chunk in group if isinstance(chunk, Events)]))
             else:
                 raws = [raw for chunk in group if not isinstance(chunk, Events) for raw in chunk]
-                told = protocol.read_v2(raws) if protocol.is_v2(self._url) else Told([*raws])
+                told = frames.read_v2(raws) if frames.is_v2(self._url) else Told([*raws])
                 yield told, read_batch(told.frames)
 
     def _note_gap(self, batch: Batch) -> None:
@@ -477,12 +481,11 @@ class Listener(threading.Thread):
         is_kept = seq is not None or (self._is_same and self._subscription.is_live)
         place = self._url if is_kept else "", seq
         if place != self._kept:
-            protocol.keep_seq(self._store, self._subscription.source, *place)
+            frames.keep_seq(self._store, self._subscription.source, *place)
             self._kept = place
 
 
 def _first(error: BaseException) -> str:
-    """The error, or the first of a group, in plain words."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return plain(error)

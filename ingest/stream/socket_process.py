@@ -23,6 +23,7 @@ import sys
 from array import array
 from collections.abc import AsyncIterator, Callable
 from functools import partial
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 from struct import Struct
 from typing import Any, Self, cast
@@ -40,8 +41,28 @@ from websockets.frames import DATA_OPCODES, CloseCode, Frame
 from websockets.protocol import Event
 
 from ingest.errors import plain
-from ingest.lean import leave_pandas_out
 from ingest.stream.batch import SCHEMA, Events, read_commits
+
+
+class _WithoutPandas(MetaPathFinder):
+    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError(fullname)
+
+
+def leave_pandas_out() -> None:
+    """Have pyarrow look for pandas now and find none; whatever else imports pandas later still gets it.
+
+    pyarrow looks once, at the first list that it is given, and loads pandas where it is installed: .4 s of CPU and
+    50 MB. From then on `to_pandas` of pyarrow fails in this process, which has no use for it.
+    """
+    finder = _WithoutPandas()
+    sys.meta_path.insert(0, finder)
+    try:
+        pa.array([0])
+    finally:
+        sys.meta_path.remove(finder)
+
 
 CHUNK_FRAMES, CHUNK_BYTES, CHUNK_SECONDS = 512, 500_000, 0.005
 PIPE_BYTES = 1 << 20  # what a Linux pipe may hold without privileges
@@ -133,21 +154,17 @@ class Relay:
             return _raise(**json.loads(data))
         if letter == COLUMNS:
             return Events(pa.Table.from_batches([pa.ipc.read_record_batch(pa.py_buffer(data), SCHEMA)]))
-        return _split(data, sizes)
+        frames, begin = [], 0
+        for size in sizes:
+            frames.append(data[begin : begin + size])
+            begin += size
+        return frames
 
 
 def _raise(kind: str, text: str) -> None:
     errors = {"address": ValueError, "old": CursorTooOld, "large": FrameTooLarge, "lost": ConnectionResetError}
     if kind != "closed":
         raise errors[kind](text)
-
-
-def _split(data: bytes, sizes: array) -> list[bytes]:
-    frames, begin = [], 0
-    for size in sizes:
-        frames.append(data[begin : begin + size])
-        begin += size
-    return frames
 
 
 class Messages(ClientConnection):
@@ -201,7 +218,6 @@ class _Pipe(asyncio.BaseProtocol):
             self._source.resume_reading()
 
     def open(self, source: asyncio.Transport) -> None:
-        """The connection stands, and this is where its frames come from."""
         self._source = source
         self._write(OPEN)
         self._flush()
@@ -214,7 +230,6 @@ class _Pipe(asyncio.BaseProtocol):
         await self._drained.wait()
 
     def put(self, frame: bytes) -> None:
-        """Add a frame."""
         if not self._frames:
             self._loop.call_later(CHUNK_SECONDS, self._flush)
         self._frames.append(frame)
@@ -241,7 +256,6 @@ class _Pipe(asyncio.BaseProtocol):
 
 
 async def _relay(address: str, largest_frame: int, reads: bool) -> None:
-    """Hand on everything that comes from the address, and how it ended."""
     loop = asyncio.get_running_loop()
     loop.add_reader(sys.stdin.fileno(), os._exit, 0)  # nothing is ever sent: who started us is gone
     with contextlib.suppress(OSError):  # a smaller pipe only makes more turns

@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ingest import backfill
-from ingest.backfill.owners import OwnerProblem, find_owned
+from ingest.backfill.owners import OwnerProblem, find_owned, make_known
 from ingest.backfill.runs import begin
 from ingest.backup.manifest import copy_state
 from ingest.erasure import erase
@@ -34,7 +33,7 @@ def _add_maintainer(runtime: Runtime, wanted: Told, show: Callable[[Told], None]
     The repositories' `keys`, and `records`, the at-uris of the records that describe them.
     """
     store, clock = runtime.store, runtime.clock
-    names = backfill.make_known(store, runtime.backfill, wanted["repositories"], lambda step: show({"step": step}))
+    names = make_known(store, runtime.backfill, wanted["repositories"], lambda step: show({"step": step}))
     keys = watched.add_maintainer(store, wanted["did"], names, clock.now())
     return {"keys": keys, "records": watched.records_of(store, keys)}
 
@@ -51,10 +50,7 @@ def _begin_backfill(runtime: Runtime, wanted: Told, show: Callable[[Told], None]
 
 
 def _erase(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
-    """`did`: erase somebody to the last byte; how many `rows`, `files` and `others` (of queue and accounts) went.
-
-    `kept` are sentences about what stays, and why.
-    """
+    """Erase `did` to the last byte: how many `rows`, `files` and `others` went, and sentences on what is `kept`."""
     store, folders = runtime.store, runtime.folders
     try:
         show({"step": "Files and tables are searched."})
@@ -73,21 +69,19 @@ def _retry_dead_letters(runtime: Runtime, wanted: Told, show: Callable[[Told], N
 
 def _import_osv(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
     """`source`, a folder or zip file of OSV records, and `replace`: the counts of ingest/lookups/osv.py."""
-
-    def tell(read: int) -> None:
-        show({"step": f"{read} records read."})
-
-    return osv.told(osv.import_osv(runtime.store, Path(wanted["source"]), wanted["replace"], tell))
+    done = osv.import_osv(
+        runtime.store, Path(wanted["source"]), wanted["replace"], lambda read: show({"step": f"{read} records read."})
+    )
+    return asdict(done) | {"read": done.read}
 
 
 def _import_history(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
     """`path`, `identities` (or None) and `source`: the counts of ingest/history_import/pulls.py."""
     identities = Path(wanted["identities"]) if wanted["identities"] else None
-
-    def tell(read: int) -> None:
-        show({"step": f"{read} rows read."})
-
-    return asdict(pulls.import_past(runtime.store, Path(wanted["path"]), identities, wanted["source"], tell))
+    path, source = Path(wanted["path"]), wanted["source"]
+    return asdict(
+        pulls.import_past(runtime.store, path, identities, source, lambda read: show({"step": f"{read} rows read."}))
+    )
 
 
 def _remove_history(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:

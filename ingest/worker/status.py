@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import duckdb
@@ -25,8 +25,12 @@ import msgspec
 from ingest.erasure import erase
 from ingest.errors import StoreProblem
 from ingest.git.mirror import due_mirrors
-from ingest.lookups import enrich
+from ingest.lookups.attestations import DUE as DUE_ATTESTATIONS
+from ingest.lookups.engine import Due, Wall
+from ingest.lookups.people import DUE_IDENTITIES, DUE_PROFILES, DUE_PUSH_HOLDERS
+from ingest.lookups.rounds import DUE_RUNS, due_patches
 from ingest.store.database import Store
+from ingest.store.transaction import Rows
 
 log = logging.getLogger(__name__)
 
@@ -150,7 +154,6 @@ class Heartbeat(threading.Thread):
         self._held: int | None = None
 
     def run(self) -> None:
-        """Beat until stopped."""
         while not self._stopping.is_set():
             self._beat()
             self._stopping.wait(LOOK_SECONDS)
@@ -163,13 +166,6 @@ class Heartbeat(threading.Thread):
             self._beat()
         self._let_go()
 
-    def _keep_hold(self) -> None:
-        """Hold the file that lies there, also where it is another one since."""
-        if self._held is not None and not _is_file(self._held, self._path):
-            self._let_go()
-        if self._held is None:
-            self._held = _hold(self._path)
-
     def _let_go(self) -> None:
         if self._held is not None:
             os.close(self._held)
@@ -180,7 +176,10 @@ class Heartbeat(threading.Thread):
         try:
             is_running = not self._stopping.is_set()
             status = self._ask()
-            self._keep_hold()
+            if self._held is not None and not _is_file(self._held, self._path):
+                self._let_go()
+            if self._held is None:
+                self._held = _hold(self._path)
             status = msgspec.structs.replace(status, running=is_running, holds_file=self._held is not None)
             if time.monotonic() < self._due and not _differs(status, self._written):
                 return
@@ -254,13 +253,20 @@ def read_backlog(store: Store, followed: timedelta) -> Backlog:
     with as_problems(), store.read() as rows:
         waiting = {
             "derive_events": rows.value(UNDERIVED),
-            "ask_network": enrich.due(rows, wall, wall() - followed),
+            "ask_network": due_lookups(rows, wall, wall() - followed),
             "follow_mirrors": due_mirrors(rows, wall),
             "score_everyone": rows.value(UNJUDGED),
             "review_pulls": rows.value(UNREAD_PULLS),
             "erase_deleted": rows.value(f"select count(*) from ({erase.DUE})"),
         }
         return Backlog(rows.value(NEWEST_EVENT), rows.value(LETTERS), waiting)
+
+
+def due_lookups(rows: Rows, wall: Wall, settled_since: datetime = datetime.max) -> int:
+    """Return how many look-ups of all kinds are due now; of merged pull requests those that were settled since then."""
+    fixed = (DUE_IDENTITIES, DUE_PUSH_HOLDERS, DUE_RUNS, DUE_PROFILES, DUE_ATTESTATIONS)
+    kinds = [due_patches(settled_since), *map(Due, fixed)]
+    return sum(kind.count(rows, wall()) for kind in kinds)
 
 
 @contextmanager

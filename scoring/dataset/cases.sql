@@ -10,7 +10,7 @@
 -- Likewise a round that comes after the quiet days makes nothing of that open again, unless it is merged after all.
 -- A person's mark stands for what was mined. One that takes trouble back is honoured from the beginning: what was
 -- mistaken was never so.
--- A title of one word or none says nothing: they follow from what became of the pull request (ingest/history_import/checks.py).
+-- A title of one word or none says nothing: they follow from what became of the pull request (ingest/history_import/pulls.py).
 create or replace temp table cases as
 with rounds as (
   select pull_uri, arg_min(patch_ref, (round, seen_at)) as first_ref, max(seen_at) as active_at,

@@ -19,8 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ingest.history_import.checks import TITLE_SAYS
-from ingest.history_import.pulls import import_past
+from ingest.history_import.pulls import TITLE_SAYS, import_past
 from ingest.store.database import Store
 from ingest.store.transaction import Rows
 from scoring.config.policy import Policy

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from ingest.git.header_names import common_name, plain_name, plain_names, prefixed_name
+from ingest.git.apply_check import common_name, plain_name, plain_names, prefixed_name
 from scoring.diff.change import FileChange, Hunk, Kind, Line, Mark
 
 HUNK_HEADER = re.compile(r"@@ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+([0-9]{1,9})(?:,([0-9]{1,9}))? @@")

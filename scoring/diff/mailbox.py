@@ -12,8 +12,7 @@ from datetime import UTC, datetime
 from email.header import Header
 from email.utils import format_datetime, parsedate_to_datetime
 
-from ingest.git.patch import change_lines, is_from_line, split_mails
-from ingest.git.patches import patch_id
+from ingest.git.patch import change_lines, is_from_line, patch_id, split_mails
 from scoring.diff.change import Mail
 from scoring.diff.mails import encoding_header, ends_message, read_mail
 

@@ -9,10 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from time import thread_time
 
-from ingest.git.apply_check import GitReading
-from ingest.git.header_names import holds_nul, is_unsafe
-from ingest.git.patch import is_converted, is_from_line
-from ingest.git.patches import unpack
+from ingest.git.apply_check import GitReading, holds_nul, is_unsafe
+from ingest.git.patch import is_converted, is_from_line, unpack
 from scoring.diff.change import Change, FileChange, Mail
 from scoring.diff.file_part import HUNK_HEADER, FilePart, OpenHunk
 from scoring.diff.mails import encoding_header, ends_message, is_header, read_mail

@@ -4,8 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ingest.json_decoding import decode_json
-from ingest.store.snapshot_cache import PerSnapshot
-from ingest.store.snapshots import Snapshot
+from ingest.store.snapshots import PerSnapshot, Snapshot
 from ingest.store.transaction import Rows
 from scoring.formatting import display_name
 from scoring.pipeline.decisions import SETTLED, read_reasons

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
-from ingest.git.patches import PatchProblem, load_patch
+from ingest.git.patch import PatchProblem, load_patch
 from ingest.records.watched import find_repository
-from ingest.store.snapshot_cache import PerSnapshot
-from ingest.store.snapshots import Snapshot
+from ingest.store.snapshots import PerSnapshot, Snapshot
 from ingest.store.transaction import Rows
 from scoring.pipeline.objections import LEFT_OUT
 

@@ -11,8 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from ingest.records.watched import find_repository
-from ingest.store.snapshot_cache import PerSnapshot
-from ingest.store.snapshots import Snapshot
+from ingest.store.snapshots import PerSnapshot, Snapshot
 from ingest.store.transaction import Rows
 from scoring.config.repository import in_shadow, thresholds_under
 from scoring.explain.sentences import explain, plain_sentence, told_reasons

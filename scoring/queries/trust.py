@@ -17,8 +17,7 @@ from threading import Lock
 import numpy as np
 
 from ingest.records.watched import find_repository
-from ingest.store.snapshot_cache import PerSnapshot
-from ingest.store.snapshots import Snapshot
+from ingest.store.snapshots import PerSnapshot, Snapshot
 from ingest.store.transaction import Rows
 from scoring.config.policy import Policy
 from scoring.formatting import display_name

@@ -13,7 +13,7 @@ from django.conf import settings
 from huey import Huey
 
 from ingest.git.apply_check import compare_with_git
-from ingest.git.patches import unpack
+from ingest.git.patch import unpack
 from ingest.store.database import Store
 from scoring.diff.parser import DEFAULT_LIMITS, apply_git_reading, read_bytes
 from scoring.review.cost_gate import Call

@@ -19,7 +19,7 @@ from time import monotonic
 from typing import Any
 
 from ingest.git.apply_check import GitReading, compare_with_git
-from ingest.git.patches import PatchProblem, load_patch
+from ingest.git.patch import PatchProblem, load_patch
 from ingest.store.database import Store
 from ingest.store.migrate import drop_superseded
 from ingest.store.transaction import Rows, Transaction

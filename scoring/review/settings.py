@@ -9,7 +9,7 @@ from pathlib import Path
 from django.conf import settings
 
 from ingest.errors import FetchProblem
-from ingest.git.commits import read_files
+from ingest.git.history import read_files
 from ingest.git.mirror import mirror_path
 from ingest.git.process import Git
 from ingest.lookups.advisories import Wanted, learn_of_packages

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ingest.git.patches import PatchProblem, load_patch
+from ingest.git.patch import PatchProblem, load_patch
 from ingest.store.transaction import Rows
 from scoring.diff.change import Mail
 from scoring.diff.parser import Limits, read_change

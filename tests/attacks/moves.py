@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from datetime import timedelta
 
-from ingest.atproto.cbor import iso
 from ingest.clock import EPOCH
 from tests.attacks.learned import YOUNG, did
 from tests.ingest.stream.frames import ANA, MALLORY, MARA, PULL, REPO, SEED, at, pull_uri
 from tests.pipeline import Later, Result
+from trustsite.world.network import iso
 
 Move = Callable[[Later, Result, str], None]
 FARM = "did:plc:" + "f" * 24

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as draw
 
-from ingest.atproto.cbor import iso
 from tests.attacks.played import Played, later, now
 from tests.conftest import count
 from tests.ingest.stream.frames import PULL, STATUS
 from tests.pipeline import OPEN_LANE, Later, Result, opened
 from trustsite.world import World
 from trustsite.world.cast import PROJECTS
+from trustsite.world.network import iso
 
 TIDEPOOL = PROJECTS[1].name
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ingest.atproto.cbor import encode_tid, iso
 from scoring.config.policy import Parameters, Policy
 from scoring.types import Lane
 from tests.attacks.played import DECISIONS, SCORES, STATES, SWAPS, Play, Played, Swap, later, now, scores, without_time
@@ -16,7 +15,7 @@ from tests.ingest.stream.frames import VOUCH
 from tests.pipeline import Result, run
 from trustsite.world import ATTACKS
 from trustsite.world.cast import PROJECTS
-from trustsite.world.network import Sheet
+from trustsite.world.network import Sheet, encode_tid, iso
 
 PRIOR = Policy().prior
 LANTERN, DRIFTWOOD = PROJECTS[0].name, PROJECTS[2].name

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from ingest.atproto.cbor import iso
 from tests.attacks.played import Played, later, now
 from tests.conftest import PROVE
 from tests.ingest.stream.frames import PULL
@@ -16,6 +15,7 @@ from tests.pipeline import OPEN_LANE, Later, Result, opened
 from tests.scoring.small import again
 from trustsite.world import World
 from trustsite.world.cast import PROJECTS
+from trustsite.world.network import iso
 
 LANTERN = PROJECTS[0].name
 COLLABORATOR = f"{PULL.removesuffix('.pull')}.collaborator"

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from tests.bench.filled_store import fill
-from tests.trustsite.live_site import LiveSite, decided, live_site
+from tests.trustsite.demo.live_site import LiveSite, decided, live_site
 from tests.waiting import wait_for
 from trustsite.settings import DATA_ROOT
 

@@ -16,9 +16,8 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
-from ingest.git.commits import read_diffs
 from ingest.git.followups import mine_followups
-from ingest.git.history import read_history
+from ingest.git.history import read_diffs, read_history
 from ingest.git.landings import find_landings
 from ingest.git.mirror import Limits, fetch_mirrors
 from ingest.git.process import Git

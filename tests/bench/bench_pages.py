@@ -79,7 +79,7 @@ def signed_in() -> "Client":
 
 def forget() -> None:
     """Forget what is kept of the newest snapshot, as a newer one makes the site do."""
-    from ingest.store.snapshot_cache import PerSnapshot
+    from ingest.store.snapshots import PerSnapshot
     from scoring.pipeline import stored
     from scoring.queries import rounds, trust
     from triage import context

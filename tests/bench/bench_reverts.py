@@ -14,11 +14,9 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 
-from ingest.git.commits import read_commits
-from ingest.git.history import Graph, read_graph
-from ingest.git.lines import FileChange, read_changes
+from ingest.git.history import Graph, read_commits, read_graph
 from ingest.git.process import Git
-from ingest.git.reverts import MOST, NEARLY_ALL, OwnLines, adds_little, share_undone, texts
+from ingest.git.reverts import MOST, NEARLY_ALL, FileChange, OwnLines, adds_little, read_changes, share_undone, texts
 from tests.ingest.git.git_world import GIT
 
 PAIRS, NEAR, DRAWS, SECONDS = 200, 30, 2_000, 600.0

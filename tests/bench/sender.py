@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 from websockets.asyncio.server import ServerConnection, serve
 
-from ingest.atproto.cbor import encode_tid
 from trustsite.standins.jetstream import encode_frame
+from trustsite.world.network import encode_tid
 
 PEOPLE = 20_000
 FIRST_US = 1_790_000_000_000_000

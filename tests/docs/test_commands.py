@@ -18,7 +18,7 @@ WALKED = (
 _DID = re.compile(r"did:(?:plc:[a-z2-7]{24}|web:(?!.*example))")
 _PLACEHOLDER = re.compile(r"\b(?:YOUR|THEIR)_(?:HANDLE|DID)\b")
 # Other lines that a test plays, with the test.
-PLAYED = {'git -C ../your-clone am --keep-cr "$PWD"/approved/*.mbox': "tests/ingest/git/test_approved_landings.py"}
+PLAYED = {'git -C ../your-clone am --keep-cr "$PWD"/approved/*.mbox': "tests/ingest/git/test_landings.py"}
 
 
 def walked() -> set[str]:

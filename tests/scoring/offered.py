@@ -1,7 +1,7 @@
 """Patches of pull requests, as if they had been fetched."""
 
 from ingest.git.apply_check import compare_with_git
-from ingest.git.patches import read_patch, store_patch
+from ingest.git.patch import read_patch, store_patch
 from tests.pipeline import Result
 from tests.scoring.small import OFFERED, settled, take
 

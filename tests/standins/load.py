@@ -6,11 +6,21 @@ from typing import Any
 
 import msgspec
 
-from ingest.atproto.cbor import blob_cid, draw, encode_tid, iso, make_did, pseudo_cid
 from trustsite.standins.answers import PULL, REPOSITORY, STATUS, VOUCH
 from trustsite.standins.recording import BlobKey, Person, Recording, Repository, make_recording
 from trustsite.world.cast import DAY, KNOT, SPINDLE
-from trustsite.world.patches import Signature, format_patch, make_edit, pack
+from trustsite.world.network import (
+    Signature,
+    blob_cid,
+    draw,
+    encode_tid,
+    format_patch,
+    iso,
+    make_did,
+    make_edit,
+    pack,
+    pseudo_cid,
+)
 
 START_US = 1_700_000_000_000_000
 STEP_US = 60_000_000

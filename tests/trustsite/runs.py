@@ -18,7 +18,7 @@ from tests.trustsite.ports import free_port, is_taken
 from tests.waiting import LONG_SECONDS, wait_for
 from trustsite.drive import replay_place
 
-STOP_SECONDS = LONG_SECONDS  # ten on a machine at rest: trustsite/worker/shutdown.py cuts off what takes longer
+STOP_SECONDS = LONG_SECONDS  # ten on a machine at rest: trustsite/worker/worker.py cuts off what takes longer
 
 
 def start(*arguments: str | Path, **environment: str | Path | None) -> subprocess.Popen[str]:

@@ -28,9 +28,8 @@ from tests.ingest.http.fetched import fetcher_to
 from tests.ingest.stream.frames import ANA, SEED, Frames, at, take
 from tests.sources import PROJECT
 from tests.waiting import wait_for
-from trustsite import drive
-from trustsite.doctor import CHECKS, checks
-from trustsite.doctor.findings import Patient, examine
+from trustsite import doctor, drive
+from trustsite.doctor import CHECKS, Patient, examine
 
 SAFE: dict[str, object] = {name: getattr(settings, name) for name in dir(settings) if name.isupper()}
 SAFE |= {"BIND": "127.0.0.1:8000", "PUBLIC_READ": False, "MERGE_ON_FORGE": False}
@@ -218,25 +217,25 @@ def test_what_the_worker_says_is_told(patient: Patient, changes: dict[str, objec
 def test_a_new_drive_is_led_to_the_command_that_makes_its_keys(patient: Patient) -> None:
     shutil.rmtree(patient.places.keys)
     patient.places.store.unlink()
-    assert checks.check_keys(patient) == (False, "no keys yet: run `manage.py init_drive` on a new drive")
+    assert doctor.check_keys(patient) == (False, "no keys yet: run `manage.py init_drive` on a new drive")
 
 
 def test_a_clock_is_compared_with_the_stream_only_once_it_was_heard(patient: Patient) -> None:
-    assert "agrees with the stream" in checks.check_clock(patient)[1]
-    ok, told = checks.check_clock(replace(patient, status=beat(cursor_us=0)))
+    assert "agrees with the stream" in doctor.check_clock(patient)[1]
+    ok, told = doctor.check_clock(replace(patient, status=beat(cursor_us=0)))
     assert ok
     assert "no event has arrived yet" in told
 
 
 def test_what_a_restore_kept_aside_is_not_counted_as_a_backup(patient: Patient) -> None:
     (patient.places.root / "replaced-2026-11-22T11-44-53").mkdir()
-    assert checks.check_backups(patient)[1].startswith("1, the newest")
+    assert doctor.check_backups(patient)[1].startswith("1, the newest")
 
 
 def test_events_that_are_not_published_are_told(patient: Patient) -> None:
     later = replace(patient, now=patient.now + timedelta(hours=1))
     status = beat(written_at=(later.now - datetime(1970, 1, 1)).total_seconds(), cursor_us=to_microseconds(later.now))
-    ok, told = checks.check_snapshot(replace(later, status=status))
+    ok, told = doctor.check_snapshot(replace(later, status=status))
     assert not ok
     assert "events came since" in told
 
@@ -258,23 +257,23 @@ def test_events_that_are_not_published_are_told(patient: Patient) -> None:
     ],
 )
 def test_a_risky_setting_is_named(patient: Patient, changes: dict[str, object], told: str) -> None:
-    assert checks.check_settings(patient)[0]
-    ok, line = checks.check_settings(replace(patient, settings=SAFE | changes))
+    assert doctor.check_settings(patient)[0]
+    ok, line = doctor.check_settings(replace(patient, settings=SAFE | changes))
     assert not ok
     assert told in line
 
 
 def test_a_slow_drive_is_told_with_its_speed(patient: Patient) -> None:
     ticks = iter(range(0, 100, 3))
-    ok, told = checks.check_speed(patient, lambda: float(next(ticks)))
+    ok, told = doctor.check_speed(patient, lambda: float(next(ticks)))
     assert not ok
     assert told.startswith("1 MB/s written and synced")
     assert [path.name for path in patient.places.root.glob(".probe-*")] == []
 
 
 def test_without_room_for_the_next_snapshot_it_says_so(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "shutil", SimpleNamespace(disk_usage=lambda root: SimpleNamespace(free=1_000)))
-    ok, told = checks.check_room(patient)
+    monkeypatch.setattr(doctor, "shutil", SimpleNamespace(disk_usage=lambda root: SimpleNamespace(free=1_000)))
+    ok, told = doctor.check_room(patient)
     assert not ok
     assert "free space on this drive" in told
 
@@ -282,7 +281,7 @@ def test_without_room_for_the_next_snapshot_it_says_so(patient: Patient, monkeyp
 def test_peers_are_asked_once_a_host_and_a_dead_one_is_named(patient: Patient) -> None:
     chosen = SAFE | {"JETSTREAM_URLS": ["wss://a.invalid/x", "wss://a.invalid/y"], "BACKFILL_HOSTS": []}
     with closing(Fetcher(timeout=1.0, resolver=lambda host: [])) as fetcher:
-        found = examine(patient, checks.peer_checks(chosen | {"KNOT_STREAMS": []}, fetcher))
+        found = examine(patient, doctor.peer_checks(chosen | {"KNOT_STREAMS": []}, fetcher))
     assert [one.name for one in found] == ["peer a.invalid", "peer plc.directory"]
     assert not any(one.ok for one in found)
     assert all("see the network, or name another one in the settings" in one.told for one in found)
@@ -293,7 +292,7 @@ def test_a_peer_that_refuses_the_connection_is_told_without_an_error_number(pati
         port = taken.getsockname()[1]
     chosen = SAFE | {"JETSTREAM_URLS": [], "BACKFILL_HOSTS": [], "KNOT_STREAMS": []}
     with closing(fetcher_to(port)) as fetcher:
-        (found,) = examine(patient, checks.peer_checks(chosen, fetcher))
+        (found,) = examine(patient, doctor.peer_checks(chosen, fetcher))
     told = "plc.directory could not be connected to: see the network, or name another one in the settings"
     assert (found.ok, found.told) == (False, told)
 
@@ -323,7 +322,7 @@ def test_a_worker_that_was_killed_a_moment_ago_is_not_taken_for_one_that_runs(pa
     path.unlink()
 
     def look() -> tuple[bool, str]:
-        return checks.check_worker(replace(patient, status=read_status(path), now=wall_now(), settings=chosen))
+        return doctor.check_worker(replace(patient, status=read_status(path), now=wall_now(), settings=chosen))
 
     command = [sys.executable, "-c", BEATING, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, cwd=PROJECT) as worker:

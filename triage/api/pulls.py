@@ -6,8 +6,7 @@ from typing import Annotated
 from ninja import Field, Router, Schema
 from ninja.params.functions import Query
 
-from ingest.store.snapshot_cache import PerSnapshot
-from ingest.store.snapshots import Snapshot
+from ingest.store.snapshots import PerSnapshot, Snapshot
 from scoring.explain.sentences import plain_sentence, sentence, told_reasons
 from scoring.explain.spoken import briefing
 from scoring.queries import read

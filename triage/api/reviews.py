@@ -11,7 +11,7 @@ from ninja.params.functions import Body, Path
 from ninja.security import HttpBearer
 from ninja.utils import check_csrf
 
-from ingest.worker.queue import huey
+from ingest.worker.runtime import huey
 from scoring.review.by_hand import BUSY, FAILED, KEPT_SECONDS, WAITING, new_job, reply_key
 from scoring.tasks import review_by_hand
 from triage.access.permissions import Role, roles_of

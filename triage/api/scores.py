@@ -14,8 +14,7 @@ from django.http import HttpResponse
 from ninja import Field, Router, Schema
 from ninja.params.functions import Body, Path, Query
 
-from ingest.store.snapshot_cache import PerSnapshot
-from ingest.store.snapshots import Snapshot
+from ingest.store.snapshots import PerSnapshot, Snapshot
 from scoring.config.policy import policy_from_settings
 from scoring.queries import read
 from triage.access.permissions import sees_thresholds

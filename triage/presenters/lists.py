@@ -12,8 +12,7 @@ from urllib.parse import parse_qsl
 from django.db import transaction
 from django.utils import timezone
 
-from ingest.store.snapshot_cache import PerSnapshot
-from ingest.store.snapshots import Snapshot
+from ingest.store.snapshots import PerSnapshot, Snapshot
 from scoring.formatting import visible
 from scoring.queries import read
 from scoring.queries.read import (

@@ -6,8 +6,7 @@ from datetime import datetime
 
 from django.utils import timezone
 
-from ingest.store.snapshot_cache import PerSnapshot
-from ingest.store.snapshots import Snapshot
+from ingest.store.snapshots import PerSnapshot, Snapshot
 from scoring.queries import read
 from scoring.queries.read import Approved, ChangedApproval, Incident, PastAction, Queue, QueueQuery, QueueRow
 from triage.forms.filters import QueueFilters

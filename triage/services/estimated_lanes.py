@@ -14,8 +14,7 @@ from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.db import connection, transaction
 
-from ingest.store.snapshot_cache import PerSnapshot
-from ingest.store.snapshots import Snapshot
+from ingest.store.snapshots import PerSnapshot, Snapshot
 from scoring.certificates.lane_offer import Offer, check_offer
 from scoring.queries import read
 from scoring.queries.read import WatchedRepository

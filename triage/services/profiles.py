@@ -14,7 +14,7 @@ from collections.abc import Callable
 from django.conf import settings
 
 from ingest.tasks import look_at_person
-from ingest.worker.queue import huey
+from ingest.worker.runtime import huey
 
 log = logging.getLogger(__name__)
 

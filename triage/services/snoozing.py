@@ -10,8 +10,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from django.db import transaction
 from django.db.models import Max, Q
 
-from ingest.store.snapshot_cache import PerSnapshot
-from ingest.store.snapshots import Snapshot
+from ingest.store.snapshots import PerSnapshot, Snapshot
 from scoring.formatting import visible
 from scoring.queries import read
 from scoring.queries.read import QueueRow, RowState, Seen

@@ -17,8 +17,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from ingest.atproto.syntax import LONGEST_DID, MalformedDid, parse_did, parse_handle
-from ingest.store.snapshot_cache import PerSnapshot
-from ingest.store.snapshots import Snapshot
+from ingest.store.snapshots import PerSnapshot, Snapshot
 from scoring.pipeline.objections import DAYS
 from scoring.queries import read
 from triage.access import throttle

@@ -15,8 +15,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 
-from ingest.store.snapshot_cache import PerSnapshot
-from ingest.store.snapshots import Snapshot
+from ingest.store.snapshots import PerSnapshot, Snapshot
 from scoring.config.policy import policy_from_settings
 from scoring.models.serving import LABEL
 from scoring.queries import read

@@ -7,8 +7,7 @@ from django.conf import settings
 from django.urls import reverse
 from django.utils.http import urlencode
 
-from ingest.store.snapshot_cache import PerSnapshot
-from ingest.store.snapshots import Snapshot
+from ingest.store.snapshots import PerSnapshot, Snapshot
 from scoring.certificates.lane_curve import is_served
 from scoring.certificates.lane_offer import Offer
 from scoring.config.policy import policy_from_settings

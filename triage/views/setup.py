@@ -24,7 +24,7 @@ from django.views.decorators.http import require_POST, require_safe
 from ingest.atproto.syntax import MalformedDid, parse_did, parse_handle
 from ingest.store.snapshots import Snapshot
 from ingest.tasks import run_job
-from ingest.worker.queue import huey
+from ingest.worker.runtime import huey
 from scoring.config.repository import DEFAULTS
 from scoring.handlers.runs import read_run
 from scoring.queries import read

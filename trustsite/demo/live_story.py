@@ -49,8 +49,6 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class OpenPull:
-    """A pull request that can be read."""
-
     uri: str
     repository_key: str
 

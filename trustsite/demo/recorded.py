@@ -1,7 +1,9 @@
 """Runs the real worker against a recorded stream, in this process: demo, replay and tests share it.
 
 It can act as a maintainer of a simulated network, as the pages do, and waits until the running worker has taken it.
-Each action is dated 10 s ago by the network's clock, so that it takes effect at once.
+Each action is dated 10 s ago by the network's clock, so that it takes effect at once. In the demo's thirty days of
+watching the stream goes on in steps, and the maintainer acts after each. Where nothing real is at stake one click signs
+a visitor in as a maintainer.
 """
 
 import os
@@ -13,6 +15,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,16 +26,80 @@ from tqdm import tqdm
 from waitress import wasyncore
 
 from ingest.errors import StoreProblem
+from ingest.store.transaction import Rows
 from scoring.certificates.lane_curve import present_offer
 from scoring.config.policy import policy_from_settings
 from scoring.queries import read
-from triage.models import OutboxEntry, Person
+from triage.models import Maintainer, OutboxEntry, Person
 from triage.services import actions, audit
 from triage.services.estimated_lanes import open_estimated_lane
+from trustsite.demo.story import MAIN
 from trustsite.management.commands.web import listen
+from trustsite.settings import is_loopback
 from trustsite.standins import StandIns
 from trustsite.standins.recording import Recording
 from trustsite.worker.worker import Stream, Worker
+from trustsite.world import World
+from trustsite.world.history import APPROVED, LOOKS, MARKED, OPENED
+
+# Of those who own a watched repository or may push to it, the one on whom most open pull requests wait.
+BUSIEST = """
+with waiting as (
+  select repository_id, count(*) as open_pulls from pull_requests where state = 'open' group by repository_id
+)
+select c.did, list(r.repo_key order by r.repo_key) as keys, sum(coalesce(w.open_pulls, 0))::integer as open_pulls
+from own_people o join contributors c using (contributor_id) join repositories r using (repository_id)
+left join waiting w using (repository_id)
+group by c.did order by open_pulls desc, count(*) filter (r.owner_id = o.contributor_id) desc, c.did limit 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Busiest:
+    """The person on whom most open pull requests wait: `open_pulls`, in the repositories with these keys."""
+
+    did: str
+    keys: tuple[str, ...]
+    open_pulls: int
+
+
+def busiest(rows: Rows) -> Busiest | None:
+    """Return the owner or push-holder of watched repositories on whom most waits; None where none is known."""
+    found = rows.row(BUSIEST)
+    return Busiest(found["did"], tuple(found["keys"]), found["open_pulls"]) if found else None
+
+
+def open_account(did: str, keys: list[str]) -> Person:
+    """Return the maintainer's account on the site, made as `manage.py add_maintainer` makes it."""
+    person, _ = Person.objects.get_or_create(did=did)
+    for key in keys:
+        Maintainer.objects.get_or_create(person=person, repo_key=key)
+    return person
+
+
+def offer_busiest(rows: Rows) -> str:
+    """Let one click sign in as the busiest maintainer of a recording; returns a sentence for the person at the console.
+
+    Nobody can sign in so where BIND is reached from outside this machine. The web's tables must exist.
+    """
+    if not is_loopback(settings.BIND):
+        return f"one-click sign-in is off, because BIND={settings.BIND} is reached from outside this machine"
+    found = busiest(rows)
+    if found is None:
+        return "one-click sign-in is off, because the recording names nobody with push access"
+    open_account(found.did, list(found.keys))
+    settings.DEMO_MAINTAINER = found.did
+    names = read.repository_names(rows)
+    return (
+        f"sign in there as {name_of(rows, found.did)} in one click, who maintains "
+        f"{', '.join(names[key] for key in found.keys)} ({found.open_pulls:,} open)"
+    )
+
+
+def name_of(rows: Rows, did: str) -> str:
+    found = read.score(rows, did)
+    return found.person.name if found else "the maintainer"
+
 
 SETTLE_SECONDS = 600.0
 QUIET_SECONDS = 0.5
@@ -143,11 +210,7 @@ TAKEN_SECONDS = 60.0  # the worker's sweep finds what its queue lost within that
 
 
 def act(worker: Worker, person: Person, uri: str, kind: str, outcome: str = "", note: str = "") -> None:
-    """Act on a pull request as it stands now.
-
-    Like the other functions here, it returns once the worker has taken the action, and raises CommandError after a
-    minute.
-    """
+    """Act on a pull request as it stands, until the worker has taken the action. CommandError after a minute."""
     with worker.store.read() as rows:
         subjects = read.decided_subjects(rows, [uri])
     wanted = actions.Wanted(kind, uri, subjects[uri].seen, actions.versions([uri])[uri], outcome, note)
@@ -188,3 +251,44 @@ def _wait_until_taken() -> None:
         if time.monotonic() > deadline:
             raise CommandError("The worker did not take what the demo's maintainer did within a minute.")
         time.sleep(0.05)
+
+
+READ = "Read line by line: I would have merged it as it is."
+WENT_WRONG = "Older clients could not read what it writes, so it was taken back."
+NEEDED_FIX = "It forgot the last key, which was mended two days later."
+
+
+@dataclass(frozen=True, slots=True)
+class Month:
+    worker: Worker
+    peers: StandIns
+    world: World
+    person: Person
+
+    def play(self) -> None:
+        """Let the thirty days pass; what the audit draws in the last days is left to the visitor of the pages.
+
+        What the maintainer did is judged before the stream goes on: else a change that is merged next went through the
+        lane that they opened, or did not, as the machine was fast or slow.
+        """
+        for number in range(1, LOOKS + 1):
+            self.peers.release(self.world.looks[number])
+            wait_until_settled(self.worker, quiet_seconds=0.0)
+            self._act(number)
+            wait_until_settled(self.worker, quiet_seconds=0.0)
+        wait_until_settled(self.worker)
+
+    def _act(self, number: int) -> None:
+        if number == OPENED:
+            open_lane(self.worker, self.person, self.world.watched[MAIN])
+        if number == APPROVED:
+            self._on("went_wrong", "approve")
+        if number == MARKED:
+            self._on("went_wrong", "outcome", "reverted", WENT_WRONG)
+            self._on("needed_fix", "outcome", "needed_fix", NEEDED_FIX)
+        if OPENED < number < LOOKS:
+            answer_audits(self.worker, self.person, READ)
+
+    def _on(self, name: str, kind: str, outcome: str = "", note: str = "") -> None:
+        (uri,) = self.world.pulls[name]
+        act(self.worker, self.person, uri, kind, outcome, note)

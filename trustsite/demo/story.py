@@ -20,8 +20,6 @@ LANE_WORDS = {Lane.FAST_LANE: "fast lane", Lane.NORMAL_QUEUE: "normal queue", La
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """Something that must hold in the demo, in words, and whether it does."""
-
     words: str
     kept: bool
 

@@ -19,7 +19,6 @@ class StandIns:
 
     @property
     def jetstream_url(self) -> str:
-        """ws://127.0.0.1:<port>/subscribe"""
         return self.jetstream.url
 
     @property
@@ -32,13 +31,11 @@ class StandIns:
         self.jetstream.release(until)
 
     def start(self) -> Self:
-        """Begin to serve; returns once both ports answer."""
         self.jetstream.start()
         self.peers.start()
         return self
 
     def close(self) -> None:
-        """Stop serving and end the threads."""
         self.jetstream.close()
         self.peers.close()
 

@@ -23,7 +23,6 @@ from trustsite.standins.recording import BlobKey, Person, Recording, Repository,
 
 
 def person_document(person: Person) -> dict[str, Any]:
-    """The DID document of a person."""
     return _document(person.did, [f"at://{person.handle}"], "atproto_pds", "AtprotoPersonalDataServer", person.pds)
 
 
@@ -34,7 +33,6 @@ def repository_document(did: str, repository: Repository | None) -> dict[str, An
 
 
 def person_log(person: Person) -> list[dict[str, Any]]:
-    """The PLC audit log of a person: creation, and the tombstone if there is one."""
     service = {"atproto_pds": {"type": "AtprotoPersonalDataServer", "endpoint": person.pds}}
     log = [_creation(person.did, person.created_at, [f"at://{person.handle}"], service)]
     if person.tombstoned:
@@ -44,7 +42,6 @@ def person_log(person: Person) -> list[dict[str, Any]]:
 
 
 def repository_log(did: str, repository: Repository | None) -> list[dict[str, Any]]:
-    """The PLC audit log of a repository's DID."""
     knot = f"https://{repository.knot}" if repository else ""
     service = {"tangled_knot": {"type": "TangledKnot", "endpoint": knot}}
     return [_creation(did, "2025-02-23T18:43:18.000Z", [], service)]
@@ -105,7 +102,6 @@ LIST_COLLABORATORS = "sh.tangled.repo.listCollaborators"
 QUERY_PIPELINES = "sh.tangled.ci.queryPipelines"
 TRIGGER = "sh.tangled.ci.trigger"
 GET_PROFILE = "app.bsky.actor.getProfile"
-
 
 _MAIL = re.compile(rb"^From ([0-9a-f]{40}) ", re.MULTILINE)
 # By the first digit of the commit: three of four were let run, one of those failed.
@@ -193,15 +189,11 @@ Method = Callable[["Network", str, Query], Answer]
 
 
 def xrpc_error(status: int, error: str, message: str) -> Answer:
-    """An XRPC error body: {"error", "message"}."""
     return Answer({"error": error, "message": message}, status)
 
 
 class Network:
-    """Everything outside, as one function of host, path and query.
-
-    Where two people claim one handle, the first of `recording.people` owns the domain.
-    """
+    """Everything outside, by host, path and query. Of two who claim one handle the first person owns the domain."""
 
     def __init__(self, recording: Recording, released: Callable[[], int]) -> None:
         self._blobs = recording.blobs
@@ -260,7 +252,6 @@ class Network:
         return person if person and not person.tombstoned and urlsplit(person.pds).netloc.lower() == host else None
 
     def get_blob(self, host: str, query: Query) -> Answer:
-        """com.atproto.sync.getBlob: the bytes as uploaded."""
         did, cid = query.get("did", ""), query.get("cid", "")
         if not did or not cid:
             return _missing("cid" if did else "did")
@@ -272,7 +263,6 @@ class Network:
         return Answer(data, content_type="application/gzip")
 
     def describe_repo(self, host: str, query: Query) -> Answer:
-        """com.atproto.repo.describeRepo."""
         person = self._resident(host, query.get("repo", ""))
         if person is None:
             return _repo_missing(query)
@@ -288,7 +278,6 @@ class Network:
         )
 
     def get_record(self, host: str, query: Query) -> Answer:
-        """com.atproto.repo.getRecord: the last version."""
         did, collection, rkey = (query.get(name, "") for name in ("repo", "collection", "rkey"))
         if self._resident(host, did) is None:
             return _repo_missing(query)

@@ -81,17 +81,14 @@ class Jetstream:
 
     @property
     def url(self) -> str:
-        """The address to subscribe to."""
         return f"ws://127.0.0.1:{self.port}{self.path}"
 
     @property
     def released(self) -> int:
-        """Return how many frames may go out so far."""
         return self._released
 
     @property
     def connections(self) -> int:
-        """Return how many clients are connected now."""
         return len(self._server.connections)
 
     def start(self) -> Self:
@@ -112,7 +109,6 @@ class Jetstream:
         self._loop.call_soon_threadsafe(self._abort_all)
 
     def close(self) -> None:
-        """Stop serving and end the thread."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stop.set)
             self._thread.join()

@@ -74,12 +74,10 @@ class Peers:
             return rate is not None and rate.is_over(time.monotonic())
 
     def start(self) -> Self:
-        """Begin to answer."""
         self._thread.start()
         return self
 
     def close(self) -> None:
-        """Stop answering; requests that hang are let go."""
         with self._healed:
             self._closing = True
             self._healed.notify_all()
@@ -97,8 +95,6 @@ class Peers:
 
 
 class _Rate:
-    """The number of requests in the running second."""
-
     def __init__(self, a_second: int) -> None:
         self._a_second, self._second, self._count = a_second, 0, 0
 

@@ -287,13 +287,11 @@ class Shelf:
         self._lock = threading.Lock()
 
     def record(self, did: str, collection: str, rkey: str) -> tuple[str, Any] | None:
-        """CID and value of a record, None if there is none (any more)."""
         with self._lock:
             self._fold()
             return self._records.get((did, collection), {}).get(rkey)
 
     def records(self, did: str, collection: str) -> list[tuple[str, str, Any]]:
-        """Record key, CID and value of each record in a collection, by key."""
         with self._lock:
             self._fold()
             shelf = self._records.get((did, collection), {})
@@ -319,7 +317,6 @@ class Shelf:
             return sorted(owner for (owner, name), shelf in self._records.items() if name == collection and shelf)
 
     def rev(self, did: str) -> str | None:
-        """The newest commit of a repository, None where it has none yet."""
         with self._lock:
             self._fold()
             return self._revs.get(did)

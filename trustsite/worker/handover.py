@@ -1,17 +1,26 @@
-"""Handing work to the owner of the store: the running worker through the queue, else this process itself."""
+"""Hands work to the owner of the store: the running worker through the queue, else this process itself.
+
+What both need is built from the settings: the places of the drive's state, those that an erasure searches, and the
+hosts that a backfill asks.
+"""
 
 import logging
 import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import CommandError
+from django.db import DatabaseError, connection
 
+from ingest.backfill.account import Sources
+from ingest.backup.manifest import Places
 from ingest.backup.missing_store import require_store
 from ingest.clock import Clock, WallClock
+from ingest.erasure.erase import Folders
 from ingest.errors import StoreProblem
 from ingest.git.mirror import Limits
 from ingest.http.fetcher import Fetcher
@@ -19,12 +28,69 @@ from ingest.records.dead_letters import LetterBound
 from ingest.records.registry import build_registry
 from ingest.store.database import Store
 from ingest.store.snapshots import PublishProblem, publish
+from ingest.store.tombstones import Names
 from ingest.tasks import run_job
 from ingest.worker import runtime
 from ingest.worker.jobs import JOBS, JobProblem
-from ingest.worker.queue import huey
+from ingest.worker.runtime import huey
+from triage.services import erasure as accounts
 from trustsite import drive
-from trustsite.worker.build import folders_from_settings, sources
+
+
+def places_from_settings() -> Places:
+    return Places(
+        root=settings.ROOT,
+        store=settings.DUCKDB_PATH,
+        accounts=Path(settings.DATABASES["default"]["NAME"]),
+        staging=settings.STAGING_DIR,
+        diffs=settings.DIFF_CORPUS_DIR,
+        models=settings.MODEL_DIR,
+        keys=settings.ROOT / "keys",
+        snapshots=settings.SNAPSHOT_DIR,
+        caches=(settings.MIRROR_DIR, settings.PYG_ROOT),
+    )
+
+
+def folders_from_settings() -> Folders:
+    return Folders(
+        diffs=settings.DIFF_CORPUS_DIR,
+        mirrors=settings.MIRROR_DIR,
+        staging=settings.STAGING_DIR,
+        models=settings.MODEL_DIR,
+        graphs=settings.PYG_ROOT,
+        logs=settings.LOG_DIR,
+        snapshots=settings.SNAPSHOT_DIR,
+        queue=settings.QUEUE_PATH,
+        status=settings.STATUS_PATH,
+        forget_account=_forget_account,
+    )
+
+
+def _forget_account(names: Names) -> int:
+    """Take the person out of the web process's tables; a site where nobody signed in yet has none."""
+    try:
+        if "triage_person" not in connection.introspection.table_names():
+            return 0
+        gone = accounts.forget_account(names.did, names.handle)
+        accounts.clear_traces()
+        return gone
+    except DatabaseError as problem:
+        raise StoreProblem(f"the accounts of this site could not be searched ({problem}): run this again") from problem
+    finally:
+        connection.close()  # the worker's threads come and go
+
+
+def sources(fetcher: Fetcher, clock: Clock) -> Sources:
+    """The hosts that know which accounts keep our records, and every collection that is read."""
+    return Sources(
+        fetcher=fetcher,
+        plc_url=settings.PLC_URL,
+        hosts=tuple(settings.BACKFILL_HOSTS),
+        collections=tuple(build_registry(settings.LEXICON_AUTHORITY).kinds),
+        staging_dir=settings.STAGING_DIR,
+        clock=clock,
+    )
+
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +151,6 @@ def make_runtime(
     changed: Callable[[str], None] = lambda hop: None,
     preparing: Callable[[], bool] = lambda: False,
 ) -> runtime.Runtime:
-    """Return what tasks and jobs work with, as the settings say."""
     return runtime.Runtime(
         store=store,
         fetcher=fetcher,

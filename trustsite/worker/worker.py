@@ -1,16 +1,20 @@
 """The worker: the one process that owns the store. Huey consumer in the main thread, listener and publisher beside it.
 
 The hops are strung together in trustsite/hops.py: one that has written something wakes those that read it, and a sweep
-every minute finds what a kill left behind (Huey takes a task off the queue before it runs).
+every minute finds what a kill left behind (Huey takes a task off the queue before it runs). The heartbeat's state of a
+worker is gathered from its parts, none of which has to wait for the store.
 
-The heartbeat's state of a worker is gathered from its parts, none of which has to wait for the store.
+It ends within a bound, whatever its parts do: all are told at once, and waited for out of one budget. A part that
+outlasts the budget is cut off with the process. Nothing is lost by that: whatever is written is written whole or not at
+all, and a hop that was cut runs again, as after any kill.
 """
 
 import logging
+import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from datetime import timedelta
@@ -31,8 +35,6 @@ from ingest.files import RESERVE_BYTES, free_bytes
 from ingest.git.history import unread_mirrors
 from ingest.git.mirror import due_mirrors
 from ingest.http.fetcher import Fetcher
-from ingest.lean import leave_pandas_out
-from ingest.lookups import enrich
 from ingest.records.derive import has_underived
 from ingest.records.registry import build_registry
 from ingest.store.archive import adopt
@@ -40,20 +42,54 @@ from ingest.store.database import Store, StreamClock
 from ingest.store.snapshots import Publisher, current_number
 from ingest.stream.jetstream import Listener, Subscription
 from ingest.stream.knots import EventStream
+from ingest.stream.socket_process import leave_pandas_out
 from ingest.worker import runtime
-from ingest.worker.status import Heartbeat, Status
+from ingest.worker.status import Heartbeat, Status, due_lookups
 from scoring import tasks as scoring_tasks
 from scoring.pipeline.score import has_work
 from scoring.review.pricing import parse_prices
 from triage import tasks as triage_tasks
 from trustsite.hops import Hops
 from trustsite.ops.metrics import Measures
-from trustsite.worker import shutdown
-from trustsite.worker.build import sources
-from trustsite.worker.handover import FOLLOWED_DAYS, make_runtime, open_store
-from trustsite.worker.shutdown import Part
+from trustsite.worker.handover import FOLLOWED_DAYS, make_runtime, open_store, sources
 
 log = logging.getLogger(__name__)
+
+PARTS_SECONDS = 8.0  # for all parts together
+WHOLE_SECONDS = 9.0  # with the last snapshot and the closing of the store
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Something that runs: `tell` has it stop and returns at once; `wait` waits so long, and says whether it ended."""
+
+    name: str
+    tell: Callable[[], object]
+    wait: Callable[[float], bool]
+
+
+def of_thread(thread: threading.Thread, tell: Callable[[], object]) -> Part:
+    """A thread, which may not have been started."""
+
+    def wait(seconds: float) -> bool:
+        if thread.ident is not None:
+            thread.join(seconds)
+        return not thread.is_alive()
+
+    return Part(thread.name, tell, wait)
+
+
+def going_on(parts: Iterable[Part], seconds: float, clock: Callable[[], float] = time.monotonic) -> list[str]:
+    """Wait for one part after the other, `seconds` for all of them; the names of those that have not ended."""
+    ends = clock() + seconds
+    return [part.name for part in parts if not part.wait(max(0.0, ends - clock()))]
+
+
+def cut_off(has_ended: threading.Event, seconds: float, leave: Callable[[int], object] = os._exit) -> None:
+    """End the process with status 1 unless `has_ended` is set within so many seconds."""
+    if not has_ended.wait(seconds):
+        log.error("the worker did not stop in time and is cut off; nothing is lost: the next one goes on from here")
+        leave(1)
 
 
 class Publishing:
@@ -64,49 +100,13 @@ class Publishing:
         self._failed: tuple[int, str] | None = None
 
     def note(self, problem: str) -> None:
-        """Keep a problem of the publisher, and log it."""
         log.error("%s", problem)
         self._failed = current_number(self._folder), problem
 
     @property
     def problem(self) -> str | None:
-        """The problem, until something was published after it."""
         failed = self._failed
         return failed[1] if failed and current_number(self._folder) <= failed[0] else None
-
-
-def status_of(
-    listener: Listener,
-    publishing: Publishing,
-    hops: Hops,
-    fetcher: Fetcher,
-    store_path: Path,
-    backfiller: Backfiller | None = None,
-    event_streams: Sequence[EventStream] = (),
-    letters_dropped: int = 0,
-) -> Status:
-    """Return how a worker is now. Raises OSError where the drive is gone."""
-    left_alone = fetcher.left_alone()
-    problem, about_store = listener.problem, listener.store_failed
-    free = free_bytes(store_path)
-    down = [stream.problem for stream in event_streams if stream.problem is not None]
-    return Status(
-        written_at=time.time(),
-        cursor_us=listener.cursor_us,
-        listener_problem=None if about_store else problem,
-        store_problem=problem if about_store else None,
-        publisher_problem=publishing.problem,
-        backfill_problem=backfiller.problem if backfiller else None,
-        event_problems=tuple(down[:3]),
-        event_streams_down=len(down),
-        failing_hops=tuple(sorted(hops.failures)),
-        hosts_left_alone=len(left_alone),
-        hosts_named=tuple(left_alone[:10]),
-        clock_behind_minutes=listener.clock_behind_minutes,
-        letters_dropped=letters_dropped,
-        free_bytes=free,
-        drive_full=free < RESERVE_BYTES,
-    )
 
 
 BEHIND_US = 60_000_000
@@ -126,7 +126,6 @@ class Stream:
 
 
 def stream_from_settings() -> Stream:
-    """The stream that the operator chose."""
     collections = (
         () if settings.WHOLE_STREAM else tuple(build_registry(settings.LEXICON_AUTHORITY).wanted_collections())
     )
@@ -134,7 +133,6 @@ def stream_from_settings() -> Stream:
 
 
 def _huey_and_tasks() -> tuple[Huey, Mapping[str, Callable[[], object]]]:
-    """The queue, and the tasks of the first hops by name."""
     autodiscover_modules("tasks")
     tasks = {
         "derive_events": ingest_tasks.derive_events,
@@ -223,15 +221,26 @@ class Worker:
         return [EventStream(self.store, self.fetcher, url, changed) for url in settings.KNOT_STREAMS]
 
     def _status(self) -> Status:
-        return status_of(
-            self.listener,
-            self.publishing,
-            self.hops,
-            self.fetcher,
-            self.store.path,
-            self.backfiller,
-            self.event_streams,
-            self.runtime.letters.dropped,
+        """Return how the worker is now. Raises OSError where the drive is gone."""
+        left_alone, free = self.fetcher.left_alone(), free_bytes(self.store.path)
+        problem, about_store = self.listener.problem, self.listener.store_failed
+        down = [stream.problem for stream in self.event_streams if stream.problem is not None]
+        return Status(
+            written_at=time.time(),
+            cursor_us=self.listener.cursor_us,
+            listener_problem=None if about_store else problem,
+            store_problem=problem if about_store else None,
+            publisher_problem=self.publishing.problem,
+            backfill_problem=self.backfiller.problem if self.backfiller else None,
+            event_problems=tuple(down[:3]),
+            event_streams_down=len(down),
+            failing_hops=tuple(sorted(self.hops.failures)),
+            hosts_left_alone=len(left_alone),
+            hosts_named=tuple(left_alone[:10]),
+            clock_behind_minutes=self.listener.clock_behind_minutes,
+            letters_dropped=self.runtime.letters.dropped,
+            free_bytes=free,
+            drive_full=free < RESERVE_BYTES,
         )
 
     def _consumer(self) -> Consumer:
@@ -239,7 +248,7 @@ class Worker:
             workers=WORKERS,
             worker_type="thread",
             graceful_signal="TERM",
-            shutdown_timeout=shutdown.PARTS_SECONDS,
+            shutdown_timeout=PARTS_SECONDS,
             max_delay=0.2,  # idle workers look five times a second: an event is scored within a second, not ten
             flush_locks=True,
         )
@@ -280,18 +289,17 @@ class Worker:
         """
         self.consumer.stop_flag.wait()
         is_finished = beside is not None and beside.done()
-        self._ends = time.monotonic() + (FINISH_SECONDS if is_finished else shutdown.PARTS_SECONDS)
+        self._ends = time.monotonic() + (FINISH_SECONDS if is_finished else PARTS_SECONDS)
         self.fetcher.close()
         for part in self._parts(beside):
             part.tell()
         if not is_finished:
-            shutdown.cut_off(self._has_ended, shutdown.WHOLE_SECONDS)
+            cut_off(self._has_ended, WHOLE_SECONDS)
 
     def _parts(self, beside: Future[None] | None) -> list[Part]:
-        """All that works on the store."""
         threads = [self.listener, *self.event_streams, *([self.backfiller] if self.backfiller else [])]
-        parts = [shutdown.of_thread(thread, thread.interrupt) for thread in threads]
-        parts += [shutdown.of_thread(thread, self.finish) for _, thread in self.consumer.worker_threads]
+        parts = [of_thread(thread, thread.interrupt) for thread in threads]
+        parts += [of_thread(thread, self.finish) for _, thread in self.consumer.worker_threads]
         if beside is not None:
             parts.append(Part("beside", self.finish, lambda seconds: not wait([beside], seconds).not_done))
         return parts
@@ -299,11 +307,11 @@ class Worker:
     def _stop(self, beside: Future[None] | None) -> None:
         """Wait for the parts, then publish and close; where one goes on, both are left to the next start."""
         self.finish()
-        seconds = max(self._ends - time.monotonic(), 0.0) if self._ends else shutdown.PARTS_SECONDS
-        going_on = shutdown.going_on(self._parts(beside), seconds)
-        if going_on:
-            log.error("%s did not end in time", ", ".join(going_on))
-            shutdown.cut_off(self._has_ended, 0.0)
+        seconds = max(self._ends - time.monotonic(), 0.0) if self._ends else PARTS_SECONDS
+        left = going_on(self._parts(beside), seconds)
+        if left:
+            log.error("%s did not end in time", ", ".join(left))
+            cut_off(self._has_ended, 0.0)
         self.publisher.stop()
         self.heartbeat.stop()
         runtime.stop()
@@ -316,29 +324,20 @@ class Worker:
             self.listener = self.listener.renewed()
             self.listener.start()
         if hop == "sweep":
-            self._renew_event_streams()
-            self._renew_backfiller()
+            for place, stream in enumerate(self.event_streams):
+                if stream.ident is not None and not stream.is_alive() and not self.consumer.stop_flag.is_set():
+                    log.error("the events of %s are read by a new thread", stream.host)
+                    self.event_streams[place] = stream.renewed()
+                    self.event_streams[place].start()
+            old = self.backfiller
+            if old and old.ident is not None and not old.is_alive() and not self.consumer.stop_flag.is_set():
+                log.error("the backfill ended by an error in the program; it goes on in a new thread")
+                self.backfiller = old.renewed()
+                self.backfiller.start()
         self.hops.follow(hop)  # first, so that the publisher sees that more is to come
         self.publisher.mark()
 
-    def _renew_event_streams(self) -> None:
-        """Start anew what ended by an error in the program."""
-        for place, stream in enumerate(self.event_streams):
-            if stream.ident is not None and not stream.is_alive() and not self.consumer.stop_flag.is_set():
-                log.error("the events of %s are read by a new thread", stream.host)
-                self.event_streams[place] = stream.renewed()
-                self.event_streams[place].start()
-
-    def _renew_backfiller(self) -> None:
-        """Start anew what ended by an error in the program."""
-        old = self.backfiller
-        if old and old.ident is not None and not old.is_alive() and not self.consumer.stop_flag.is_set():
-            log.error("the backfill ended by an error in the program; it goes on in a new thread")
-            self.backfiller = old.renewed()
-            self.backfiller.start()
-
     def cursor_us(self) -> int:
-        """time_us of the newest frame handled."""
         with self.store.read() as rows:
             return rows.value("select cursor_us from ingest_state where source = ?", [self.stream.source]) or 0
 
@@ -361,6 +360,6 @@ class Worker:
         with self.store.read() as rows:
             if erase.due(rows):
                 return False
-            asked = not enrich.due(rows, self.store.wall, now - timedelta(days=FOLLOWED_DAYS))
+            asked = not due_lookups(rows, self.store.wall, now - timedelta(days=FOLLOWED_DAYS))
             mirrored = not due_mirrors(rows, self.store.wall) and not unread_mirrors(self.store)
             return asked and mirrored and not has_work(rows, now) and self.hops.idle

@@ -5,13 +5,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from ingest.atproto.cbor import to_us
 from trustsite.standins.recording import Recording
 from trustsite.world.attacks import ATTACKS
 from trustsite.world.cast import ATTACKERS, GROUPS, HONEST, PROJECTS
-from trustsite.world.history import HOUR, Story, draw_honest
-from trustsite.world.network import Sheet
-from trustsite.world.weeks import LOOKS, draw_weeks, look_us
+from trustsite.world.history import HOUR, LOOKS, Story, draw_honest, draw_weeks, look_us
+from trustsite.world.network import Sheet, to_us
 
 __all__ = ["ATTACKS", "World", "build_world"]
 
@@ -42,7 +40,6 @@ class World:
 
     @property
     def honest(self) -> tuple[str, ...]:
-        """DIDs of everyone who does not attack."""
         return tuple(self.cast[contributor.name] for contributor in HONEST)
 
 

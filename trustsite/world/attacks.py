@@ -4,12 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from random import Random
 
-from ingest.atproto.cbor import draw, iso
 from trustsite.standins.answers import PULL
 from trustsite.world.cast import ATTACKERS, DAY, HONEST, PROJECTS, Project
 from trustsite.world.history import HOUR, Story, choose_project, open_now, settle
-from trustsite.world.network import Pull
-from trustsite.world.patches import make_edit
+from trustsite.world.network import Pull, draw, iso, make_edit
 
 Pulls = dict[str, tuple[str, ...]]
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from trustsite.world.templates import Language
+from trustsite.world.changes import Language
 
 DAY = 86_400_000_000  # microseconds
 

@@ -1,17 +1,209 @@
-"""The sheet on which the simulated network is drawn: frames, blobs, people and repositories as they come up."""
+"""The sheet on which the simulated network is drawn: frames, blobs, people and repositories as they come up.
 
-from collections.abc import Mapping
+Identifiers are computed: TIDs, CIDs of records (DAG-CBOR) and of blobs, did:plc and timestamps. Patches are written as
+`git format-patch` does, made from templates; every hunk is valid, every hash is computed.
+"""
+
+import difflib
+import gzip
+import hashlib
+import re
+from base64 import b32decode, b32encode
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+from random import Random
 from typing import Any
 from zlib import crc32
 
 import msgspec
 
-from ingest.atproto.cbor import blob_cid, draw, encode_tid, iso, make_did, record_cid
+from ingest.atproto.record_proof import Link, encode
 from trustsite.standins.answers import COMMENT, FOLLOW, MARKDOWN, PULL, REPOSITORY, STATUS, VOUCH
 from trustsite.standins.recording import BlobKey, Person, Recording, Repository, make_recording
 from trustsite.world.cast import KNOT, SERVERS, SPINDLE, Project
-from trustsite.world.patches import Edit, Signature, format_patch, pack
+from trustsite.world.changes import CHANGES, DIALECTS, NOUNS, TRAPS, VERBS, Dialect, Language
+
+TID_LETTERS = "234567abcdefghijklmnopqrstuvwxyz"
+RAW, DAG_CBOR = 0x55, 0x71
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def draw(*parts: object) -> Random:
+    """A generator of its own for each actor and purpose, so that leaving one actor out changes nobody else's draws."""
+    return Random(":".join(map(str, parts)))  # noqa: S311
+
+
+def encode_tid(time_us: int, clock: int = 0) -> str:
+    """The 13 letters of a TID: 53 bits of unix microseconds, 10 bits of clock identifier."""
+    number = (time_us << 10) | (clock & 1023)
+    return "".join(TID_LETTERS[(number >> shift) & 31] for shift in range(60, -1, -5))
+
+
+def make_did(*parts: object) -> str:
+    return "did:plc:" + _base32(hashlib.sha256(":".join(map(str, parts)).encode()).digest()[:15])
+
+
+def blob_cid(data: bytes) -> str:
+    """CID of a blob: version 1, raw, SHA-256."""
+    return _cid(RAW, data)
+
+
+def record_cid(record: object) -> str:
+    """CID of a record given as JSON values: version 1, DAG-CBOR, SHA-256; {"$link": …} becomes a CID link."""
+    return _cid(DAG_CBOR, encode(_linked(record)))
+
+
+def pseudo_cid(data: bytes) -> str:
+    """A well-formed record CID that is the hash of other bytes: 20 times cheaper, for load tests."""
+    return _cid(DAG_CBOR, data)
+
+
+def _linked(value: object) -> object:
+    """A JSON value with its {"$link": …} as CID links."""
+    match value:
+        case {"$link": str(link), **rest} if not rest:
+            return Link(_cid_bytes(link))
+        case dict():
+            return {key: _linked(one) for key, one in value.items()}
+        case list() | tuple():
+            return [_linked(one) for one in value]
+    return value
+
+
+def to_us(moment: datetime) -> int:
+    return (moment - EPOCH) // timedelta(microseconds=1)
+
+
+def iso(time_us: int) -> str:
+    """RFC 3339 with milliseconds and Z, as the servers write it."""
+    moment = EPOCH + timedelta(microseconds=time_us)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{time_us // 1000 % 1000:03d}Z"
+
+
+def _cid(codec: int, data: bytes) -> str:
+    return "b" + _base32(bytes([1, codec, 0x12, 0x20]) + hashlib.sha256(data).digest())
+
+
+def _cid_bytes(cid: str) -> bytes:
+    text = cid[1:].upper()
+    return b32decode(text + "=" * (-len(text) % 8))
+
+
+def _base32(data: bytes) -> str:
+    return b32encode(data).decode().lower().rstrip("=")
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The author and time that the patch claims; `offset` is the author's distance from UTC in hours."""
+
+    name: str
+    email: str
+    time_us: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A file before and after."""
+
+    title: str
+    path: str
+    before: str
+    after: str
+
+    def reversed(self) -> "Edit":
+        return Edit(f'Revert "{self.title}"', self.path, self.after, self.before)
+
+
+def make_edit(random: Random, language: Language, folder: str, trap: bool = False) -> Edit:
+    """A change of one function in a file of several; a `trap` does harm."""
+    words = _words(random)
+    change = random.choice((TRAPS if trap else CHANGES)[language])
+    dialect = DIALECTS[language]
+    others = [other for other in CHANGES[language] if other is not change]
+    around = [_fill(random.choice((other.before, other.after)), _words(random)) for other in random.sample(others, 3)]
+    place = random.randrange(len(around) + 1)
+    header = _fill(dialect.header, words)
+    path = f"{folder}/{words['verb']}_{words['noun']}{dialect.suffix}"
+    before, after = (
+        _indent(dialect, dialect.gap.join([header, *around[:place], _fill(text, words), *around[place:]]))
+        for text in (change.before, change.after)
+    )
+    return Edit(_fill(change.title, words), path, before, after)
+
+
+def format_patch(edit: Edit, signature: Signature) -> bytes:
+    """The mail of one commit, as `git format-patch` writes it."""
+    added, removed, diff = _diff(edit)
+    commit = hashlib.sha1(f"{signature.time_us}{signature.email}{diff}".encode(), usedforsecurity=False).hexdigest()
+    zone = timezone(timedelta(hours=signature.offset))
+    moment = (EPOCH + timedelta(microseconds=signature.time_us)).astimezone(zone)
+    text = (
+        f"From {commit} Mon Sep 17 00:00:00 2001\n"
+        f"From: {signature.name} <{signature.email}>\n"
+        f"Date: {_mail_date(moment)}\n"
+        f"Subject: [PATCH] {edit.title}\n\n"
+        f"---\n {edit.path} | {added + removed} {'+' * added}{'-' * removed}\n"
+        f" 1 file changed, {added} insertions(+), {removed} deletions(-)\n\n{diff}-- \n2.45.0\n\n"
+    )
+    return text.encode()
+
+
+def pack(patch: bytes) -> bytes:
+    """The gzipped blob that a pull request carries; the same patch gives the same bytes."""
+    return gzip.compress(patch, mtime=0)
+
+
+def _indent(dialect: Dialect, text: str) -> str:
+    return re.sub(r"(?m)^( {4})+", lambda spaces: "\t" * (len(spaces[0]) // 4), text) if dialect.tabs else text
+
+
+def _diff(edit: Edit) -> tuple[int, int, str]:
+    lines: Sequence[str] = list(
+        difflib.unified_diff(
+            edit.before.splitlines(keepends=True),
+            edit.after.splitlines(keepends=True),
+            f"a/{edit.path}",
+            f"b/{edit.path}",
+        )
+    )
+    head = f"diff --git a/{edit.path} b/{edit.path}\nindex {_object(edit.before)}..{_object(edit.after)} 100644\n"
+    added = sum(line.startswith("+") for line in lines[2:])
+    removed = sum(line.startswith("-") for line in lines[2:])
+    return added, removed, head + "".join(lines)
+
+
+def _object(text: str) -> str:
+    data = text.encode()
+    return hashlib.sha1(b"blob %d\x00" % len(data) + data, usedforsecurity=False).hexdigest()[:8]
+
+
+def _mail_date(moment: datetime) -> str:
+    # strftime would follow the locale; a mail's date is English.
+    day = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")[moment.weekday()]
+    month = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")[moment.month - 1]
+    return f"{day}, {moment.day} {month} {moment:%Y %H:%M:%S %z}"
+
+
+def _words(random: Random) -> dict[str, str]:
+    noun, verb, number = random.choice(NOUNS), random.choice(VERBS), random.randrange(3, 250)
+    return {
+        "noun": noun,
+        "Noun": noun.capitalize(),
+        "verb": verb,
+        "Verb": verb.capitalize(),
+        "number": str(number),
+        "more": str(number + random.choice((5, 10, 30, 60))),
+    }
+
+
+def _fill(text: str, words: dict[str, str]) -> str:
+    for word, value in words.items():
+        text = text.replace(f"«{word}»", value)
+    return text
+
 
 LATENCY_US = 400_000  # from the writing of a record to the stream
 Record = Mapping[str, Any]
@@ -19,8 +211,6 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Pull:
-    """A pull request as it stands on the sheet."""
-
     uri: str
     author: str  # name in the cast
     project: str
@@ -53,7 +243,6 @@ class Sheet:
         return person
 
     def did(self, name: str) -> str:
-        """The DID of someone in the cast."""
         return self.people[name].did
 
     def add_repository(self, project: Project, time_us: int, knot: str = "") -> str:
@@ -84,7 +273,6 @@ class Sheet:
         return f"at://{self.did(name)}/{collection}/{rkey}"
 
     def delete(self, name: str, collection: str, rkey: str, time_us: int) -> None:
-        """Delete a record."""
         self._versions.discard((name, collection, rkey))
         self._commit(name, collection, rkey, {"operation": "delete"}, time_us)
 
@@ -126,16 +314,13 @@ class Sheet:
         self.put(name, VOUCH, self.did(subject), record, time_us)
 
     def retract(self, name: str, subject: str, time_us: int) -> None:
-        """Take a vouch back."""
         self.delete(name, VOUCH, self.did(subject), time_us)
 
     def follow(self, name: str, subject: str, time_us: int) -> None:
-        """Follow someone: a record that this system only logs."""
         record = {"subject": self.did(subject), "createdAt": iso(time_us)}
         self.put(name, FOLLOW, self._tid(name, time_us, FOLLOW), record, time_us)
 
     def comment(self, name: str, pull: Pull, text: str, time_us: int) -> None:
-        """Comment on a pull request."""
         subject = {"uri": pull.uri, "cid": record_cid({"$type": PULL, **pull.record})}
         body = {"$type": MARKDOWN, "text": text}
         record = {"subject": subject, "body": body, "pullRoundIdx": 0, "createdAt": iso(time_us)}
@@ -151,7 +336,6 @@ class Sheet:
         self._emit({"did": did, "time_us": time_us + 250_000, "kind": "account", "account": account})
 
     def recording(self) -> Recording:
-        """Everything on the sheet, in time order."""
         # Lines of one microsecond are told apart by their text: the order of drawing would depend on who takes part.
         return make_recording(sorted(self._frames), self._blobs, tuple(self.people.values()), tuple(self._repositories))
 

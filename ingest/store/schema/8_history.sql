@@ -29,7 +29,7 @@ create table imported_pulls (
   docs_only boolean,
   touches_sensitive boolean,
   title_length integer,               -- null: none, or one word that may be the name of a branch
-  title_says varchar[]                -- marks of ingest/history_import/checks.py; null likewise, and where it was imported before them
+  title_says varchar[]                -- marks of ingest/history_import/pulls.py; null likewise, and where it was imported before them
 );
 
 -- What was imported, and when.

@@ -13,8 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from ingest.atproto.cbor import Link, encode
-from ingest.atproto.record_proof import CURVES, LETTERS
+from ingest.atproto.record_proof import CURVES, LETTERS, Link, encode
 from ingest.errors import FetchProblem
 from ingest.http.fetcher import Fetcher
 from ingest.http.rate_limits import Shares

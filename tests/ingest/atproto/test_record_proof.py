@@ -9,8 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.atproto.cbor import CborProblem, Link, decode, encode
-from ingest.atproto.record_proof import CURVES, KeyProblem, ProofProblem, prove_record, read_key
+from ingest.atproto.record_proof import (
+    CURVES,
+    CborProblem,
+    KeyProblem,
+    Link,
+    ProofProblem,
+    decode,
+    encode,
+    prove_record,
+    read_key,
+)
 from tests.ingest.atproto.signed import P256, SECP256K1, SignedAccount, Signer, base58
 from tests.ingest.stream.frames import ANA, MARA
 

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from ingest.atproto.cbor import encode_tid
 from ingest.clock import to_microseconds
 from tests.ingest.peer import Request, response
 from tests.ingest.stream.frames import (
@@ -14,6 +13,7 @@ from tests.ingest.stream.frames import (
     PULL,
     VOUCH,
 )
+from trustsite.world.network import encode_tid
 
 NOW = datetime(2026, 11, 20, 12)
 BORN = datetime(2026, 1, 1)

@@ -10,7 +10,7 @@ import sys
 from functools import cache
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from ingest.atproto.cbor import encode_tid, iso, make_did, pseudo_cid
+from trustsite.world.network import encode_tid, iso, make_did, pseudo_cid
 
 REPOSITORY, PULL = "sh.tangled.repo", "sh.tangled.repo.pull"
 STATUS, VOUCH = "sh.tangled.repo.pull.status", "sh.tangled.graph.vouch"

@@ -19,7 +19,7 @@ from ingest.backfill.turn import BackfillProblem, take_turn
 from ingest.clock import from_microseconds
 from ingest.records.derive import derive
 from ingest.store.database import Store
-from ingest.stream.gaps import NOTHING_BEFORE, Gap, record_gap
+from ingest.stream.early import NOTHING_BEFORE, Gap, record_gap
 from ingest.stream.load import load
 from tests.conftest import Count
 from tests.ingest.backfill.backfilled import FIRST_WAIT, finish, run_backfill, sources, standing

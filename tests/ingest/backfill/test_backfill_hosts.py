@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ingest.backfill import discover, runs, threads, turn
+from ingest.backfill import runs, threads, turn
 from ingest.backfill.account import Staging
 from ingest.backfill.runs import Estimate, summarize
 from ingest.errors import FetchProblem
@@ -117,7 +117,7 @@ def test_a_server_that_asks_to_wait_is_waited_for(open_store: Open, tmp_path: Pa
 def test_a_host_that_names_millions_is_bounded_and_leaves_room_for_the_others(
     peer: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(discover, "HOST_ACCOUNTS", 2_500)
+    monkeypatch.setattr(turn, "HOST_ACCOUNTS", 2_500)
     asked = iter(range(10**9))
 
     def answer(request: Request) -> bytes:
@@ -128,7 +128,7 @@ def test_a_host_that_names_millions_is_bounded_and_leaves_room_for_the_others(
         return response(json.dumps({"repos": [{"did": name} for name in names], "cursor": f"c{page}"}).encode())
 
     hosts = ("https://flood.example.test", "https://honest.example.test")
-    found = discover.find_accounts(sources(peer(answer).origin, tmp_path, NOW, hosts=hosts), lambda _: False)
+    found = turn.find_accounts(sources(peer(answer).origin, tmp_path, NOW, hosts=hosts), lambda _: False)
     assert len(found.dids) == 2_501
     assert ANA in found.dids
     assert "names more than 2500 accounts" in found.notes[0]
@@ -139,7 +139,7 @@ def test_a_host_that_goes_round_in_a_circle_or_names_nonsense_is_left(peer: Star
         names: list[dict[str, object]] = [{"did": "did:plc:short"}, {"did": "at://x"}, {"did": MARA}]
         return response(json.dumps({"repos": names, "cursor": "round"}).encode())
 
-    found = discover.find_accounts(sources(peer(answer).origin, tmp_path, NOW), lambda _: False)
+    found = turn.find_accounts(sources(peer(answer).origin, tmp_path, NOW), lambda _: False)
     assert (list(found.dids), found.notes) == ([MARA], [])
 
 
@@ -150,7 +150,7 @@ def test_where_one_host_fails_the_next_is_asked(peer: Start, tmp_path: Path) -> 
         return response(json.dumps({"repos": [{"did": ANA}]}).encode())
 
     hosts = ("https://dead.example.test", "https://live.example.test")
-    found = discover.find_accounts(sources(peer(answer).origin, tmp_path, NOW, hosts=hosts), lambda _: False)
+    found = turn.find_accounts(sources(peer(answer).origin, tmp_path, NOW, hosts=hosts), lambda _: False)
     assert (list(found.dids), found.answered) == ([ANA], True)
     assert found.notes == ["https://dead.example.test named 0 accounts, then: dead.example.test answered 500"]
 

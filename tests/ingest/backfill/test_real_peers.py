@@ -11,8 +11,8 @@ import pytest
 
 from ingest.clock import wall_now
 from ingest.http.fetcher import Fetcher
-from ingest.lookups.identities import fetch_identities
-from ingest.lookups.patches import fetch_patches
+from ingest.lookups.people import fetch_identities
+from ingest.lookups.rounds import fetch_patches
 from ingest.records.registry import REGISTRY
 from ingest.records.watched import add_maintainer
 from ingest.store.database import Store

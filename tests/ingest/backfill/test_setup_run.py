@@ -7,18 +7,19 @@ from typing import Any
 
 import pytest
 
-from ingest.backfill import discover, runs
+from ingest.backfill import runs, turn
 from ingest.backfill.account import Sources
-from ingest.backfill.discover import widen
-from ingest.backfill.turn import take_turn
+from ingest.backfill.turn import Backfiller, BackfillProblem, take_turn, widen
 from ingest.http.fetcher import Fetcher
 from ingest.records.registry import PULL
 from ingest.store.database import Store
+from tests.ingest.backfill.backfilled import sources
 from tests.ingest.backfill.listed import NOW, Body, Query, entry, network
 from tests.ingest.peer import Peer
-from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, STRANGER, Frames
+from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, STRANGER, Frames, at
 from tests.pipeline import PLC, At, Result, opened
 from tests.scoring.small import feed
+from tests.waiting import LONG_SECONDS, wait_for
 
 CROWD = [f"did:plc:{letter * 24}" for letter in "234567"]
 
@@ -59,7 +60,7 @@ def test_it_widens_to_whom_the_seeds_vouch_for_and_to_who_offers_and_to_nobody_e
 
 
 def test_of_too_many_those_nearest_to_the_seeds_come_first(world: Result, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(discover, "ACCOUNTS", 3)
+    monkeypatch.setattr(turn, "ACCOUNTS", 3)
     run_id = runs.begin(world.store, "setup", [SEED])
     while widen(world.store, the_run(world.store)):
         pass
@@ -129,3 +130,45 @@ def test_accounts_found_on_the_way_are_listed_before_it_is_done(world: Result) -
         fetcher.close()
     assert world.value("select state from backfills") == "done"
     assert world.value("select count(*) from pull_requests where title = 'x'") == 1
+
+
+def test_a_backfill_that_cannot_go_on_says_why_until_it_does(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes: list[BackfillProblem | None] = [BackfillProblem("no backfill host answered")]
+
+    def take_turn(*_: object) -> None:
+        if outcomes and (problem := outcomes.pop()):
+            raise problem
+
+    monkeypatch.setattr(turn, "take_turn", take_turn)
+    monkeypatch.setattr(turn, "LOOK_SECONDS", 0.2)
+    backfiller = Backfiller(store, sources("http://127.0.0.1:1", tmp_path, at(0)), lambda: True, lambda: None)
+    backfiller.start()
+    wait_for(lambda: backfiller.problem == "no backfill host answered")
+    wait_for(lambda: backfiller.problem is None)
+    backfiller.stop()
+    assert not backfiller.is_alive()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_backfill_that_ended_by_an_error_goes_on_in_a_new_thread(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns, went_on = [ZeroDivisionError()], threading.Event()
+
+    def take_turn(*_: object) -> None:
+        if turns:
+            raise turns.pop()
+        went_on.set()
+
+    monkeypatch.setattr(turn, "take_turn", take_turn)
+    monkeypatch.setattr(turn, "LOOK_SECONDS", 0.05)
+    ended = Backfiller(store, sources("http://127.0.0.1:1", tmp_path, at(0)), lambda: True, lambda: None)
+    ended.start()
+    ended.join(LONG_SECONDS)
+    assert not ended.is_alive()
+    again = ended.renewed()
+    again.start()
+    assert went_on.wait(LONG_SECONDS)
+    again.stop()

@@ -7,9 +7,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ingest.backup.manifest import Manifest, Places, copy_state
+from ingest.backup.manifest import Manifest, Places, copy_state, write_backup
 from ingest.backup.restore import Restored, restore
-from ingest.backup.write import write_backup
 from ingest.store.database import Store
 from tests.ingest.stream.frames import ANA, MARA, SEED, SOURCE, Frames
 from tests.stores import fresh_store

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from ingest.backup import manifest as state_copy
-from ingest.backup.manifest import BackupProblem, Places, copy_sqlite
-from ingest.backup.write import write_backup
+from ingest.backup.manifest import BackupProblem, Places, copy_sqlite, write_backup
 from ingest.store import archive
 from ingest.store.database import Store
 from ingest.store.look_inside import look_inside

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from ingest.erasure.find import tables
+from ingest.erasure.rows import tables
 from ingest.store.database import Store
 from tests.ingest.erasure.planted import GONE, HANDLE, MARK, SHORT
 from tests.ingest.stream.frames import ANA, MARA, REPO, SEED, Frames, at, pull_uri

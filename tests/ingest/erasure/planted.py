@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.erasure.erase import Folders
-from ingest.erasure.find import tables
+from ingest.erasure.rows import tables
 from ingest.store.database import Store
 
 KEY = b"a key of this drive"

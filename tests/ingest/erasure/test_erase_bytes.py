@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.erasure.erase import erase, erase_due, finish, finish_due
-from ingest.erasure.find import TEXT, TEXTS, tables
+from ingest.erasure.rows import TEXT, TEXTS, tables
 from ingest.errors import StoreProblem
-from ingest.git.patches import store_patch
+from ingest.git.patch import store_patch
 from ingest.store.archive import archive, read_log
 from ingest.store.database import Store
 from ingest.store.snapshots import SnapshotReader, publish
@@ -106,7 +106,7 @@ def test_a_diff_goes_with_its_only_author_and_stays_with_another(kept: Store, tm
 
 
 def test_every_column_is_of_a_kind_that_erasure_knows(store: Store) -> None:
-    """A new type, or a new number of a person, must first be taught to `ingest.erasure.find`."""
+    """A new type, or a new number of a person, must first be taught to `ingest.erasure.rows`."""
     known = {
         TEXT,
         TEXTS,
@@ -245,7 +245,7 @@ def test_erasing_refuses_a_full_drive_and_leaves_the_store_usable(
     take(kept, story())
     erase(kept, GONE, "by_request", LATE, folders_below(tmp_path))
     with monkeypatch.context() as full:
-        full.setattr("ingest.store.compact.SPARE_BYTES", 10**18)
+        full.setattr("ingest.store.database.SPARE_BYTES", 10**18)
         with pytest.raises(StoreProblem, match="free some space"):
             finish(kept, folders_below(tmp_path))
     assert rows(kept, "select count(*) from contributors") == [(3,)]

@@ -16,7 +16,7 @@ from ingest.git.followups import mine_followups
 from ingest.git.history import read_history
 from ingest.git.landings import find_landings
 from ingest.git.mirror import Limits, fetch_mirrors
-from ingest.git.patches import read_patch, store_patch
+from ingest.git.patch import read_patch, store_patch
 from ingest.http.fetcher import Fetcher
 from ingest.store.database import Store
 from tests.waiting import LONG_SECONDS

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from ingest.git.commits import parse_commit, read_commits, read_diffs
-from ingest.git.patches import Patch, read_patch
+from ingest.git.history import parse_commit, read_commits, read_diffs
+from ingest.git.patch import Patch, read_patch
 from ingest.git.process import Git
 from tests.ingest.git.git_world import Work
 
@@ -112,7 +112,7 @@ def test_a_diff_that_is_too_large_or_unreadable_is_left_out_and_the_others_are_r
     work: Work, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commits = [work.commit(str(size), {"big.txt": "x" * 40 + f"\n{size}\n" * size}) for size in (1, 30_000, 2)]
-    monkeypatch.setattr("ingest.git.commits.DIFF_LIMIT", 100_000)
+    monkeypatch.setattr("ingest.git.history.DIFF_LIMIT", 100_000)
     found = list(read_diffs(Git(work.folder / ".git"), [*commits, "0" * 40, commits[0]]))
     assert [commit for commit, _ in found] == [*commits, "0" * 40, commits[0]]
     assert [diff is not None for _, diff in found] == [True, False, False, False, True]
@@ -126,7 +126,7 @@ def test_a_tree_that_unfolds_without_end_is_given_up(work: Work, monkeypatch: py
         tree = work.git("mktree", given=entries.encode())
         entries = "".join(f"040000 tree {tree}\td{number}\n" for number in range(10))
     bomb = work.git("commit-tree", tree, "-p", "HEAD", "-m", "bomb")
-    monkeypatch.setattr("ingest.git.commits.DIFF_SECONDS", 1.0)
+    monkeypatch.setattr("ingest.git.history.DIFF_SECONDS", 1.0)
     found = dict(read_diffs(Git(work.folder / ".git"), [bomb, work.head()]))
     assert found[bomb] is None
     assert found[work.head()] is not None

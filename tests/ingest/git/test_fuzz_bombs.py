@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from ingest.errors import FetchProblem
 from ingest.git.mirror import Limits, folder_bytes
-from ingest.git.patches import read_patch
+from ingest.git.patch import read_patch
 from ingest.git.process import Git
 from ingest.http.fetcher import Fetcher
 from ingest.lookups.forge import push_holders

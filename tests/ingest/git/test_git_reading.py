@@ -15,9 +15,8 @@ from hypothesis import strategies as some
 from ingest.errors import FetchProblem
 from ingest.git import apply_check
 from ingest.git.apply_check import GitReading, compare_with_git
-from ingest.git.patch import is_from_line
-from ingest.git.patches import store_patch, unpack
-from ingest.lookups import patches
+from ingest.git.patch import is_from_line, store_patch, unpack
+from ingest.lookups import rounds
 from scoring.diff.parser import read_change
 from tests.conftest import Count
 from tests.ingest.git.git_world import Work
@@ -286,19 +285,19 @@ def test_patches_that_an_older_version_kept_are_compared_once(world: World) -> N
     kept(world, mail(), "blob:one")
     kept(world, behind(SUM, "two blanks"), "blob:two")
     before = world.inputs()
-    assert patches.compare_kept(world.store, world.fetcher, world.folder) == 2
+    assert rounds.compare_kept(world.store, world.fetcher, world.folder) == 2
     told = world.rows("select git_reading, git_line from patches order by patch_ref")
     assert told == [("same", None), ("different", HIDDEN_AT)]
     assert world.inputs() > before
-    assert patches.compare_kept(world.store, world.fetcher, world.folder) == 0
+    assert rounds.compare_kept(world.store, world.fetcher, world.folder) == 0
 
 
 def test_while_git_is_away_patches_wait_for_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     kept(world, mail() + hidden_mail(SUM), "blob:one")
     with monkeypatch.context() as away:
         away.setenv("PATH", "/nowhere")
-        assert patches.compare_kept(world.store, world.fetcher, world.folder) == 0
-    assert patches.compare_kept(world.store, world.fetcher, world.folder) == 1
+        assert rounds.compare_kept(world.store, world.fetcher, world.folder) == 0
+    assert rounds.compare_kept(world.store, world.fetcher, world.folder) == 1
 
 
 def test_texts_over_which_git_dies_wait_while_the_others_are_compared(
@@ -310,12 +309,12 @@ def test_texts_over_which_git_dies_wait_while_the_others_are_compared(
     dying.mkdir()
     with monkeypatch.context() as broken:
         put_git(dying, 'case "$*" in *mailinfo*) kill -9 $$ ;; esac', broken)
-        asked = [patches.compare_kept(world.store, world.fetcher, world.folder) for _ in range(2)]
+        asked = [rounds.compare_kept(world.store, world.fetcher, world.folder) for _ in range(2)]
     waiting = "select count(*), max(attempts) from fetches where kind = 'git_reading' and outcome = 'failed'"
     assert asked == [0, 0]
     assert world.rows(waiting) == [(4, 1)]  # two a turn, each another one
-    assert patches.compare_kept(world.store, world.fetcher, world.folder) == 1
+    assert rounds.compare_kept(world.store, world.fetcher, world.folder) == 1
     world.change("update fetches set due_clock = fetched_clock")
-    assert patches.compare_kept(world.store, world.fetcher, world.folder) == 4
+    assert rounds.compare_kept(world.store, world.fetcher, world.folder) == 4
     assert world.rows("select distinct git_reading from patches where patch_ref <> ''") == [("same",)]
     assert world.rows(waiting) == [(0, None)]

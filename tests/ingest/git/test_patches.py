@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as some
 from unidiff import PatchSet
 
-from ingest.git.patches import Patch, PatchProblem, load_patch, patch_id, read_patch, store_patch
+from ingest.git.patch import Patch, PatchProblem, load_patch, patch_id, read_patch, store_patch
 from tests.growth import in_linear_time
 
 LIMIT = 1_000_000

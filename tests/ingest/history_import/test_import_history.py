@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from ingest.erasure.erase import erase
 from ingest.erasure.export import export_tables
-from ingest.history_import.checks import MARKS, TITLE_SAYS
 from ingest.history_import.files import COLUMNS, LEAKING, PastProblem, read_identities
-from ingest.history_import.pulls import Taken, import_past, remove_past
+from ingest.history_import.pulls import MARKS, TITLE_SAYS, Taken, import_past, remove_past
 from ingest.store.database import Store
 from tests.ingest.erasure.planted import KEY, folders_below
 from tests.ingest.history_import.past import ANA, BROKEN, DAY, OPENED, WALL, WATCHED, merged, past, refused, write

@@ -1,7 +1,7 @@
 """osv.dev and deps.dev as they answer, from records that a test writes; what they refuse is refused."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
@@ -49,14 +49,11 @@ class AdvisoryServices:
         return _said({"results": [self._result(query) for query in queries]})
 
     def _result(self, query: Mapping[str, Any]) -> dict[str, Any]:
-        found = self._about(query["package"])
+        found = [one for one in self.records if any(each["package"] == query["package"] for each in one["affected"])]
         begin = int(query.get("page_token") or 0)
         page = [{"id": one["id"], "modified": one["modified"]} for one in found[begin : begin + self.page]]
         more = {"next_page_token": str(begin + self.page)} if begin + self.page < len(found) else {}
         return {**({"vulns": page} if page else {}), **more}
-
-    def _about(self, package: Mapping[str, str]) -> Sequence[dict[str, Any]]:
-        return [one for one in self.records if any(each["package"] == package for each in one["affected"])]
 
 
 def _said(told: object, status: int = 200) -> bytes:

@@ -12,7 +12,9 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from ingest.http.fetcher import Fetcher
-from ingest.lookups import enrich
+from ingest.lookups.people import fetch_identities, fetch_push_holders
+from ingest.lookups.rounds import fetch_patches, fetch_runs
+from ingest.worker.status import due_lookups
 from tests.ingest.peer import Answer, Peer, Request, response
 from tests.stores import fresh_store
 from tests.waiting import LONG_SECONDS
@@ -113,22 +115,22 @@ class World:
 
     def due(self) -> int:
         with self.store.read() as rows:
-            return enrich.due(rows, self.wall)
+            return due_lookups(rows, self.wall)
 
     def inputs(self) -> int:
         return self.rows("select position_seq from hops where name = 'inputs'")[0][0]
 
     def identities(self) -> int:
-        return enrich.fetch_identities(self.store, self.fetcher, PLC, self.wall)
+        return fetch_identities(self.store, self.fetcher, PLC, self.wall)
 
     def holders(self) -> int:
-        return enrich.fetch_push_holders(self.store, self.fetcher, self.wall, self.wall)
+        return fetch_push_holders(self.store, self.fetcher, self.wall, self.wall)
 
     def patches(self, settled_since: datetime = datetime.max) -> int:
-        return enrich.fetch_patches(self.store, self.fetcher, self.folder, 100_000, self.wall, settled_since)
+        return fetch_patches(self.store, self.fetcher, self.folder, 100_000, self.wall, settled_since)
 
     def runs(self) -> int:
-        return enrich.fetch_runs(self.store, self.fetcher, self.folder, self.now, self.wall)
+        return fetch_runs(self.store, self.fetcher, self.folder, self.now, self.wall)
 
     def change(self, sql: str, *params: object) -> None:
         with self.store.write() as txn:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ingest.git.patches import load_patch
+from ingest.git.patch import load_patch
 from ingest.http.fetcher import Fetcher
-from ingest.lookups.patches import due_patches, fetch_patches
+from ingest.lookups.rounds import due_patches, fetch_patches
 from ingest.records import watched
 from ingest.store.database import Store
 from tests.ingest.lookups.asked import DIFF, NOW, PACKED, World, cid_of, fetch

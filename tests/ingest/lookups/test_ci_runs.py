@@ -14,8 +14,8 @@ from hypothesis import strategies as some
 
 from ingest.errors import FetchProblem
 from ingest.http.fetcher import Fetcher
-from ingest.lookups.ci_runs import state_of
 from ingest.lookups.forge import pipelines
+from ingest.lookups.rounds import state_of
 from tests.ingest.lookups.asked import DIFF, NOW, PACKED, REPOSITORY, World, cid_of, did, log_record
 from tests.ingest.peer import Peer, Start, response
 

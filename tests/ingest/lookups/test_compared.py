@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from ingest.errors import FetchProblem
-from ingest.git.patches import load_patch, patch_id
+from ingest.git.patch import load_patch, patch_id
 from ingest.http.fetcher import Fetcher
 from ingest.lookups.forge import compare
 from tests.ingest.lookups.asked import DIFF, KNOT, REPOSITORY, World, did

@@ -30,7 +30,7 @@ from ingest.http.rate_limits import (
 from ingest.http.sockets import Leash
 from ingest.lookups import engine
 from ingest.lookups.engine import EACH, Due
-from ingest.lookups.identities import DUE_IDENTITIES
+from ingest.lookups.people import DUE_IDENTITIES
 from ingest.store.database import Store
 from tests.conftest import Count
 from tests.ingest.lookups.asked import NOW, World, did

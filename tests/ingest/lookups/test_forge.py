@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 from ingest.errors import FetchProblem
 from ingest.http.fetcher import Fetcher
 from ingest.lookups.forge import HOLDER_PAGES, blob, collaborators_added_by, push_holders, raw_digest
-from ingest.records.push_holders import Holder
+from ingest.records.pull_state import Holder
 from tests.ingest.peer import Request, Start, response
 
 REPOSITORY, ANA = "did:plc:" + "r" * 24, "did:plc:" + "a" * 24

@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 
 from ingest.http.fetcher import Fetcher
-from ingest.lookups.forge_merge import MergeOrder, Outcome, TokenSession, merge, newest_cid
+from ingest.lookups.forge import MergeOrder, Outcome, TokenSession, merge, newest_cid
 from tests.ingest.stream.frames import ANA, MALLORY, MARA, PULL, REPO, Frames
 from tests.standins.merging import Merging
 from trustsite.standins import StandIns

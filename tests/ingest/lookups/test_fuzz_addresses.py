@@ -21,9 +21,8 @@ from ingest.git.mirror import fetch_mirrors
 from ingest.http.fetcher import Fetcher
 from ingest.http.sockets import is_public
 from ingest.lookups.forge import blob, compare, pipelines, push_holders, remotes
-from ingest.lookups.identities import fetch_identities
-from ingest.lookups.patches import fetch_patches
-from ingest.lookups.push_holders import fetch_push_holders
+from ingest.lookups.people import fetch_identities, fetch_push_holders
+from ingest.lookups.rounds import fetch_patches
 from ingest.store.database import Store
 from ingest.stream.knots import EventStream
 from tests.conftest import count
@@ -157,14 +156,6 @@ def dial_stream(fetcher: Fetcher, name: str) -> object:
     return stream._dial()
 
 
-def list_account(fetcher: Fetcher, pds: str, folder: Path) -> None:
-    asked = sources("http://127.0.0.1:9", folder, at(0))
-    object.__setattr__(asked, "fetcher", fetcher)
-    account = Account(ANA)
-    account.identity = Identity(ANA, None, origin(f"https://{pds}"), None)
-    account.advance(asked, Staging(folder))
-
-
 CLIENTS: dict[str, Client] = {
     "any": lambda fetcher, name: fetcher.get(f"https://{name}/"),
     "holders": lambda fetcher, name: push_holders(fetcher, name, REPO),
@@ -188,7 +179,11 @@ def test_every_client_dials_public_addresses_only_whatever_the_name_and_its_addr
     fetcher = fetcher_to(found, passed)
     try:
         if client == "backfill":
-            list_account(fetcher, name, tmp_path)
+            asked = sources("http://127.0.0.1:9", tmp_path, at(0))
+            object.__setattr__(asked, "fetcher", fetcher)
+            account = Account(ANA)
+            account.identity = Identity(ANA, None, origin(f"https://{name}"), None)
+            account.advance(asked, Staging(tmp_path))
         else:
             CLIENTS[client](fetcher, name)
     except (FetchProblem, ValueError, OSError):

@@ -7,8 +7,7 @@ import msgspec
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ingest.records.columns import SmallRecord
-from ingest.records.fields import Event, Unreadable
+from ingest.records.fields import Event, SmallRecord, Unreadable
 from ingest.records.registry import REGISTRY
 from ingest.store.database import SCHEMA, Store
 from tests.conftest import count

@@ -6,8 +6,7 @@ from datetime import datetime
 import pytest
 
 from ingest.records import registry as records
-from ingest.records.columns import SmallRecord
-from ingest.records.fields import Event, Unreadable
+from ingest.records.fields import Event, SmallRecord, Unreadable
 from ingest.records.registry import REGISTRY
 from ingest.store.database import Store
 from tests.ingest.records.test_kinds import PULL_URI, STRONG

@@ -5,7 +5,6 @@ import re
 from dataclasses import replace
 from typing import NoReturn
 
-from ingest.atproto.cbor import encode_tid
 from ingest.records.dead_letters import LETTER_LIMIT, LetterBound
 from ingest.records.derive import derive
 from ingest.records.fields import Unreadable
@@ -16,6 +15,7 @@ from ingest.stream.reread_letters import Retried, retry_dead_letters
 from tests.conftest import Count
 from tests.ingest.conftest import Open
 from tests.ingest.stream.frames import ANA, FIRST_US, MARA, PULL, SEED, SOURCE, VOUCH, Frames, digest_of, rows, take
+from trustsite.world.network import encode_tid
 
 BOUNDED = ("dead_letters", "unread_events")
 STANDING = "select subject_id from vouches where superseded_at is null and voucher_id = 1"

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.atproto.cbor import encode_tid as tid
 from ingest.clock import to_microseconds
 from ingest.records import order
 from ingest.records.derive import derive
@@ -36,6 +35,7 @@ from tests.ingest.stream.frames import (
     pull_uri,
     rows,
 )
+from trustsite.world.network import encode_tid as tid
 
 FOLLOW = "sh.tangled.graph.follow"
 KEY = "3mxf3x7ivft22"

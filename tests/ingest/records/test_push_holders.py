@@ -12,8 +12,7 @@ from hypothesis import strategies as draw
 
 from ingest.http.fetcher import Fetcher
 from ingest.lookups.forge import push_holders
-from ingest.records.pull_state import settle
-from ingest.records.push_holders import Holder, follow_claims, write_holders
+from ingest.records.pull_state import Holder, follow_claims, settle, write_holders
 from ingest.records.watched import add_maintainer
 from ingest.store.database import Store
 from tests.conftest import count

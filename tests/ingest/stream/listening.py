@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
 from ingest.store.database import Store
-from ingest.stream.gaps import Gap
+from ingest.stream.early import Gap
 from ingest.stream.jetstream import Listener, Subscription
 from ingest.stream.load import load
 from tests.ingest.stream.frames import ANA, FIRST_US, SOURCE, STRANGER, Frames, digest_of, rows

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.store.database import Store
-from ingest.stream import jetstream, protocol
+from ingest.stream import frames, jetstream
+from ingest.stream.frames import Told, address, is_v2, keep_seq, last_seq, read_v2
 from ingest.stream.inspect import listen as sample
 from ingest.stream.jetstream import OTHER_SERVER_US
 from ingest.stream.load import load
-from ingest.stream.protocol import Told, address, is_v2, keep_seq, last_seq, read_v2
 from tests.ingest.conftest import Open
 from tests.ingest.stream.frames import (
     ANA,
@@ -183,7 +183,7 @@ def test_addresses_follow_the_path() -> None:
 
 
 def message(kind: str, **payload: Any) -> bytes:
-    told = {"$type": f"{protocol.V2_PATH[6:]}#{kind}"} | payload
+    told = {"$type": f"{frames.V2_PATH[6:]}#{kind}"} | payload
     return json.dumps({"$type": "message", "payload": told}).encode()
 
 

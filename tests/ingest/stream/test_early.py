@@ -14,9 +14,8 @@ from ingest.clock import from_microseconds, to_microseconds
 from ingest.records.dead_letters import LetterBound
 from ingest.store.database import Store
 from ingest.stream.batch import read_batch
-from ingest.stream.early import AGREEING, AHEAD, MOST_WAITING, REWIND_US, EarlyFrames
+from ingest.stream.early import AGREEING, AHEAD, MOST_WAITING, REWIND_US, EarlyFrames, reset_future_cursor
 from ingest.stream.frames import LARGEST_FRAME, Frame, as_commit, read_frames
-from ingest.stream.gaps import reset_future_cursor
 from ingest.stream.jetstream import Listener
 from ingest.stream.knots import begin
 from ingest.stream.load import EARLY, load, store_batch

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ingest.store.database import Store
 from ingest.stream import jetstream
 from ingest.stream.batch import Batch
-from ingest.stream.gaps import NOTHING_BEFORE, Gap, find_gap, first_time, record_gap
+from ingest.stream.early import NOTHING_BEFORE, Gap, find_gap, first_time, record_gap
 from ingest.stream.load import Loaded, load, store_batch
 from tests.ingest.stream.frames import FIRST_US, SOURCE, STRANGER, Frames, open_gaps, rows
 from tests.ingest.stream.listening import Start, cursor, peer, wait_for_frame, written

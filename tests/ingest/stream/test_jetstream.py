@@ -1,19 +1,32 @@
 """The listener against a Jetstream on loopback that cuts lines, falls silent and sends too much."""
 
 import asyncio
+import sqlite3
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 
 import duckdb
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ingest.store.database import Store
 from ingest.stream import jetstream
 from ingest.stream.batch import Batch
 from ingest.stream.early import Early
 from ingest.stream.frames import LARGEST_FRAME
-from ingest.stream.jetstream import Chunk, Inbox, Listener, Subscription
+from ingest.stream.jetstream import (
+    HEALTHY_SECONDS,
+    LONGEST_REST_SECONDS,
+    LONGEST_WAIT_SECONDS,
+    Chunk,
+    Hosts,
+    Inbox,
+    Listener,
+    Subscription,
+)
 from ingest.stream.load import Loaded, store_batch
 from tests.ingest.conftest import Open
 from tests.ingest.stream.frames import (
@@ -260,3 +273,152 @@ def test_an_inbox_gives_what_it_has_once_nothing_more_comes(monkeypatch: pytest.
         return time.monotonic() - began
 
     assert jetstream.QUIET_SECONDS <= asyncio.run(play()) < LONG_SECONDS
+
+
+def test_a_listener_without_an_address_is_refused_at_once(store: Store) -> None:
+    with pytest.raises(ValueError, match=r"There is no address to listen to: give at least one"):
+        Listener(store, Subscription(SOURCE, [], ()), lambda: None)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "nonsense", "http://127.0.0.1/subscribe", "ws://[::1/", "ws://127.0.0.1:99999/", f"ws://{'a' * 70}.test/"],
+)
+def test_a_wrong_address_is_a_problem_in_words_and_the_next_one_is_tried(store: Store, listen: Start, url: str) -> None:
+    alone = listen(url)
+    wait_for(lambda: alone.problem is not None)
+    assert alone.is_alive()
+    assert url in (alone.problem or "")
+    alone.stop()
+    assert alone.ended_because is None
+    with peer(written(20)) as server:
+        listen(url, server.url)
+        wait_for_frame(store, 19)
+
+
+def test_a_proxy_that_cannot_be_used_is_a_problem_in_words(listen: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ws_proxy", "socks5://127.0.0.1:1")
+    monkeypatch.setenv("all_proxy", "socks5://127.0.0.1:1")
+    monkeypatch.setenv("socks_proxy", "socks5://127.0.0.1:1")
+    listener = listen("ws://stream.example.test/subscribe")
+    wait_for(lambda: listener.problem is not None)
+    assert "check it and the proxy settings" in (listener.problem or "")
+    assert listener.is_alive()
+
+
+def test_a_queue_that_cannot_be_written_for_a_while_ends_nothing(store: Store, listen: Start) -> None:
+    calls = 0
+
+    def wake() -> None:
+        nonlocal calls
+        calls += 1
+        if calls < 3:
+            raise sqlite3.OperationalError("database or disk is full")
+
+    with peer(written(20)) as server:
+        listener = listen(server.url, on_loaded=wake)
+        wait_for(lambda: calls >= 3)
+        assert listener.is_alive()
+    assert cursor(store) > 0
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_an_error_in_the_program_is_told_and_a_renewed_listener_goes_on(store: Store, listen: Start) -> None:
+    broken = True
+
+    def wake() -> None:
+        if broken:
+            raise KeyError("a fault")
+
+    frames = written(40)
+    with peer(frames, hold_after=20) as server:
+        listener = listen(server.url, on_loaded=wake)
+        wait_for(lambda: not listener.is_alive())
+        assert "ended by an error in the program ('a fault')" in (listener.ended_because or "")
+        assert listener.problem == listener.ended_because
+        broken = False
+        server.release(None)
+        renewed = listener.renewed()
+        assert renewed.ended_because is None
+        renewed.start()
+        try:
+            wait_for_frame(store, 39)
+        finally:
+            renewed.stop()
+        assert (renewed.is_alive(), renewed.ended_because) == (False, None)
+
+
+A, B, C = "wss://a.test/subscribe", "wss://b.test/subscribe", "wss://c.test/subscribe"
+
+
+def plain(*urls: str) -> Hosts:
+    return Hosts(urls, jitter=lambda: 1.0)
+
+
+def play(hosts: Hosts, lasts: dict[str, float], turns: int) -> tuple[Counter[str], list[float], float]:
+    """How often each host was asked, the waits, and the time it took, when a connection to each lasts so long."""
+    asked: Counter[str] = Counter()
+    url, now, waits = hosts.first(), 0.0, []
+    for _ in range(turns):
+        asked[url] += 1
+        now += lasts[url]
+        url, wait = hosts.after(url, lasts[url], now)
+        waits.append(wait)
+        now += wait
+    return asked, waits, now
+
+
+def test_hosts_that_work_take_turns() -> None:
+    asked, waits, _ = play(plain(A, B, C), dict.fromkeys((A, B, C), 3600.0), 30)
+    assert asked == {A: 10, B: 10, C: 10}
+    assert set(waits) == {0.25}
+
+
+def test_hosts_that_all_fail_take_turns_and_one_is_asked_every_30_seconds_at_least() -> None:
+    asked, waits, _ = play(plain(A, B, C), dict.fromkeys((A, B, C), 0.0), 300)
+    assert asked == {A: 100, B: 100, C: 100}
+    assert max(waits) <= LONGEST_WAIT_SECONDS
+    assert sum(waits[:9]) < 15
+
+
+def test_a_lone_host_is_asked_again_after_longer_and_longer_waits() -> None:
+    _, waits, _ = play(plain(A), {A: 0.0}, 10)
+    assert waits == [0.5, 1, 2, 4, 8, 16, 30, 30, 30, 30]
+
+
+def test_a_host_that_fails_rests_longer_than_one_that_works() -> None:
+    asked, _, seconds = play(plain(A, B), {A: 0.0, B: 60.0}, 200)
+    assert asked[B] > 4 * asked[A]
+    assert asked[A] >= seconds / (4 * LONGEST_REST_SECONDS), "it is still asked now and then"
+
+
+def test_a_connection_that_held_clears_what_its_host_failed_before() -> None:
+    hosts = plain(A)
+    for _ in range(20):
+        hosts.after(A, 0.0, 0.0)
+    assert hosts.after(A, HEALTHY_SECONDS, 1000.0) == (A, 0.25)
+    assert hosts.after(A, 0.0, 1001.0) == (A, 0.5)
+
+
+def test_a_host_named_twice_is_asked_like_any_other() -> None:
+    asked, _, _ = play(plain(A, A, B), {A: 0.0, B: 0.0}, 40)
+    assert min(asked[A], asked[B]) >= 10
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 1e5), st.floats(0.5, 1.0)), min_size=1, max_size=100),
+    st.integers(1, 5),
+)
+def test_every_wait_is_bounded_and_no_host_is_forgotten(spells: list[tuple[float, float]], count: int) -> None:
+    urls = [f"wss://{number}.test" for number in range(count)]
+    jitters = iter([jitter for _, jitter in spells for _ in range(2)])
+    hosts = Hosts(urls, jitter=lambda: next(jitters))
+    url, now = hosts.first(), 0.0
+    for lasted, _ in spells:
+        now += lasted
+        url, wait = hosts.after(url, lasted, now)
+        assert url in urls
+        assert 0.1249 <= wait <= LONGEST_WAIT_SECONDS
+        now += wait

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.atproto.cbor import encode_tid
 from ingest.records.derive import derive
 from ingest.store.archive import archive
 from ingest.store.database import Store
@@ -16,6 +15,7 @@ from ingest.stream.load import Listed, load, load_listing
 from tests.conftest import count
 from tests.ingest.stream.frames import ANA, FIRST_US, MARA, PULL, SOURCE, at, digest_of, letters, rows
 from tests.stores import fresh_store
+from trustsite.world.network import encode_tid
 
 SHOWN = Listed(MARA, PULL, "one", "create", "cid-1", encode_tid(FIRST_US), at(0), b'{"title":"One"}')
 EVENTS = "select did, collection, rkey, operation, rev, cid, late, source from events order by event_seq"

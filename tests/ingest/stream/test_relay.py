@@ -20,6 +20,7 @@ from ingest.stream.socket_process import CHUNK_FRAMES, FrameTooLarge, Relay
 from tests.ingest.conftest import Open
 from tests.ingest.stream.frames import MARA, PULL, Frames
 from tests.ingest.stream.listening import Start, assert_whole, peer, wait_for_frame, written
+from tests.sources import PROJECT
 from tests.waiting import wait_for
 
 LIMIT = 1_000_000
@@ -169,3 +170,20 @@ def test_a_process_that_is_killed_costs_a_connection_and_no_frame(
         wait_for_frame(store, 299)
         wait_for(lambda: listener.problem is None)
     assert_whole(store, frames, open_store("other"))
+
+
+LISTS_AND_PANDAS = """
+import sys
+import pyarrow as pa
+from ingest.stream.socket_process import leave_pandas_out
+leave_pandas_out()
+pa.Table.from_pylist([{"did": "did:plc:ana", "weight": 1.0}])
+assert "pandas" not in sys.modules
+import pandas
+assert pandas.Series([1, 2]).sum() == 3
+"""
+
+
+def test_lists_load_no_pandas_and_who_imports_it_gets_it() -> None:
+    done = subprocess.run([sys.executable, "-c", LISTS_AND_PANDAS], cwd=PROJECT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

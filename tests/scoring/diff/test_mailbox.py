@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ingest.git.patches import patch_id, read_patch
+from ingest.git.patch import patch_id, read_patch
 from scoring.diff.mailbox import MailboxProblem, MailSource, write_mailbox
 from tests.conftest import count
 from tests.scoring.diff.patches import mail, one_line

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.git import commits
+from ingest.git import history
 from ingest.git.mirror import mirror_path
 from scoring.review.settings import base_files_in
 from tests.ingest.git.git_world import Work
@@ -40,12 +40,12 @@ def test_the_files_of_the_change_are_read_and_no_others(result: Result, tmp_path
 def test_what_is_missing_binary_or_too_large_is_left_out(
     result: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commits, "FILE_BYTES", 10)
+    monkeypatch.setattr(history, "FILE_BYTES", 10)
     assert read(result, tmp_path, {"a.py": "one\n" * 3, "folder/b c.py": b"x\0\n"}) == {}
 
 
 def test_no_more_than_the_bound_is_read_in_all(result: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commits, "ALL_BYTES", 5)
+    monkeypatch.setattr(history, "ALL_BYTES", 5)
     assert read(result, tmp_path, {"a.py": "one\n", "folder/b c.py": "x\n"}) == {"a.py": "one\n"}
 
 

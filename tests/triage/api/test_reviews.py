@@ -14,11 +14,11 @@ from pytest_django import Settings
 
 from ingest.store.database import Store
 from ingest.worker import runtime
-from ingest.worker.queue import QueueStorage, huey
+from ingest.worker.runtime import QueueStorage, huey
 from scoring import tasks
 from scoring.review.by_hand import KEPT_SECONDS, new_job, reply_key, review_sent
 from tests.standins.claude import KEY, ClaudeStandIn
-from tests.trustsite.test_review_diff import CLEAN, LEAK, TOKEN
+from tests.trustsite.commands.test_review_diff import CLEAN, LEAK, TOKEN
 from triage.access.tokens import create_token
 from triage.models import Maintainer, Person
 

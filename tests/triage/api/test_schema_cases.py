@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 from pytest_django import Settings
 
-from ingest.worker.queue import huey
+from ingest.worker.runtime import huey
 from tests.conftest import count
 from tests.ingest.stream.frames import ANA, MARA, REPO, SEED, STRANGER
 from tests.triage.worlds.small_site import CABIN, OFFERED

@@ -10,7 +10,7 @@ import pytest
 from django.template.loader import render_to_string
 from msgspec.structs import replace
 
-from ingest.git.patches import read_patch
+from ingest.git.patch import read_patch
 from scoring.diff.change import Line
 from scoring.diff.parser import read_change
 from scoring.queries.read import ContentReview, ShownFinding, ShownFlag

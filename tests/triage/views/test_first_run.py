@@ -253,7 +253,7 @@ def test_a_record_that_was_not_listed_cannot_be_watched(first: FirstSite, sam: C
 
 
 def test_ticks_outlive_an_answer_that_is_lost(first: FirstSite, sam: Client) -> None:
-    from ingest.worker.queue import huey
+    from ingest.worker.runtime import huey
 
     find(first, sam)
     huey.flush()  # as a worker does that starts anew

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from ingest.http.fetcher import Fetcher
 from ingest.store.database import StreamClock
-from ingest.store.snapshot_cache import PerSnapshot
+from ingest.store.snapshots import PerSnapshot
 from scoring.queries import read
 from scoring.types import Estimate
 from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, pull_uri

@@ -21,14 +21,14 @@ from pytest_django import Settings
 from ingest.backfill.turn import take_turn
 from ingest.clock import WallClock
 from ingest.http.fetcher import Fetcher
-from ingest.lookups import enrich
+from ingest.lookups.people import fetch_push_holders
 from ingest.records.derive import derive
 from ingest.records.registry import PULL, REPOSITORY, VOUCH
 from ingest.store import snapshots
 from ingest.store.database import Store
 from ingest.store.snapshots import SnapshotReader, publish
 from ingest.worker import runtime
-from ingest.worker.queue import huey
+from ingest.worker.runtime import huey
 from ingest.worker.status import Status, encode, write_page
 from scoring.config.policy import Policy
 from scoring.pipeline.score import score
@@ -87,7 +87,7 @@ class FirstSite:
     def work(self) -> None:
         """What the worker does when it is woken: jobs, deliveries, who may push, one turn of the backfill."""
         made = self.take_over()
-        enrich.fetch_push_holders(self.store, made.fetcher, self.store.wall, made.clock.now)
+        fetch_push_holders(self.store, made.fetcher, self.store.wall, made.clock.now)
         take_turn(self.store, made.backfill, threading.Event(), first_wait=0.01)
         while derive(self.store):
             pass

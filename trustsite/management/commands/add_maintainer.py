@@ -1,8 +1,6 @@
 """`manage.py add_maintainer`: who may judge here, for which repositories, and how they get in."""
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from django.conf import settings
 from django.core.management import call_command
@@ -20,7 +18,7 @@ from scoring.queries import read
 from triage.access.permissions import LastAdmin, keep_watched, set_role
 from triage.access.sign_in import issue_link, person_for
 from triage.access.tokens import own_origin
-from triage.models import Maintainer, Person
+from triage.models import Maintainer
 from triage.models.accounts import usual_role
 from trustsite.command_line import known_did
 from trustsite.worker.handover import REPLY_SECONDS, hand_over_job
@@ -36,7 +34,6 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """HANDLE_OR_DID and any number of --repo."""
         parser.add_argument("who", metavar="HANDLE_OR_DID", help="for example ana.example.com or did:plc:…")
         parser.add_argument(
             "--repo",
@@ -68,7 +65,11 @@ class Command(BaseCommand):
                     person = person_for(did, snapshot, handle)
                     for record in records:
                         keep_watched(record, timezone.now())
-                    _give(person, watched if wanted else [""], role)
+                    keys = watched if wanted else [""]
+                    for key in keys:
+                        held = Maintainer.objects.filter(person=person, repo_key=key).first()
+                        if role is not None or held is None or held.role == Maintainer.Role.VIEWER:
+                            set_role(None, person, key, role or usual_role(key), timezone.now())
             except LastAdmin as problem:
                 raise CommandError(str(problem), returncode=2) from problem
         shown = f"{person} ({did})" if person.handle else did
@@ -82,11 +83,8 @@ class Command(BaseCommand):
         wanted = {"did": did, "repositories": repositories}
         # An owner is looked up with at most five requests between two words.
         silent_seconds = max(REPLY_SECONDS, 6 * settings.FETCH_TIMEOUT_SECONDS)
-        done = hand_over_job("add_maintainer", wanted, self._tell, silent_seconds)
+        done = hand_over_job("add_maintainer", wanted, lambda told: self.stderr.write(told["step"]), silent_seconds)
         return done["keys"], done["records"]
-
-    def _tell(self, told: Mapping[str, Any]) -> None:
-        self.stderr.write(told["step"])
 
 
 def _who(text: str, snapshot: Snapshot | None) -> tuple[str, str | None]:
@@ -129,14 +127,6 @@ def _known_keys(snapshot: Snapshot | None, wanted: list[str]) -> list[str]:
         if key not in watched:
             raise CommandError(f"{name[:200]} is not watched here: add a maintainer of it first.", returncode=2)
     return [key for key in keys if key is not None]
-
-
-def _give(person: Person, keys: list[str], role: str | None) -> None:
-    """Give the role; without one, the usual to who has none there."""
-    for key in keys:
-        held = Maintainer.objects.filter(person=person, repo_key=key).first()
-        if role is not None or held is None or held.role == Maintainer.Role.VIEWER:
-            set_role(None, person, key, role or usual_role(key), timezone.now())
 
 
 def link_address(token: str) -> str:

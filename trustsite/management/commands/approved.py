@@ -7,7 +7,7 @@ from pathlib import Path
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ingest.git.patches import PatchProblem, load_patch
+from ingest.git.patch import PatchProblem, load_patch
 from ingest.store.snapshots import SnapshotReader
 from scoring.diff.mailbox import MailboxProblem, MailSource, write_mailbox
 from scoring.formatting import visible
@@ -27,7 +27,6 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """--mbox and --repo; --demo and --replay choose the store."""
         which = parser.add_mutually_exclusive_group()
         which.add_argument("--demo", action="store_true", help="the demo's store")
         which.add_argument("--replay", metavar="DIR", help="the store that a replay of DIR keeps")
@@ -69,20 +68,15 @@ class Command(BaseCommand):
             self.stderr.write(f"{_line(one)}\n  not written: {problem}")
             return False
         try:
-            _put(folder, _file_name(one), mails.encode())
+            draft = folder / ".draft"
+            draft.unlink(missing_ok=True)
+            with draft.open("xb") as file:
+                file.write(mails.encode())
+            draft.replace(folder / _file_name(one))
         except OSError as problem:
             raise CommandError(f"{folder} cannot be written ({problem.strerror}).", returncode=2) from problem
         self.stdout.write(f"{folder / _file_name(one)}  {_line(one)}")
         return True
-
-
-def _put(folder: Path, name: str, content: bytes) -> None:
-    """Write a file whole or not at all; a link that somebody left in its place is never followed."""
-    draft = folder / ".draft"
-    draft.unlink(missing_ok=True)
-    with draft.open("xb") as file:
-        file.write(content)
-    draft.replace(folder / name)
 
 
 def _prepare(folder: Path) -> None:

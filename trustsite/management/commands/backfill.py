@@ -24,8 +24,7 @@ from ingest.records.registry import build_registry
 from ingest.store.database import Store
 from ingest.store.snapshots import PublishProblem, SnapshotReader, publish
 from ingest.worker.status import Status, read_status
-from trustsite.worker.build import sources
-from trustsite.worker.handover import ask_worker, open_store
+from trustsite.worker.handover import ask_worker, open_store, sources
 
 LOOK_SECONDS = 0.5
 BAR = "{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} accounts{postfix}"
@@ -40,13 +39,11 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """--did, --collection and --json."""
         parser.add_argument("--did", action="extend", nargs="+", default=[], help="only these accounts")
         parser.add_argument("--collection", action="extend", nargs="+", default=[], help="only these kinds of records")
         parser.add_argument("--json", action="store_true", help="print the summary as JSON")
 
     def handle(self, *args: object, did: list[str], collection: list[str], **options: Any) -> None:
-        """Backfill and print a summary on stdout; CommandError in one sentence."""
         _check(did, collection)
         try:
             store = open_store()
@@ -129,10 +126,7 @@ def _watch_worker(dids: Sequence[str], collections: Sequence[str]) -> dict[str, 
 
 
 def waits_for(worker: Status | None, found: Progress | None, now: float) -> str:
-    """Return what keeps a run, of which this is known, from getting on, in words.
-
-    "" where nothing does. `now` in seconds.
-    """
+    """Say what keeps a run, of which this is known, from getting on; "" where nothing does. `now` in seconds."""
     if worker is None or not worker.is_alive(now):
         return "the worker does not answer: start it again"
     if problem := worker.store_problem or worker.backfill_problem:
@@ -187,7 +181,6 @@ def _bar() -> Generator[Callable[[Progress], None]]:
 
 
 def told(summary: dict[str, Any]) -> str:
-    """A summary in lines."""
     lines = [
         f"{summary['done']:,} of {summary['accounts']:,} accounts read, {summary['absent']:,} absent, "
         f"{summary['failed']:,} failed, in {summary['seconds']:,.0f} s.",

@@ -13,7 +13,7 @@ from scoring.dataset.cases import LABELS
 from scoring.training.backtest import BacktestProblem, Plan, run, steps
 from scoring.training.report import page, table
 from scoring.training.summary import shown_backtest, write_backtest
-from trustsite.worker.material import material_of
+from trustsite.management.commands.train import material_of
 
 if TYPE_CHECKING:
     from scoring.training.summary import ShownBacktest
@@ -32,7 +32,6 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """FILE, --demo, --replay, --json, --seed, --quarters, --label and --draws."""
         which = parser.add_mutually_exclusive_group()
         which.add_argument("--demo", action="store_true", help="the demo's store")
         which.add_argument("--replay", metavar="DIR", help="the store that a replay of DIR keeps")
@@ -74,7 +73,6 @@ class Command(BaseCommand):
 
 
 def _write(text: str, shown: "ShownBacktest") -> Path:
-    """The report as a page of its own, and its figures for the site's page."""
     target = settings.LOG_DIR / REPORT
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

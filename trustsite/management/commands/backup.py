@@ -7,10 +7,8 @@ from pathlib import Path
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ingest.backup.manifest import BackupProblem
-from ingest.backup.write import told_of, write_backup
-from trustsite.places import places_from_settings
-from trustsite.worker.handover import hand_over_job
+from ingest.backup.manifest import BackupProblem, told_of, write_backup
+from trustsite.worker.handover import hand_over_job, places_from_settings
 
 log = logging.getLogger(__name__)
 SILENT_SECONDS = 600.0  # without a word: copying a store of 30 GB takes this long
@@ -23,7 +21,6 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """DIR, --with-keys and --no-diffs."""
         parser.add_argument("folder", metavar="DIR", nargs="?", help="a new folder; without it, one in BACKUP_DIR")
         parser.add_argument("--with-keys", action="store_true", help="also the drive's keys: keep such a backup secret")
         parser.add_argument("--no-diffs", action="store_true", help="without the diffs of pull requests")

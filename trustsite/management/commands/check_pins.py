@@ -24,7 +24,6 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """--pins."""
         parser.add_argument("--pins", metavar="FILE", type=Path, default=PINS, help="default: requirements/base.txt")
 
     def handle(self, *args: object, pins: Path, **options: object) -> None:

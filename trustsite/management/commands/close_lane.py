@@ -29,7 +29,6 @@ class Command(BaseCommand):
         parser.add_argument("--open", action="store_true", help="open exactly this closure again")
 
     def handle(self, *args: object, **options: str) -> None:
-        """Do it, or CommandError in one sentence."""
         call_command("migrate", verbosity=0, interactive=False)
         reader = SnapshotReader(settings.SNAPSHOT_DIR)
         try:
@@ -42,7 +41,6 @@ class Command(BaseCommand):
 
 
 def _act(snapshot: Snapshot | None, options: Mapping[str, str]) -> str:
-    """Close or open; what is so now, as a sentence."""
     key = _key(options["repo"], repository_names(snapshot) if snapshot else {})
     scope = read_scope(key, options["author"], options["voucher"])
     person = _person(options["by"])

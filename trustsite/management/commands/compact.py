@@ -7,8 +7,7 @@ from pathlib import Path
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from trustsite.places import places_from_settings
-from trustsite.worker.handover import hand_over_job
+from trustsite.worker.handover import hand_over_job, places_from_settings
 
 SILENT_SECONDS = 600.0  # without a word: writing a store of 30 GB anew takes this long
 BUSY_SECONDS = 60.0

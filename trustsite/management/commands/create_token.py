@@ -19,7 +19,6 @@ class Command(BaseCommand):
     help = "Create a token for the JSON API and print it once. Only its hash is stored."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """NAME, --scopes, --repo and --person."""
         parser.add_argument("name", metavar="NAME", help="the purpose of the token, shown in lists of tokens")
         parser.add_argument(
             "--scopes", default="read", help=f"comma-separated, from {', '.join(SCOPES)} (default read)"
@@ -30,7 +29,6 @@ class Command(BaseCommand):
         parser.add_argument("--person", metavar="DID", help="the owner of the token; it ends with that account")
 
     def handle(self, *args: object, name: str, scopes: str, **options: Any) -> None:
-        """Make it, or CommandError in one sentence."""
         call_command("migrate", verbosity=0, interactive=False)
         wanted = [scope.strip() for scope in scopes.split(",") if scope.strip()]
         try:

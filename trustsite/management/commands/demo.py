@@ -16,12 +16,19 @@ from ingest.errors import StoreProblem
 from ingest.records import watched as watch
 from scoring.queries import read
 from trustsite import drive
-from trustsite.demo.live import Plan, Show, judge_live
-from trustsite.demo.live_gather import LiveProblem
+from trustsite.demo.live import LiveProblem, Plan, Show, judge_live
 from trustsite.demo.live_story import as_object, lines, plain
-from trustsite.demo.month import Month
-from trustsite.demo.one_click import name_of, open_account
-from trustsite.demo.recorded import act, open_worker, reports_beside, run_beside, serve_beside, wait_until_settled
+from trustsite.demo.recorded import (
+    Month,
+    act,
+    name_of,
+    open_account,
+    open_worker,
+    reports_beside,
+    run_beside,
+    serve_beside,
+    wait_until_settled,
+)
 from trustsite.demo.story import tell
 from trustsite.standins import StandIns
 from trustsite.worker.worker import Worker
@@ -43,7 +50,6 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """--check; --live with --repo, --seconds and --json."""
         parser.add_argument("--check", action="store_true", help="print only the story; fail if a promise is broken")
         parser.add_argument(
             "--live",
@@ -63,10 +69,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="have --live print one object")
 
     def handle(self, *args: object, check: bool, live: list[str], repo: list[str], **options: Any) -> None:
-        """Play, tell, serve, or judge who is named; CommandError where a promise fails or somebody cannot be judged.
-
-        DriveProblem beside another demo.
-        """
+        """Play, tell, serve or judge; CommandError where a promise fails or nobody can be judged, else DriveProblem."""
         if not live and (repo or options["json"]):
             raise CommandError("--repo and --json go with --live HANDLE.", returncode=2)
         with drive.alone(settings.PLACE):

@@ -36,10 +36,7 @@ class Command(BaseCommand):
 
 
 def told(name: str, status: int) -> str:
-    """Return why both were stopped, in one sentence.
-
-    A child that a signal killed (`status` below 0) left no message.
-    """
+    """Why both were stopped, in one sentence. A child that a signal killed (`status` below 0) left no message."""
     if status < 0:
         return (
             f"The {name} was killed by signal {-status}, so both were stopped. Start again; nothing is lost. If "

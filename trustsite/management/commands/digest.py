@@ -20,7 +20,6 @@ class Command(BaseCommand):
         which.add_argument("--replay", metavar="DIR", help="the store that a replay of DIR keeps")
 
     def handle(self, *args: object, **options: object) -> None:
-        """Print the hashes; CommandError where nothing was published."""
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
             if snapshot is None:
                 raise CommandError(

@@ -12,10 +12,8 @@ from django.core.management.base import BaseCommand, CommandParser
 from ingest.clock import wall_now
 from ingest.http.fetcher import Fetcher
 from ingest.worker.status import read_status
-from trustsite.doctor import CHECKS
-from trustsite.doctor.checks import peer_checks
-from trustsite.doctor.findings import Check, Finding, Patient, examine
-from trustsite.places import places_from_settings
+from trustsite.doctor import CHECKS, Check, Finding, Patient, examine, peer_checks
+from trustsite.worker.handover import places_from_settings
 
 
 class Command(BaseCommand):
@@ -25,7 +23,6 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """--network and --json."""
         parser.add_argument("--network", action="store_true", help="also ask the servers that this site depends on")
         parser.add_argument("--json", action="store_true", help="print one object")
 

@@ -8,7 +8,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ingest.backup.manifest import backups
-from ingest.erasure.find import find_names, held_rows
+from ingest.erasure.rows import find_names, held_rows
 from ingest.store.snapshots import Snapshot, SnapshotReader
 from triage.models import Maintainer, Person
 from trustsite.command_line import held_did
@@ -24,7 +24,6 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """DID|HANDLE, --yes and --yes-maintainer."""
         parser.add_argument("who", metavar="DID|HANDLE", help="for example did:plc:… or ana.example.com")
         parser.add_argument("--yes", action="store_true", help="do not ask")
         parser.add_argument("--yes-maintainer", action="store_true", help="also where they maintain repositories here")

@@ -22,7 +22,6 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """DID|HANDLE and --out."""
         parser.add_argument("who", metavar="DID|HANDLE", help="for example did:plc:… or ana.example.com")
         parser.add_argument("--out", metavar="FILE", help="where to write it (mode 600); without it, stdout")
 

@@ -21,7 +21,6 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """FILE, --identities, --source and --remove."""
         parser.add_argument("file", metavar="FILE", type=Path, nargs="?", help="Parquet, or CSV by its ending")
         parser.add_argument(
             "--identities", metavar="FILE", type=Path, help="who its authors are: CSV or JSON of author and did"
@@ -53,16 +52,12 @@ class Command(BaseCommand):
             "identities": str(identities.resolve()) if identities else None,
             "source": source or file.stem,
         }
-        done = hand_over_job("import_history", wanted, self._tell, SILENT_SECONDS)
+        done = hand_over_job("import_history", wanted, lambda told: self.stderr.write(told["step"]), SILENT_SECONDS)
         for line in summary(done):
             self.stdout.write(line)
 
-    def _tell(self, told: Mapping[str, Any]) -> None:
-        self.stderr.write(told["step"])
-
 
 def summary(done: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what an import took, in sentences."""
     yield (
         f"{done['source']}: {done['pulls']} pull requests in {done['repositories']} projects by {done['people']} "
         f"people: {done['merged']} merged, {done['refused']} refused, {done['open']} open; {done['left_out']} of bots "

@@ -1,8 +1,6 @@
 """`manage.py import_osv`: advisories on packages, from the records that OSV and its databases publish."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
@@ -21,22 +19,17 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """DIR_OR_ZIP and --replace."""
         parser.add_argument("source", metavar="DIR_OR_ZIP", type=Path, help="a folder or a zip file of records")
         parser.add_argument("--replace", action="store_true", help="remove advisories that it does not name")
 
     def handle(self, *args: object, source: Path, replace: bool, **options: object) -> None:
-        """Print the counts; CommandError in one sentence where it could not be done."""
         if not source.exists():
             raise CommandError(f"{source} does not exist: name a folder or a zip file of OSV records.")
         wanted = {"source": str(source.resolve()), "replace": replace}
-        done = hand_over_job("import_osv", wanted, self._tell, SILENT_SECONDS)
+        done = hand_over_job("import_osv", wanted, lambda told: self.stderr.write(told["step"]), SILENT_SECONDS)
         for problem in done["problems"]:
             self.stderr.write(f"Left out {problem}.")
         self.stdout.write(
             f"{done['read']} records read: {done['kept']} kept, {done['withdrawn']} withdrawn, {done['others']} not "
             f"looked up here, {done['unusable']} unusable; {done['removed']} older ones let go."
         )
-
-    def _tell(self, told: Mapping[str, Any]) -> None:
-        self.stderr.write(told["step"])

@@ -7,9 +7,9 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ingest.clock import wall_now
-from ingest.git.patches import PatchProblem, load_patch
+from ingest.git.patch import PatchProblem, load_patch
 from ingest.http.fetcher import Fetcher
-from ingest.lookups.forge_merge import MergeOrder, Outcome, TokenSession, merge
+from ingest.lookups.forge import MergeOrder, Outcome, TokenSession, merge
 from ingest.store.snapshots import Snapshot, SnapshotReader
 from scoring.diff.mailbox import MailboxProblem, MailSource, write_mailbox
 from scoring.queries import read
@@ -28,7 +28,6 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """PULL and --as."""
         parser.add_argument("pull", metavar="AT-URI", help="the pull request, as manage.py approved lists it")
         parser.add_argument("--as", dest="did", metavar="DID", required=True, help="who merges: you")
 

@@ -33,7 +33,6 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """--edges, --seeds, --demo, --replay, --full, --key and --json."""
         parser.add_argument(
             "--edges", type=Path, metavar="FILE", help="a graph: source,target[,weight], .csv or .parquet"
         )
@@ -69,7 +68,6 @@ class Command(BaseCommand):
 
 
 def _play(ground: Ground, scale: Scale, policy: Policy, key: int) -> dict[str, Any]:
-    """The report, with a bar on stderr where that is a terminal."""
     with tqdm(total=STEPS, leave=False, disable=None, bar_format="{desc} {percentage:3.0f}%|{bar}|") as bar:
 
         def tell(words: str) -> None:

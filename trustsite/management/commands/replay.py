@@ -10,8 +10,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ingest.store.archive import COUNT
 from ingest.store.transaction import Rows
-from trustsite.demo.one_click import offer_busiest
 from trustsite.demo.recorded import (
+    offer_busiest,
     open_worker,
     progress_bar,
     reports_beside,
@@ -43,7 +43,6 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """DIR and --serve."""
         parser.add_argument(
             "folder", metavar="DIR", help="frames.ndjson.gz with its blobs, or bare .jsonl/.ndjson frames"
         )
@@ -81,9 +80,6 @@ class Command(BaseCommand):
 
 
 def summary(rows: Rows) -> dict[str, int]:
-    """Return what the store holds.
-
-    Vouches and denounces that stand: not overwritten, not retracted, whatever their age.
-    """
+    """The store's contents, and the vouches and denounces that stand, whatever their age."""
     counts = {name: rows.value(f"select count(*) from {where}") for name, where in COUNTS.items()}
     return {"events": rows.value(COUNT)} | counts

@@ -20,8 +20,7 @@ from ingest.store.snapshots import PublishProblem, publish
 from ingest.worker.jobs import JOBS, JobProblem
 from triage.services.webhooks import keep_fresh
 from trustsite import drive
-from trustsite.places import places_from_settings
-from trustsite.worker.handover import make_runtime, open_store
+from trustsite.worker.handover import make_runtime, open_store, places_from_settings
 
 
 class Command(BaseCommand):
@@ -31,7 +30,6 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """DIR or --snapshot, and --replace."""
         source = parser.add_mutually_exclusive_group(required=True)
         source.add_argument("folder", metavar="DIR", nargs="?", help="the folder that `manage.py backup` made")
         source.add_argument(

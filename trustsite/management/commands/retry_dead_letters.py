@@ -8,12 +8,9 @@ SILENT_SECONDS = 600.0  # it tells nothing until all are read
 
 
 class Command(BaseCommand):
-    """Has the owner of the store read every dead letter again."""
-
     help = "Read all unreadable events again. Those that this version can read are applied; others stay, with a reason."
     requires_system_checks = ()
 
     def handle(self, *args: object, **options: object) -> None:
-        """Print the counts; CommandError in one sentence where it could not be done."""
         done = hand_over_job("retry_dead_letters", {}, silent_seconds=SILENT_SECONDS)
         self.stdout.write(f"{done['read']} read again, {done['applied']} applied, {done['left']} left.")

@@ -21,7 +21,6 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """--seconds, --back, --url, --json."""
         parser.add_argument("--seconds", type=float, default=60.0, help="how long to listen (default 60)")
         parser.add_argument("--back", type=float, metavar="MINUTES", help="begin so long ago instead of now")
         parser.add_argument("--url", help="the server to ask (default: those of JETSTREAM_URLS in turn)")
@@ -46,7 +45,6 @@ class Command(BaseCommand):
         self.stdout.write(dumps(report) if json else "\n".join(_lines(report)))
 
     def _follow(self, sample: Sample, url: str, seconds: float, since_us: int | None) -> str | None:
-        """Count what comes; the problem in words where it ended before its time."""
         collections = stream_from_settings().collections
         try:
             for frame in tqdm(

@@ -21,7 +21,6 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """MODE and one or more REPO."""
         parser.add_argument("review", metavar="MODE", help=", ".join(REVIEWS))
         parser.add_argument("repositories", metavar="REPO", nargs="+", help="OWNER/NAME, DID or at-uri of its record")
 

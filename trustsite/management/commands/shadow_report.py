@@ -17,7 +17,6 @@ class Command(BaseCommand):
     help = "Print pull requests that would have been fast lane while the lane is shut, by day and outcome."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """--repo and --days."""
         parser.add_argument("--repo", metavar="KEY", help="only the watched repository with this key")
         parser.add_argument("--days", type=int, default=DAYS, help=f"how many days up to the newest (default {DAYS})")
 

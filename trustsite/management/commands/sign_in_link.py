@@ -12,16 +12,12 @@ from trustsite.management.commands.add_maintainer import MINUTES, link_address
 
 
 class Command(BaseCommand):
-    """Prints the link on stdout."""
-
     help = f"Print a one-time sign-in link ({MINUTES} minutes) for somebody who has an account here."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """DID|HANDLE."""
         parser.add_argument("who", metavar="DID|HANDLE", help="for example did:plc:… or ana.example.com")
 
     def handle(self, *args: object, who: str, **options: object) -> None:
-        """Make it, or CommandError in one sentence."""
         call_command("migrate", verbosity=0, interactive=False)
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
             did = held_did(who, snapshot)

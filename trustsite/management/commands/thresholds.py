@@ -18,7 +18,6 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """QUERY and --json."""
         parser.add_argument(
             "query", nargs="+", metavar="QUERY", help="maximum|minimum STATISTIC at STATISTIC <=|>= NUMBER"
         )

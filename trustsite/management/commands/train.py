@@ -17,16 +17,19 @@ from tqdm import tqdm
 
 from ingest.clock import wall_now
 from ingest.files import write_whole
+from ingest.history_import.files import PastProblem
 from ingest.store.snapshots import SnapshotReader
 from scoring.certificates.certificate import CertificateProblem, read_certificates, write_certificate
 from scoring.certificates.issue import Terms
 from scoring.certificates.lane_curve import FILE as CURVE_FILE
 from scoring.certificates.sample_size import Need, say_low_need, say_need
 from scoring.certificates.threshold_queries import write_table
+from scoring.config.policy import policy_from_settings
 from scoring.dataset.audit_weights import FastLaned
 from scoring.dataset.cases import LABELS, LabelName
-from scoring.dataset.dataset import read_lane
+from scoring.dataset.dataset import Material, material_of_file, read_lane, read_material
 from scoring.formatting import percent_in_full
+from scoring.models.base import FitProblem
 from scoring.models.serving import LABEL
 from scoring.models.starter import starter_words
 from scoring.models.storage import (
@@ -42,10 +45,9 @@ from scoring.models.storage import (
 from scoring.pipeline.lane_thresholds import CERTIFICATES
 from scoring.training.certify import attempt, lane_table
 from scoring.training.process import note_end
-from scoring.training.starter import text_of
+from scoring.training.starter import starter_of_file, text_of
 from scoring.training.summary import shown_model, write_figures
 from scoring.training.train import train
-from trustsite.worker.material import material_of, starter_of
 
 if TYPE_CHECKING:
     from scoring.certificates.certificate import Certificate, Side
@@ -54,6 +56,32 @@ if TYPE_CHECKING:
     from scoring.dataset.cases import Cases
     from scoring.dataset.dataset import Material
     from scoring.training.train import Trained
+
+
+def material_of(file: Path | None) -> Material:
+    """CommandError, in one sentence, where there is nothing to read."""
+    policy = policy_from_settings()
+    if file is not None:
+        if not file.is_file():
+            raise CommandError(f"{file} does not exist: name a file.", returncode=2)
+        try:
+            return material_of_file(file, settings.STAGING_DIR, wall_now(), policy)
+        except PastProblem as problem:
+            raise CommandError(str(problem), returncode=2) from problem
+    with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
+        if snapshot is None:
+            raise CommandError("Nothing was published yet: run the worker first, or name a FILE.", returncode=2)
+        return read_material(snapshot, wall_now(), policy)
+
+
+def starter_of(file: Path, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The starter file of a file of past pull requests, and its curve; CommandError where there is none."""
+    if not file.is_file():
+        raise CommandError(f"{file} does not exist: name a file.", returncode=2)
+    try:
+        return starter_of_file(file, settings.STAGING_DIR, wall_now(), seed)
+    except (FitProblem, PastProblem) as problem:
+        raise CommandError(f"{str(problem).rstrip('.')}.", returncode=2) from problem
 
 
 class Attempts(NamedTuple):

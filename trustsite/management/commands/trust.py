@@ -34,7 +34,6 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """--edges, --seeds, --denounces, --out, --explain, --as-of."""
         columns = "source,target[,weight][,created_at] as .csv or .parquet; weights from 0 to 1"
         parser.add_argument("--edges", type=Path, required=True, metavar="FILE", help=f"the vouches: {columns}")
         parser.add_argument("--seeds", type=Path, required=True, metavar="FILE", help="text, one node a line")
@@ -86,7 +85,6 @@ def _spare(out: Path, inputs: list[Path]) -> None:
 
 
 def _read(edges: Path, seeds: Path, denounces: Path | None, as_of: str | None) -> NamedGraph:
-    """The graph of the files."""
     moment = None if as_of is None else parse_moment(as_of)
     against = no_edges() if denounces is None else read_edges(denounces)
     return build_graph(read_edges(edges), against, read_seeds(seeds), settings.TRUST_HALF_LIFE_DAYS, moment)

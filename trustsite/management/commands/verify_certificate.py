@@ -32,7 +32,6 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """FILE, --as-of and --no-store."""
         parser.add_argument("file", type=Path, metavar="FILE", help="a file below MODEL_DIR/certificates, or a copy")
         parser.add_argument("--as-of", type=_moment, metavar="TIME", help="as it would be at that time (default: now)")
         parser.add_argument("--no-store", action="store_true", help="only what follows from the file itself")
@@ -89,7 +88,6 @@ def _of_chain(file: Path, told: Certificate) -> list[str]:
 
 
 def _words(told: Certificate) -> Iterator[str]:
-    """Yield what a certificate that was recomputed says."""
     found, budget = told.found, percent_in_full(told.budget)
     if found.threshold is None:
         yield f"It certifies no threshold ({found.why}), from {len(told.cases):,} cases."

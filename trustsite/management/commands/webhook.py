@@ -21,13 +21,11 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """--secret or --test."""
         what = parser.add_mutually_exclusive_group()
         what.add_argument("--secret", action="store_true", help="print the secret for the receiver")
         what.add_argument("--test", action="store_true", help="send a message of type webhook.test now")
 
     def handle(self, *args: object, secret: bool, test: bool, **options: object) -> None:
-        """Do it, or CommandError in one sentence."""
         if secret:
             self.stdout.write(secret_of(str(settings.WEBHOOK_KEY)))
         elif test:

@@ -21,7 +21,6 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """PULL_URI, --as-of, --json, and which store."""
         parser.add_argument("uri", metavar="PULL_URI", help="at:// address of its record")
         parser.add_argument(
             "--as-of", type=_moment, metavar="TIME", help="for example 2026-11-20T12:00Z (default: now)"

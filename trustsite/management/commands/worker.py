@@ -1,10 +1,18 @@
 """`manage.py worker`: the process that owns the store."""
 
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from datetime import timedelta
+
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from ingest.errors import StoreProblem
+from scoring.review.anthropic_client import Listener, listen, stop_listening
+from scoring.review.settings import ledger_from_settings
 from trustsite.logs import keep_log
-from trustsite.worker.watch import watched
+from trustsite.ops.metrics import Asked, Traces, WorkerCollector, lag_of, serve
+from trustsite.worker.handover import FOLLOWED_DAYS
 from trustsite.worker.worker import Worker, stream_from_settings
 
 
@@ -15,7 +23,6 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def handle(self, *args: object, **options: object) -> None:
-        """Work until stopped; CommandError where the store cannot be owned."""
         try:
             worker = Worker(stream_from_settings())
         except StoreProblem as problem:
@@ -26,3 +33,43 @@ class Command(BaseCommand):
                 worker.run()
         except StoreProblem as problem:
             raise CommandError(f"Stopped. The next start continues. {problem}", returncode=2) from problem
+
+
+@contextmanager
+def watched(worker: Worker) -> Generator[None]:
+    with ExitStack() as ends:
+        _hear(worker.measures.called, ends)
+        if settings.OTLP_ENDPOINT:
+            traces = Traces(settings.OTLP_ENDPOINT, settings.OTLP_HEADERS, worker.measures.dollars)
+            ends.callback(traces.stop)
+            _hear(traces.called, ends)
+        if settings.OPS_BIND:
+            worker.measures.registry.register(_collector(worker))
+            server = serve(settings.OPS_BIND, worker.measures.registry)
+            if server is not None:
+                ends.callback(server.stop)
+        yield
+
+
+def _hear(listener: Listener, ends: ExitStack) -> None:
+    listen(listener)
+    ends.callback(stop_listening, listener)
+
+
+def _collector(worker: Worker) -> WorkerCollector:
+    ledger = ledger_from_settings(worker.store)
+
+    def lag() -> float | None:
+        return lag_of(worker.listener.cursor_us, worker.store)
+
+    return WorkerCollector(
+        Asked(
+            store=worker.store,
+            queued=worker.huey.pending_count,
+            spent=ledger.spent_today,
+            budget=settings.REVIEW_DOLLARS_A_DAY,
+            lag_seconds=lag,
+            followed=timedelta(days=FOLLOWED_DAYS),
+            ending=worker.consumer.stop_flag.is_set,
+        )
+    )
