@@ -19,7 +19,7 @@ from environs import validate as check
 
 from ingest.records import registry
 from scoring.diff.globs import PatternProblem, check_patterns
-from scoring.review.pricing import parse_prices
+from scoring.review.costs import parse_prices
 from scoring.thresholds import Condition
 from trustsite import drive
 

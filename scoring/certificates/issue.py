@@ -28,11 +28,9 @@ from scoring.certificates.certificate import (
     delta_of_attempt,
 )
 from scoring.certificates.lane_counts import STEPS, ScoredCases
-from scoring.certificates.low_threshold import choose_low
-from scoring.certificates.threshold import DEFAULT, Choice, Rule, choose_threshold
-from scoring.dataset.audit_weights import AuditAnswer
+from scoring.certificates.threshold import DEFAULT, Choice, Rule, choose_low, choose_threshold
 from scoring.dataset.cases import Cases, LabelName
-from scoring.dataset.labels import as_known, clean_as_sent, known_by
+from scoring.dataset.labels import AuditAnswer, as_known, clean_as_sent, known_by
 
 Floats = NDArray[np.float64]
 

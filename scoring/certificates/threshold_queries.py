@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from ingest.files import write_whole
 from ingest.json_decoding import decode_json
 from scoring.certificates.certificate import Digest, Label, Moment, Unit, Weight
-from scoring.certificates.lane_counts import STEPS, Floats, ScoredCases, count_lanes
-from scoring.certificates.lane_offer import STEP
+from scoring.certificates.lane_counts import STEP, STEPS, Floats, ScoredCases, count_lanes
 from scoring.certificates.threshold import effective_counts, upper_bound
 from scoring.models.serving import LABEL
 from scoring.models.storage import ModelProblem, serving_name

@@ -1,4 +1,9 @@
-"""Writes maintainers' actions from the pages into the store: each once, and an approval only of the newest round."""
+"""Writes maintainers' actions from the pages into the store, and which run of the outbox the store has.
+
+Each action is written once, and an approval only of the newest round. The unique name of a store and the number of its
+newest run tell a store that was rebuilt, or restored from an older backup. They stand in the table of hops, which two
+replays of one log need not agree in.
+"""
 
 import logging
 from collections.abc import Mapping
@@ -7,9 +12,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ingest.store.database import Store
-from ingest.store.transaction import Transaction
+from ingest.store.transaction import Rows, Transaction
 from ingest.worker.runtime import Runtime
-from scoring.pipeline.approvals import IN_FORCE, NEWEST, OWN, RELEASED, VOIDED
+from scoring.pipeline.interventions import IN_FORCE, NEWEST, OWN, RELEASED, VOIDED
 
 log = logging.getLogger(__name__)
 KINDS = (
@@ -158,3 +163,25 @@ def _approval(key: str, action: ActionMessage, newest: Mapping[str, Any], now: d
         "approved_at": now,
         "state_at": now,
     }
+
+
+NAME = "outbox of "  # and the store's name
+
+
+def delivered_run(store: Store) -> tuple[str, int] | None:
+    """Return the store's name and the newest run that ended; None where nothing was ever delivered to it."""
+    with store.read() as rows:
+        return read_run(rows)
+
+
+def read_run(rows: Rows) -> tuple[str, int] | None:
+    """Return the name and newest run of the store that `rows` read, such as a snapshot."""
+    row = rows.row("select name, position_seq from hops where starts_with(name, ?)", [NAME])
+    return (row["name"].removeprefix(NAME), row["position_seq"]) if row else None
+
+
+def note_run(store: Store, name: str, run: int) -> None:
+    """Record that this run and all before it were delivered."""
+    with store.write() as txn:
+        txn.execute("delete from hops where starts_with(name, ?)", [NAME])
+        txn.execute("insert into hops values (?, ?, ?)", [NAME + name, run, store.wall()])

@@ -11,10 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scoring.models.base import Design, Floats
-from scoring.models.boosted import Boosted
 from scoring.models.calibration import Calibrator
-from scoring.models.ensembles import Blended, Lowered, mean_odds
-from scoring.models.linear import Logistic, ShrunkRate
+from scoring.models.estimators import Blended, Boosted, Logistic, Lowered, ShrunkRate, mean_odds
 
 Columns = Mapping[str, Floats]
 SAME = 1e-9  # log odds closer than this are one score

@@ -12,7 +12,7 @@ from ingest.clock import read_moment
 from ingest.store.database import Store
 from ingest.store.transaction import Rows, Transaction
 from ingest.worker.runtime import Runtime
-from scoring.gate.audit import RoundKey
+from scoring.pipeline.decisions import RoundKey
 from scoring.pipeline.stored import People
 from scoring.queries.types import AuditAnswer
 from scoring.types import REASON_LENGTH

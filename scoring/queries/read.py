@@ -2,26 +2,28 @@
 
 from ingest.erasure.export import pieces
 from scoring.config.repository import WatchedRepository, watched_repositories, watched_repository
-from scoring.pipeline.lane_closures import Closure, closed_because
-from scoring.pipeline.lane_history import LaneHistory, LaneRow, LaneSum, lane_sum
-from scoring.pipeline.lane_thresholds import EstimatedLane, estimated_lanes, opening_keys
-from scoring.pipeline.objections import RecordObjection, is_left_out, record_objections
-from scoring.pipeline.shadow import ShadowDay, ShadowReport, shadow_report
-from scoring.pipeline.stored import dids_of_handles, persons
-from scoring.queries.approvals import (
-    Approved,
-    ChangedApproval,
-    PastAction,
-    Seen,
-    Subject,
-    approved,
-    changed_after,
-    decided_subjects,
-    past_actions,
-    subjects,
-    taken_keys,
+from scoring.pipeline.interventions import Closure, RecordObjection, closed_because, is_left_out, record_objections
+from scoring.pipeline.lane_history import (
+    LaneHistory,
+    LaneRow,
+    LaneSum,
+    ShadowDay,
+    ShadowReport,
+    lane_sum,
+    shadow_report,
 )
-from scoring.queries.change_facts import ChangeFacts, CiRun, FileOwner, change_facts, ci_run
+from scoring.pipeline.lane_thresholds import EstimatedLane, estimated_lanes, opening_keys
+from scoring.pipeline.stored import dids_of_handles, persons
+from scoring.queries.changes import (
+    ChangeFacts,
+    CiRun,
+    FileOwner,
+    change_facts,
+    ci_run,
+    content_review,
+    reread,
+    round_review,
+)
 from scoring.queries.contributors import (
     contributor,
     estimate_after,
@@ -31,30 +33,46 @@ from scoring.queries.contributors import (
     troubles_in_words,
 )
 from scoring.queries.dashboard import AnswerMonth, Answers, Week, actable, answers, dashboard, weeks
-from scoring.queries.incidents import BudgetState, Incident, LikeIt, Shared, incident
-from scoring.queries.lane_page import AuditCount, LanePast, lane_past, opened_lane, watched_lane
 from scoring.queries.lanes import (
+    AuditCount,
     Basis,
     Fare,
     LaneMonth,
+    LanePast,
     LaneState,
     Standing,
     audits_due,
     fares,
+    lane_past,
     lane_results,
     lane_states,
+    opened_lane,
     standings,
+    watched_lane,
 )
 from scoring.queries.lists import (
+    Approved,
+    ChangedApproval,
+    PastAction,
     RowState,
+    Seen,
     Settled,
     SettledOutcome,
     SettledQuery,
     SettledRow,
+    Subject,
+    approved,
+    changed_after,
+    decided_subjects,
+    past_actions,
     row_states,
     settled,
+    subjects,
+    taken_keys,
     unmarked_merges,
 )
+from scoring.queries.past_decisions import BudgetState, Incident, LikeIt, Shared, incident
+from scoring.queries.progress import FirstReading, TrainingNeed, first_reading, training_need
 from scoring.queries.queue import (
     labels,
     lanes,
@@ -67,12 +85,9 @@ from scoring.queries.queue import (
     repository_names,
     unsealed,
 )
-from scoring.queries.reviews import content_review, reread, round_review
 from scoring.queries.rounds import ForgeHome, Here, Round, forge_home, here, kept_text, newest_patch, pull_at, rounds
 from scoring.queries.scores import hidden_among, hidden_because, hidden_words, hide_score, score, score_at, scores
-from scoring.queries.setup import FirstReading, first_reading
 from scoring.queries.stored_data import Stored, offered_by, offered_to, offers, stored, stored_whole
-from scoring.queries.training_need import TrainingNeed, training_need
 from scoring.queries.trust import explain_trust, renew, seeds_in_force, vouches_worth_making
 from scoring.queries.types import (
     AuditAnswer,

@@ -16,7 +16,7 @@ from ingest.records.watched import find_repository
 from ingest.store.snapshot_cache import PerSnapshot
 from ingest.store.snapshots import Snapshot
 from ingest.store.transaction import Rows
-from scoring.pipeline.objections import LEFT_OUT
+from scoring.pipeline.interventions import LEFT_OUT
 
 ROUNDS_SHOWN = 50  # the newest: anybody can add a round to a pull request of theirs every second
 

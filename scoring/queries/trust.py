@@ -26,11 +26,10 @@ from scoring.models.registry import shrunk_rate
 from scoring.pipeline.stored import People
 from scoring.queries.types import Contribution, TrustExplanation, VouchesWorth, VouchWorth
 from scoring.trust.denounces import transfers_left
-from scoring.trust.dominators import NOBODY, hangs_on_one, immediate_dominators
 from scoring.trust.first_passage import Transfers
 from scoring.trust.graph import Integers
 from scoring.trust.incremental import SeedSetTrust
-from scoring.trust.paths import contributions, disjoint_paths
+from scoring.trust.paths import NOBODY, contributions, disjoint_paths, hangs_on_one, immediate_dominators
 from scoring.trust.table import Graph, read_graph
 from scoring.trust.what_if import ProposedVouch, blast_radius, propose_vouches
 from scoring.types import Person

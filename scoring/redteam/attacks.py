@@ -15,8 +15,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from scoring.config.policy import Parameters
-from scoring.redteam.attack import Attack, Generator, Ground, Pairs, Region, Shape, attack, choose_vouchers, with_pairs
-from scoring.redteam.measures import HALF, people_reached
+from scoring.redteam.attack import (
+    HALF,
+    Attack,
+    Generator,
+    Ground,
+    Pairs,
+    Region,
+    Shape,
+    attack,
+    choose_vouchers,
+    people_reached,
+    with_pairs,
+)
 from scoring.trust.denounces import Denounced, judge_denounces
 from scoring.trust.first_passage import evidence_weights, first_passage
 from scoring.trust.graph import Edges, Floats, Integers

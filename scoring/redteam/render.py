@@ -13,7 +13,7 @@ import msgspec
 from scoring.certificates.certificate import Moment, Unit
 from scoring.config.policy import Policy
 from scoring.formatting import percent_in_full, things, trust_bound, trust_figure
-from scoring.redteam.measures import HALF, RECORDS
+from scoring.redteam.attack import HALF, RECORDS
 from scoring.training.summary import Size, read_summary, write_summary
 
 NOT_PLAYED = (

@@ -8,7 +8,7 @@ import msgspec
 from pydantic import ValidationError
 
 from ingest.json_decoding import decode_json
-from scoring.review.pricing import Usage
+from scoring.review.costs import Usage
 from scoring.review.schema import Assessment, plain_text
 
 TOOL = "report_assessment"

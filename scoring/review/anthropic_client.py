@@ -34,7 +34,7 @@ from scoring.review.answers import (
     read_assessment,
     reason_for_status,
 )
-from scoring.review.pricing import Capability, Usage, capability
+from scoring.review.costs import Capability, Usage, capability
 from scoring.review.schema import Assessment, plain_text, tool_schema
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from ingest.store.long_texts import fitting
-from scoring.review.pricing import Usage
+from scoring.review.costs import Usage
 from scoring.types import FlagType, Severity
 
 LOCATION_LENGTH = 300  # characters

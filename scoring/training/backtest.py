@@ -21,11 +21,9 @@ from scoring.dataset.dataset import Material, data_version
 from scoring.dataset.labels import outcomes, settled
 from scoring.dataset.track_record import settled_record, with_record
 from scoring.models.base import Estimator, Floats
-from scoring.models.boosted import Boosted
-from scoring.models.ensembles import Lowered
+from scoring.models.estimators import Boosted, Lowered
 from scoring.models.registry import NAMES, make_estimator
 from scoring.queries.queue_order import Waiting
-from scoring.training.lane_budgets import BUDGETS, budget_figures, low_budget_figures, replay_lane
 from scoring.training.metrics import (
     auc,
     decompose,
@@ -39,7 +37,7 @@ from scoring.training.metrics import (
     widths_of,
 )
 from scoring.training.promotion import Candidate, Decision, decide
-from scoring.training.queue_orders import Arrivals, order_figures
+from scoring.training.replays import BUDGETS, Arrivals, budget_figures, low_budget_figures, order_figures, replay_lane
 from scoring.training.report import weighed
 from scoring.training.rolling_origin import Clock, Past, Scored, blend, calibrate_quarters, first_judged, score_quarters
 

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from scoring.explain.sentences import factor_label
 from scoring.models.base import Estimator, Floats
-from scoring.models.boosted import Boosted
 from scoring.models.contributions import contributions
+from scoring.models.estimators import Boosted
 from scoring.training.metrics import WIDE, Bin
 
 HEADING = f"{'':<34}{'n':>7}{'AUC':>7}{'new':>7}{'Brier':>7}{'log-loss':>10}{'ECE':>7}  95 % band"

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from ingest.history_import.pulls import import_past
 from ingest.store.database import Store
 from ingest.store.transaction import Rows
-from scoring.certificates.lane_counts import ScoredCases
+from scoring.certificates.lane_counts import Group, ScoredCases
 from scoring.certificates.lane_curve import curve_of, given_rate, group_of
-from scoring.certificates.lane_offer import Group
 from scoring.certificates.threshold_queries import table_of
 from scoring.config.policy import Policy
 from scoring.dataset.cases import Cases
@@ -29,8 +28,7 @@ from scoring.dataset.dataset import build_cases, read_cases
 from scoring.dataset.labels import WINDOW_DAYS, outcomes, settled
 from scoring.dataset.track_record import CLEAN, NOT_CLEAN, settled_record
 from scoring.models.base import FitProblem, Floats, Labels
-from scoring.models.ensembles import Lowered, without_alone
-from scoring.models.linear import Logistic, ShrunkRate
+from scoring.models.estimators import Logistic, Lowered, ShrunkRate, without_alone
 from scoring.models.registry import SHRUNK_RATE
 from scoring.models.serving import LABEL
 from scoring.models.starter import ALONE, COLUMNS, FORMAT, features, read_columns

@@ -25,11 +25,10 @@ from ingest.store.transaction import Rows
 from scoring.config.policy import Policy
 from scoring.derived import STATEMENTS
 from scoring.trust.denounces import judge_within, transfers_left
-from scoring.trust.dominators import NOBODY, hangs_on_one, immediate_dominators
 from scoring.trust.eigentrust import DAMPING
 from scoring.trust.first_passage import Transfers, evidence_weights, trust_of, vouch_weights
 from scoring.trust.graph import Edges, Floats, Integers, Network, prepare, strongest
-from scoring.trust.paths import strongest_chains
+from scoring.trust.paths import NOBODY, hangs_on_one, immediate_dominators, strongest_chains
 
 # Vouches that stand and name evidence; a denounce gains nothing by evidence.
 NAMING = """

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from scoring.pipeline.objections import DAYS
+from scoring.pipeline.interventions import DAYS
 from tests.ingest.stream.frames import MARA
 from tests.pipeline import UNAUDITED
 from tests.triage.acting_site import ActingSite

@@ -16,7 +16,7 @@ from pytest_django import Settings
 from scoring.explain import sentences as explain
 from scoring.explain.spoken import calibrated
 from scoring.formatting import percent, percent_interval
-from scoring.queries.replay import Replayed, why_lines
+from scoring.queries.past_decisions import Replayed, why_lines
 from scoring.types import Estimate, Evidence, Lane, Reason, Verdict
 from tests.triage.acting_site import ActingSite
 from tests.triage.drawn_rows import ANA, MARA, drawn_rows, pull_request

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.queries.setup import LEAST_ACCOUNTS, LEAST_SECONDS, FirstReading, seconds_left
+from scoring.queries.progress import LEAST_ACCOUNTS, LEAST_SECONDS, FirstReading, seconds_left
 from triage.presenters.setup import choices, minutes_words, progress_of, read_ticks
 
 READING = FirstReading("reading", is_heard=True, watched=2, unasked=0, pulls=3, accounts=40, ended=12, records=900)

@@ -17,7 +17,7 @@ from ingest.errors import StoreProblem
 from ingest.store.database import Store
 from ingest.stream.load import load
 from scoring.review.anthropic_client import FROM_LEDGER, ModelCall
-from scoring.review.pricing import Usage, parse_prices
+from scoring.review.costs import Usage, parse_prices
 from tests.ingest.stream.frames import Frames
 from tests.stores import fresh_store
 from tests.trustsite.exposed import CALL, MODEL, USAGE, asked, measures

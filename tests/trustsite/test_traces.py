@@ -23,8 +23,7 @@ from scoring.review.anthropic_client import (
     notify_listeners,
     stop_listening,
 )
-from scoring.review.cost_gate import Call
-from scoring.review.pricing import Usage
+from scoring.review.costs import Call, Usage
 from tests.scoring.review.reviewing import PRICES, SONNET, a_reviewer, worded
 from tests.standins.claude import KEY, ClaudeStandIn, error
 from tests.trustsite.ports import free_port

@@ -23,7 +23,7 @@ from ingest.stream.jetstream import Listener, Subscription
 from ingest.stream.load import start_at
 from ingest.worker import runtime
 from scoring import tasks as judging
-from scoring.review.cost_gate import Call
+from scoring.review.costs import Call
 from scoring.review.payload import Case
 from scoring.review.pending import Reviewing, review_due
 from scoring.review.schema import Review

@@ -23,7 +23,7 @@ from ingest.files import free_bytes
 from ingest.store.database import Store
 from ingest.worker.status import Backlog, as_problems, read_backlog
 from scoring.review.anthropic_client import FROM_LEDGER, ModelCall
-from scoring.review.pricing import Price, Usage
+from scoring.review.costs import Price, Usage
 
 HOP_SECONDS = (0.01, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0)
 PUBLISH_SECONDS = (0.05, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)

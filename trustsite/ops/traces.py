@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from scoring.review.anthropic_client import FROM_LEDGER, ModelCall
-from scoring.review.pricing import Usage
+from scoring.review.costs import Usage
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter

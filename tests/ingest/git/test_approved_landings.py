@@ -7,7 +7,7 @@ import pytest
 from ingest.git.patches import patch_id
 from scoring.diff.mailbox import MailSource, write_mailbox
 from scoring.handlers.actions import ActionMessage, apply_action
-from scoring.pipeline.approvals import settle_approvals
+from scoring.pipeline.interventions import settle_approvals
 from tests.ingest.git.git_world import OWNER, TEXT, Place, Work
 from tests.scoring.diff.hidden_mails import INSTALL, ways
 

@@ -10,14 +10,12 @@ import pytest
 from scoring.certificates.certificate import Certificate, CertificateProblem, Side, case_name
 from scoring.certificates.issue import Terms
 from scoring.certificates.verify import differences
-from scoring.dataset.audit_weights import AuditAnswer, FastLaned
 from scoring.dataset.cases import Cases
-from scoring.dataset.labels import outcomes
+from scoring.dataset.labels import AuditAnswer, FastLaned, outcomes
 from scoring.models.base import Floats
 from scoring.models.calibration import CalibrationCases, Platt
-from scoring.models.linear import ShrunkRate
-from scoring.training.certify import attempt, lane_table
-from scoring.training.train import Trained
+from scoring.models.estimators import ShrunkRate
+from scoring.training.train import Trained, attempt, lane_table
 from tests.scoring.certificates.certified_cases import bytes_and_name
 from tests.scoring.dataset.people import DAY, made_up
 

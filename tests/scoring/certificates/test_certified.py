@@ -9,7 +9,7 @@ import pytest
 
 from scoring.certificates.in_force import LaneFacts, LaneOutcome, Opening, RepositoryOutcomes, thresholds_from
 from scoring.certificates.issue import certify
-from scoring.certificates.lane_offer import Offer
+from scoring.certificates.lane_counts import Offer
 from scoring.config.repository import thresholds_under
 from scoring.explain.sentences import lane_notice, plain_sentence, sentence
 from scoring.gate.decide import decide_person

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.certificates.drift import Alarm, AlarmRule, audits_to_shut, bad_to_shut, days_to_shut, watch
+from scoring.certificates.in_force import Alarm, AlarmRule, audits_to_shut, bad_to_shut, days_to_shut, watch
 from tests.conftest import Count
 
 RULE = AlarmRule(0.05, 0.05)

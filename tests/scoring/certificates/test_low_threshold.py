@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from scoring.certificates.lane_counts import ScoredCases
-from scoring.certificates.low_threshold import choose_low
 from scoring.certificates.sample_size import Need, say_low_need
-from scoring.certificates.threshold import DEFAULT
+from scoring.certificates.threshold import DEFAULT, choose_low
 from scoring.thresholds import items_needed
 from tests.conftest import Count
 from tests.scoring.certificates.histories import World

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.store.transaction import Rows
-from scoring.dataset.dataset import VISIBLE_ROWS, build_cases, only_around, read_cases
-from scoring.dataset.features import NAMES, read_features
+from scoring.dataset.dataset import NAMES, VISIBLE_ROWS, build_cases, only_around, read_cases, read_features
 from scoring.dataset.past_trust import load_current_trust
 from scoring.types import Pair
 from tests.conftest import count

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 
 from ingest.history_import.pulls import import_past
 from ingest.store.transaction import Rows
-from scoring.dataset.dataset import build_cases, read_cases
-from scoring.dataset.features import QUERY, add_features
+from scoring.dataset.dataset import QUERY, add_features, build_cases, read_cases
 from tests.conftest import count
 from tests.scoring.dataset.leakage import find_leaks
 from tests.scoring.dataset.past_projects import (

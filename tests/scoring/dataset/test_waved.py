@@ -6,9 +6,8 @@ from typing import cast
 import numpy as np
 import pytest
 
-from scoring.dataset.audit_weights import AuditAnswer, FastLaned
 from scoring.dataset.cases import Cases
-from scoring.dataset.labels import known_by, outcomes
+from scoring.dataset.labels import AuditAnswer, FastLaned, known_by, outcomes
 from scoring.models.registry import make_estimator
 from scoring.training.rolling_origin import Past
 from tests.scoring.dataset.people import made_up

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.explain.spoken import HELD, NO_PROBABILITY, SAMPLED, briefing, calibrated
-from scoring.gate.conditions import STRENGTH
+from scoring.gate.decide import STRENGTH
 from scoring.types import Estimate, Lane, Reason, Verdict
 
 KNOWN_OF_ANA = Estimate(0.9, 0.8, 0.96, 41)

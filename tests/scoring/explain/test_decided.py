@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from scoring.explain.decided import CLAUSES, LONGEST, LONGEST_REASON, ChangeOutline, decided, fit, place_words
 from scoring.explain.sentences import SENTENCES, explain
-from scoring.gate.conditions import ORDINARY
-from scoring.gate.decide import judge_change
+from scoring.gate.decide import ORDINARY, judge_change
 from scoring.thresholds import Thresholds
 from scoring.types import Content, Estimate, Evidence, Lane, Param, Reason, ShownFinding, Verdict
 

@@ -1,7 +1,7 @@
 """Names of findings: every rule of every scanner has one that reads as a finding."""
 
-from scoring.explain.content import FLAG_NAMES
 from scoring.explain.findings import LONGEST_NAME, RULES, SCANNERS, finding_name
+from scoring.explain.reasons import FLAG_NAMES
 from scoring.scanners import scanners
 from scoring.scanners._rules import rules
 from scoring.scanners.bandit_checks import CHECKS

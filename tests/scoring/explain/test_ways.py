@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scoring.explain.decided import WAYS, ways
 from scoring.explain.sentences import would_change
-from scoring.explain.what_would_change import WAYS, ways
-from scoring.gate.conditions import ORDINARY
-from scoring.gate.decide import Inputs, judge_inputs
-from scoring.models.counterfactual import LEVERS
+from scoring.gate.decide import ORDINARY, Inputs, judge_inputs
 from scoring.models.registry import clean_needed, shrunk_rate
+from scoring.models.serving import LEVERS
 from scoring.thresholds import Thresholds
 from scoring.types import Content, Estimate, Evidence, Lane, Needed, Prediction
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.gate.attestations import STALE, AcceptedIssuers, CheckedAttestation, State, attestation_state
+from scoring.pipeline.circumstances import STALE, AcceptedIssuers, CheckedAttestation, State, attestation_state
 from tests.ingest.stream.frames import ANA, MARA
 
 NOW = datetime(2026, 9, 21, 15)

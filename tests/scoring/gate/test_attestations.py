@@ -10,9 +10,8 @@ import pytest
 
 from ingest.lookups.attestations import fetch_attestations
 from scoring.config.repository import DEFAULTS
-from scoring.gate.attestations import STALE, State
 from scoring.handlers.settings import write_settings
-from scoring.pipeline.circumstances import read_attestation_states
+from scoring.pipeline.circumstances import STALE, State, read_attestation_states
 from tests.ingest.atproto.signed import SignedAccount, SignedNetwork, Signer
 from tests.ingest.stream.frames import ANA, CREATED, MALLORY, MARA, REPO, SEED, Frames, at, pull_uri
 from tests.pipeline import Result, prepared

@@ -10,8 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.explain.sentences import SENTENCES, explain, sentence, would_change
-from scoring.gate.conditions import CHECKS, NO_CHANGE, ORDINARY, STRENGTH, TO_A_PERSON, lane_conditions
-from scoring.gate.decide import decide, decide_change, judge_change
+from scoring.gate.decide import (
+    CHECKS,
+    NO_CHANGE,
+    ORDINARY,
+    STRENGTH,
+    TO_A_PERSON,
+    decide,
+    decide_change,
+    judge_change,
+    lane_conditions,
+)
 from scoring.thresholds import CONDITIONS, Condition, Thresholds
 from scoring.types import AccountChange, Attestation, Circumstances, Content, Draw, Evidence, Lane, LaneClosed, Reason
 from tests.scoring.gate.test_gate import BETTER, CLEAR, KNOWN, OPEN, estimate, evidences

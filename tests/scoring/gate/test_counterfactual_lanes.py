@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.gate.conditions import ORDINARY
 from scoring.gate.counterfactual import what_would_hold
-from scoring.gate.decide import Inputs, judge_inputs, read_inputs, write_inputs
+from scoring.gate.decide import ORDINARY, Inputs, judge_inputs, read_inputs, write_inputs
 from scoring.thresholds import CONDITIONS, Thresholds
 from scoring.types import AccountChange, Content, Draw, Evidence, Lane
 from triage.presenters.text import tightened_words

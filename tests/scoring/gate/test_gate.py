@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.explain.sentences import plain_sentence, sentence
-from scoring.gate.conditions import ORDINARY
-from scoring.gate.decide import decide_change, decide_person, judge
+from scoring.gate.decide import ORDINARY, decide_change, decide_person, judge
 from scoring.thresholds import Thresholds
 from scoring.types import Content, Draw, Estimate, Evidence, Lane, Prediction, Reason
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.gate.conditions import ORDINARY
-from scoring.gate.decide import decide_change, decide_person, judge, judge_change
+from scoring.gate.decide import ORDINARY, decide_change, decide_person, judge, judge_change
 from scoring.thresholds import Thresholds
 from scoring.types import Content, Evidence, Lane
 from tests.scoring.gate.test_gate import BETTER, CLEAR, KNOWN, OPEN, STRANGER, estimate, evidences

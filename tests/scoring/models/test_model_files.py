@@ -11,8 +11,8 @@ import pytest
 from scoring.dataset.dataset import MATERIAL_COLUMNS
 from scoring.dataset.track_record import settled_record
 from scoring.models import storage as model_files
-from scoring.models.storage import ModelProblem, Shelf, card_of, load_model, objection, record_of, save_model, serve
-from scoring.training.train import train
+from scoring.models.storage import ModelProblem, Shelf, card_of, load_model, objection, save_model, serve
+from scoring.training.train import record_of, train
 from tests.scoring.dataset.people import made_up, material
 
 NOW = datetime(2024, 6, 1)

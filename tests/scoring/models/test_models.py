@@ -8,7 +8,7 @@ import pytest
 from scoring.dataset.labels import outcomes
 from scoring.dataset.track_record import CLEAN, NOT_CLEAN, settled_record
 from scoring.models.base import Estimator, FitProblem, Scales
-from scoring.models.linear import Logistic, ShrunkRate
+from scoring.models.estimators import Logistic, ShrunkRate
 from scoring.models.registry import NAMES, estimator_from_dict, make_estimator
 from scoring.training.metrics import auc
 from scoring.training.train import largest_lift

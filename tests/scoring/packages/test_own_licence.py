@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ingest.git.mirror import mirror_path
-from scoring.packages.own_licence import licence_of_text, own_licence
+from scoring.packages.licences import licence_of_text, own_licence
 from tests.ingest.git.git_world import Work
 from tests.pipeline import Result
 from tests.scoring.small import OFFERED, settled, take

@@ -14,11 +14,9 @@ from scoring.config.policy import Policy
 from scoring.config.repository import DEFAULTS
 from scoring.handlers.actions import ActionMessage
 from scoring.handlers.actions import apply_action as take_action
-from scoring.handlers.closures import close, reopen
-from scoring.handlers.settings import write_settings
-from scoring.pipeline.approvals import settle_approvals
-from scoring.pipeline.objections import write_objection
-from scoring.pipeline.rebuild import TRUST_CACHES
+from scoring.handlers.settings import close, reopen, write_settings
+from scoring.pipeline.evidence import TRUST_CACHES
+from scoring.pipeline.interventions import settle_approvals, write_objection
 from scoring.pipeline.score import CHANGED_PEOPLE
 from scoring.thresholds import Thresholds
 from scoring.types import Evidence, Verdict

@@ -11,7 +11,7 @@ from scoring.config.repository import DEFAULTS, rules_under, thresholds_under
 from scoring.diff.globs import matching_pattern
 from scoring.handlers.settings import switch_shadow, write_settings
 from scoring.pipeline.decisions import reasons_json
-from scoring.pipeline.shadow import ShadowDay, record_shadow
+from scoring.pipeline.lane_history import ShadowDay, record_shadow
 from scoring.queries.read import shadow_report
 from scoring.thresholds import RepositoryRules, Thresholds
 from scoring.types import Reason

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scoring.queries import pull_labels
+from scoring.queries import changes
 from tests.conftest import count
 from tests.ingest.stream.frames import ANA, CREATED, MALLORY, MARA, REPO, SEED, Frames, at, pull_uri
 from tests.pipeline import Result, opened
@@ -87,8 +87,8 @@ def test_hundreds_of_labels_and_long_ones_stay_bounded(lantern: Result) -> None:
     for number in range(4):
         label(frames, SEED, f"many{number}", [(f"{number}-{one:02}" + "x" * 100, "y" * 300) for one in range(90)])
     found = labels_after(lantern, frames)
-    assert len(found) == pull_labels.SHOWN
-    assert max(map(len, found)) <= 2 * pull_labels.LONGEST + 2
+    assert len(found) == changes.SHOWN
+    assert max(map(len, found)) <= 2 * changes.LONGEST + 2
 
 
 WORDS = st.lists(
@@ -117,4 +117,4 @@ def test_what_stands_is_what_applying_each_record_in_its_order_leaves(
             moments = dict.fromkeys(("written_at", "seen_at", "changed_at"), at(second))
             txn.append("label_operations", [about | said | moments])
     with lantern.reading() as rows:
-        assert pull_labels.pull_labels(rows, [PULL]).get(PULL, ()) == tuple(sorted(standing))
+        assert changes.pull_labels(rows, [PULL]).get(PULL, ()) == tuple(sorted(standing))

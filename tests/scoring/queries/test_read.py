@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ingest.store.transaction import Params, Rows
-from scoring.explain.content import ALARMS, UNCLEAR
+from scoring.explain.reasons import ALARMS, UNCLEAR
 from scoring.queries import read
 from scoring.queries.types import QueueQuery
 from scoring.types import Lane

@@ -13,7 +13,7 @@ from ingest.store.database import Store
 from scoring.config.policy import Policy
 from scoring.dataset.dataset import read_material
 from scoring.models.serving import LABEL
-from scoring.queries.training_need import TrainingNeed, training_need
+from scoring.queries.progress import TrainingNeed, training_need
 from scoring.training.process import ENDED, STARTED
 from scoring.training.train import train
 from tests.ingest.history_import.past import DAY, WATCHED, past, write

@@ -12,10 +12,20 @@ from typing import Any
 import numpy as np
 
 from scoring.config.policy import Parameters, Policy
-from scoring.redteam.attack import Attack, Generator, Ground, Pairs, choose_vouchers
+from scoring.redteam.attack import (
+    Attack,
+    Generator,
+    Ground,
+    Pairs,
+    choose_vouchers,
+    each_to_each,
+    half_mass,
+    largest_gains,
+    most_passing,
+    people_reached,
+    play_cliques,
+)
 from scoring.redteam.attacks import SHAPES, Score
-from scoring.redteam.fitting import each_to_each, largest_gains, most_passing, play_cliques
-from scoring.redteam.measures import half_mass, people_reached
 from scoring.redteam.report import Cell, Grid, Play, judge_fakes, regions
 from scoring.trust.first_passage import first_passage
 from scoring.trust.graph import Edges, Floats, Integers, matrix_of, strongest

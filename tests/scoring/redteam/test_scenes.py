@@ -13,10 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.config.policy import Parameters, Policy
-from scoring.redteam.attack import Ground
+from scoring.redteam.attack import RECORDS, Ground, LaneCounts, choose_regulars, count_lanes, simulate_theft
 from scoring.redteam.attacks import MERGES, Plan, simulate_bombing, simulate_evidence, simulate_farming
-from scoring.redteam.fitting import choose_regulars, simulate_theft
-from scoring.redteam.measures import RECORDS, LaneCounts, count_lanes
 from scoring.redteam.render import aligned, report_lines, say_result, shown_report
 from scoring.redteam.report import BRIEF, MOST_TRUSTED, RANDOM, Grid, attack_everything
 from scoring.thresholds import Thresholds

@@ -5,7 +5,7 @@ from math import nan, nextafter
 import pytest
 
 from scoring.config.repository import Mode
-from scoring.review.cost_gate import Call, GateFacts, decide
+from scoring.review.costs import Call, GateFacts, decide
 
 
 def ask(

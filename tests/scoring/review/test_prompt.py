@@ -9,10 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.diff.change import Change, FileChange, Line, Mail
-from scoring.review import prompt
-from scoring.review.locations import NOT_FOUND, finding_place, number_lines, resolve_flag_place
+from scoring.review import reviewer
+from scoring.review.deterministic import NOT_FOUND, finding_place, number_lines, resolve_flag_place
 from scoring.review.payload import WORDS_LENGTH, Case, Rendering, render_change, render_words
-from scoring.review.prompt import PARTS, content_hash, first_request, nonce, prompt_part, prompt_version, second_request
+from scoring.review.reviewer import (
+    PARTS,
+    content_hash,
+    first_request,
+    nonce,
+    prompt_part,
+    prompt_version,
+    second_request,
+)
 from scoring.review.schema import Flag
 from scoring.scanners.run import IDENTITY_RULES
 from scoring.scanners.submission import Submission
@@ -92,13 +100,13 @@ def test_the_mark_depends_on_content_and_key_alone() -> None:
 def test_the_version_changes_with_every_word_that_is_always_sent(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = prompt_version()
     if part == "rendering":
-        monkeypatch.setattr(prompt, "RENDERING", 0)
+        monkeypatch.setattr(reviewer, "RENDERING", 0)
     elif part == "schema":
-        monkeypatch.setattr(prompt.Assessment, "model_json_schema", dict)
+        monkeypatch.setattr(reviewer.Assessment, "model_json_schema", dict)
     else:
         told = {name: prompt_part(name) for name in PARTS}
-        monkeypatch.setattr(prompt, "prompt_part", lambda name: told[name] + (" " if name == part else ""))
-    assert prompt.prompt_version.__wrapped__() != before
+        monkeypatch.setattr(reviewer, "prompt_part", lambda name: told[name] + (" " if name == part else ""))
+    assert reviewer.prompt_version.__wrapped__() != before
 
 
 def test_findings_go_out_with_places_and_without_quotes() -> None:

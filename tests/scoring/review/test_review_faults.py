@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from scoring.review.cache import MemoryLedger
-from scoring.review.cost_gate import Call
+from scoring.review.costs import Call
 from tests.scoring.review.reviewing import SONNET, USAGE, a_case, a_flag, a_reviewer, reviewed, says, worded
 from tests.standins.claude import CALM, Answer, ClaudeStandIn, error, message, overloaded, plain, rate_limited
 

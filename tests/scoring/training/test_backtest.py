@@ -12,10 +12,10 @@ import pytest
 from scoring.dataset.cases import Cases
 from scoring.dataset.labels import outcomes, settled
 from scoring.dataset.track_record import settled_record
-from scoring.models.linear import Logistic
+from scoring.models.estimators import Logistic
 from scoring.training.backtest import BacktestProblem, Plan, run, steps
-from scoring.training.lane_budgets import replay_lane
 from scoring.training.metrics import auc, interval_widths, widths_of
+from scoring.training.replays import replay_lane
 from scoring.training.report import interval_words, page, table
 from scoring.training.rolling_origin import Clock, Past, calibrate_quarters, score_quarters
 from scoring.training.summary import read_backtest, shown_backtest, write_backtest

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from scoring.queries.queue_order import TURN, Waiting
-from scoring.training.queue_orders import FIRST, WINDOW, Arrivals, order_figures
+from scoring.training.replays import FIRST, WINDOW, Arrivals, order_figures
 
 DAY = np.timedelta64(1, "D")
 START = np.datetime64("2025-01-01", "us")

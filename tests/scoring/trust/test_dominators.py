@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 
 from scoring.config.policy import Parameters
-from scoring.trust.dominators import find_dominators, hangs_on_one, immediate_dominators
 from scoring.trust.first_passage import Transfers, find_transfers, first_passage
+from scoring.trust.paths import find_dominators, hangs_on_one, immediate_dominators
 from tests.growth import in_linear_time
 from tests.scoring.trust.graphs import (
     Vouch,

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.config.policy import Parameters
-from scoring.trust.dominators import hangs_on_one, immediate_dominators
 from scoring.trust.first_passage import find_transfers, first_passage
 from scoring.trust.graph import Edges
-from scoring.trust.paths import contributions, disjoint_paths, product_along
+from scoring.trust.paths import contributions, disjoint_paths, hangs_on_one, immediate_dominators, product_along
 from tests.growth import in_linear_time
 from tests.scoring.trust.graphs import (
     edges_of,

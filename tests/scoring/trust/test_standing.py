@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 import scoring.trust.incremental
-from scoring.pipeline.rebuild import TRUST_CACHES
+from scoring.pipeline.evidence import TRUST_CACHES
 from scoring.trust.incremental import TrustCache
 from tests.conftest import Count
 from tests.ingest.stream.frames import ANA, MALLORY, MARA, SEED, STRANGER, Frames, at
