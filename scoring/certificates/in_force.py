@@ -218,7 +218,6 @@ def thresholds_from(
 
 
 def _exceeds_low_budget(clean: Iterable[LaneOutcome], certificate: Certificate, policy: Thresholds) -> bool:
-    """Return whether a certified T_LOW has sent more clean work to people than it promises."""
     return _find_alarm(clean, AlarmRule(certificate.budget, policy.delta), certificate.made_at) is not None
 
 
@@ -323,7 +322,6 @@ class _RaisedAlarm(NamedTuple):
 
 
 def _find_alarm(outcomes: Iterable[LaneOutcome], rule: AlarmRule, since: datetime) -> _RaisedAlarm | None:
-    """Return the alarm that the outcomes since `since` raised, or None."""
     counted = sorted(
         (outcome.known_from, outcome.bad, outcome.weight) for outcome in outcomes if outcome.known_from >= since
     )

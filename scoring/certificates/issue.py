@@ -145,7 +145,6 @@ def is_counted(settled: Settled, side: Side, start: datetime, end: datetime) -> 
 
 
 def find_threshold(cases: Sequence[Case], side: Side, budget: float, delta: float, rule: Rule) -> Choice:
-    """Choose the threshold of a side by a rule from the cases of a certificate."""
     columns = [
         np.array([getattr(case, name) for case in cases]) for name in ("score", "bad", "author", "opened", "odds")
     ]
@@ -171,7 +170,6 @@ def note_of(side: Side, label: Label) -> str:
 
 
 def rule_record(version: str) -> RuleRecord:
-    """Return a known version of the rule as a certificate records it."""
     numbers = {
         name: list(value) if isinstance(value, tuple) else value for name, value in asdict(RULES[version]).items()
     }
@@ -196,7 +194,6 @@ def _certificate_cases(settled: Settled, counts: NDArray[np.bool_], made_at: dat
 
 
 def result_of(choice: Choice) -> CertifiedResult:
-    """Return a choice as a certificate records it."""
     n, k, effective, bound, share = (
         round(figure, 6) for figure in (choice.n, choice.k, choice.effective, choice.bound, choice.share)
     )

@@ -60,7 +60,6 @@ class ScoredCases:
         return len(self.scores)
 
     def select(self, selection: NDArray[Any]) -> Self:
-        """Return the cases of a mask or of positions."""
         return type(self)(
             self.scores[selection],
             self.bad[selection],
@@ -96,7 +95,6 @@ class Lanes:
 
     @property
     def rates(self) -> Floats:
-        """Return the weighted share of bad cases."""
         return self.bad / self.sizes
 
 

@@ -69,7 +69,6 @@ class Choice:
 
     @property
     def rate(self) -> float | None:
-        """Return the share of bad ones in the lane, None without a lane."""
         return self.k / self.n if self.n else None
 
 
@@ -160,7 +159,6 @@ def _test_lanes(
 
 
 def choice_at(lanes: Lanes, bounds: Floats, row: int, share: float) -> Choice:
-    """Return the certified threshold of one row of the lanes with its figures."""
     return Choice(
         float(lanes.thresholds[row]),
         "certified",
@@ -227,7 +225,6 @@ def bound_or_rate(rates: Floats, effective: Floats, delta: float | None) -> Floa
 
 
 def _refusal(cases: ScoredCases, lanes: Lanes, budget: float, level: float, rule: Rule) -> Choice:
-    """Return the reason why no lane passed, and the missing cases."""
     fewest, effective = items_needed(budget, level), effective_counts(lanes)
     enough = lanes.counts >= fewest - 1e-9
     holds = few_people(lanes, rule) & (upper_bound(lanes.rates * effective, effective, level) <= budget)
@@ -240,7 +237,6 @@ def _refusal(cases: ScoredCases, lanes: Lanes, budget: float, level: float, rule
 
 
 def _authors_needed(lanes: Lanes, row: int, rule: Rule) -> Need:
-    """Return the missing authors: more of them, or more equal ones."""
     threshold, authors = float(lanes.thresholds[row]), int(lanes.authors[row])
     if authors < rule.few_authors:
         return Need(rule.few_authors, authors, threshold, authors=True)
@@ -317,7 +313,6 @@ def _every_low_part_holds(cases: ScoredCases, lanes: Lanes, budget: float, rule:
 
 
 def _low_refusal(cases: ScoredCases, lanes: Lanes, passed: bool, fewest: int, rule: Rule) -> Choice:
-    """Return the reason why not even the lowest threshold passed, and the missing cases."""
     have = float(lanes.counts[0])
     if passed:
         return Choice(None, "a_part_is_above")

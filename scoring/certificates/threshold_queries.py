@@ -46,17 +46,14 @@ class Table:
 
     @property
     def rates(self) -> Floats:
-        """Return the share of bad cases in each lane."""
         return self.bad / self.sizes
 
     @property
     def clean(self) -> Floats:
-        """Return the number of clean cases in each lane."""
         return self.sizes - self.bad
 
 
 def table_of(judged: ScoredCases) -> Table:
-    """Build the table of settled cases; without cases it has no row."""
     if not len(judged):
         return Table(*(np.zeros(0) for _ in range(5)))
     lanes = count_lanes(judged)
@@ -148,7 +145,6 @@ def find_best(question: Question, table: Table, delta: float) -> BestThreshold |
 
 
 def _parse_number(word: str) -> float:
-    """Parse a finite number, with or without %."""
     try:
         number = float(word.removesuffix("%")) / (100 if word.endswith("%") else 1)
     except ValueError:
@@ -209,7 +205,6 @@ class QueryAnswer(msgspec.Struct, frozen=True):
 
 
 def write_table(folder: Path, stored: StoredTable) -> Path:
-    """Write a table beside its model."""
     path = folder / f"{stored.model}{ENDING}"
     write_whole(path, msgspec.json.encode(stored, order="sorted"))
     return path

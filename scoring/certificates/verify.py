@@ -137,7 +137,6 @@ def _check_name(data: bytes, file_name: str) -> Iterator[str]:
 
 
 def _check_terms(certificate: Certificate, now: datetime) -> Iterator[str]:
-    """Yield faults of rule, label, delta and times."""
     if certificate.rule.version not in RULES:
         yield "It names a version of the rule that is not known here."
     elif certificate.rule != rule_record(certificate.rule.version):
@@ -157,7 +156,6 @@ def _check_terms(certificate: Certificate, now: datetime) -> Iterator[str]:
 
 
 def _check_cases(certificate: Certificate, now: datetime) -> Iterator[str]:
-    """Yield faults of the cases, the window and later outcomes."""
     if certificate.data != data_digest(certificate.cases):
         yield "Its data digest is not that of its cases."
     if len({item.name for item in certificate.cases}) != len(certificate.cases):
@@ -177,7 +175,6 @@ def _check_cases(certificate: Certificate, now: datetime) -> Iterator[str]:
 
 
 def _check_threshold(certificate: Certificate) -> Iterator[str]:
-    """Yield differences between the stated and the recomputed result."""
     rule = RULES[certificate.rule.version]
     result = result_of(
         find_threshold(certificate.cases, certificate.side, certificate.budget, certificate.delta_spent, rule)

@@ -90,7 +90,6 @@ def read_features(
 
 
 def _parse_key(key: str) -> tuple[int, int] | str:
-    """Return the person or the change of a row."""
     if not key.startswith("person:"):
         return key
     author, repository = key.split(":")[1:]
@@ -237,7 +236,6 @@ class Material:
 
 
 def material_of(cases: Cases, repositories: Mapping[int, str], lane: FastLaned = NOTHING) -> Material:
-    """Return the material of cases that have the features of the catalogue."""
     return Material(
         cases,
         {feature.name: feature.direction for feature in MATERIAL_COLUMNS if feature.of == "person"},
@@ -249,7 +247,6 @@ def material_of(cases: Cases, repositories: Mapping[int, str], lane: FastLaned =
 
 
 def read_material(rows: Rows, now: datetime, policy: Policy) -> Material:
-    """Read all cases of a store or snapshot as of now, own and imported."""
     build_cases(rows, now, policy.window_days)
     build_slices(rows, now, policy)
     cases = add_features(rows, read_cases(rows))

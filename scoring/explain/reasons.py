@@ -236,7 +236,6 @@ def _say_high(params: Params) -> str:
 
 
 def _flag(params: Params) -> str:
-    """Return what the strongest flag says and where, in words."""
     place = f" ({visible_name(params['place'])})" if params.get("place") else ""
     return FLAG_WORDS.get(str(params.get("type")), FLAG_WORDS["other"]) + place
 

@@ -100,7 +100,6 @@ def lane_conditions(
 
 
 def lower_lane(lane: Lane, reasons: list[Reason]) -> Lane:
-    """Lower a lane by these reasons against it."""
     if lane is Lane.NEEDS_HUMAN or any(reason.code in TO_A_PERSON for reason in reasons):
         return Lane.NEEDS_HUMAN
     return Lane.NORMAL_QUEUE if reasons else lane
@@ -126,7 +125,6 @@ def _trust(facts: Facts) -> Iterator[Reason]:
 
 
 def closed_reason(closed: LaneClosed) -> Reason:
-    """Return the reason of a change for which a person closed the fast lane."""
     return Reason("lane_closed", {"scope": closed.scope, "by": closed.by, "name": closed.name})
 
 
@@ -394,7 +392,6 @@ def _check(evidence: Evidence, estimate: Estimate, content: Content | None) -> N
 
 
 def _person_reasons(evidence: Evidence, estimate: Estimate, thresholds: Thresholds) -> list[Reason]:
-    """Return what speaks against a better lane on the contributor's side."""
     probability, reasons = estimate.probability, []
     if evidence.denounced_by_seed:
         reasons.append(Reason("denounced_by_seed", {}))
@@ -420,7 +417,6 @@ def shut_reason(thresholds: Thresholds) -> Reason:
 
 
 def _content_reasons(content: Content | None, thresholds: Thresholds) -> list[Reason]:
-    """Return what the review of the change says against a better lane."""
     if content is None:
         return [Reason("content_not_reviewed", {})]
     reasons = []
@@ -464,7 +460,6 @@ def _denounce_reasons(evidence: Evidence) -> tuple[Reason, ...]:
 
 
 def _track_record(evidence: Evidence) -> Reason:
-    """Return the counts behind P(clean), here and in every repository that counts."""
     counts = {
         "merged_here": evidence.merged_here,
         "settled_here": evidence.settled_here,

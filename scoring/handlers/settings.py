@@ -131,7 +131,6 @@ STRUCK = "(these words named an erased account)"
 
 
 def take_closure(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
-    """Deliver a closure of the lane to the running worker's store."""
     close(runtime.store, key, payload, runtime.clock.now())
 
 
@@ -141,7 +140,6 @@ def take_opening(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None
 
 
 def take_estimate(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
-    """Deliver the opening of one repository's lane on an estimate."""
     open_on_estimate(runtime.store, key, payload, runtime.clock.now())
 
 

@@ -57,7 +57,6 @@ class Platt:
         return _within_edges(_sigmoid(self.slope * _clipped(scores) + self.offset))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the map as JSON values."""
         return {"name": self.name, "slope": self.slope, "offset": self.offset}
 
 
@@ -71,12 +70,10 @@ class BetaMap:
     name: Literal["beta"] = "beta"
 
     def probability(self, scores: Floats) -> Floats:
-        """Return P(clean) of each log odds; ValueError for NaN."""
         up, down = _beta_columns(scores)
         return _within_edges(_sigmoid(self.rise * up + self.fall * down + self.offset))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the map as JSON values."""
         return {"name": self.name, "rise": self.rise, "fall": self.fall, "offset": self.offset}
 
 
@@ -93,7 +90,6 @@ class Isotonic:
         return _within_edges(np.interp(_clipped(scores), self.scores, self.values))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the map as JSON values."""
         return {"name": self.name, "scores": list(self.scores), "values": list(self.values)}
 
 
@@ -106,11 +102,9 @@ class Mixed:
     name: Literal["mixed"] = "mixed"
 
     def probability(self, scores: Floats) -> Floats:
-        """Return P(clean) of each log odds; ValueError for NaN."""
         return (self.platt.probability(scores) + self.isotonic.probability(scores)) / 2
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the map as JSON values."""
         return {"name": self.name, "platt": self.platt.as_dict(), "isotonic": self.isotonic.as_dict()}
 
 
@@ -358,7 +352,6 @@ class CalibrationCases(NamedTuple):
 
     @property
     def is_settled(self) -> NDArray[np.bool_]:
-        """Return a mask of the rows whose outcome is certain."""
         return self.weights >= 1
 
     def grounds(self) -> list[Steps]:

@@ -70,12 +70,10 @@ class ShrunkRate:
         return np.column_stack([1 - clean, clean])
 
     def decision_function(self, features: Mapping[str, Floats]) -> Floats:
-        """Return the log odds of each row."""
         probability = self.predict_proba(features)
         return np.log(probability[:, 1] / probability[:, 0])
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the model as JSON values."""
         return {
             "name": self.name,
             "clean": self.clean,
@@ -86,7 +84,6 @@ class ShrunkRate:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
-        """Read what `as_dict` returned."""
         model = cls(str(stored["clean"]), str(stored["not_clean"]), float(stored["strength"]))
         model.prior_ = float(stored["prior"])
         if not (0 < model.prior_ < 1 and model.strength > 0):
@@ -129,16 +126,13 @@ class Logistic:
         return self
 
     def decision_function(self, features: Mapping[str, Floats]) -> Floats:
-        """Return the log odds of each row. Raises FitProblem for a missing column."""
         values = Design(self.names_).matrix(features)
         return self.scales_.apply(values) @ self.coefficients_ + self.intercept_
 
     def predict_proba(self, features: Mapping[str, Floats]) -> Floats:
-        """Return (n, 2), the chances of not clean and clean, before calibration."""
         return probabilities(self.decision_function(features))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the model as JSON values."""
         return {
             "name": self.name,
             "directions": list(self.directions.items()),  # a list: sorted keys would change the order of columns
@@ -181,7 +175,6 @@ class _Loss:
     penalties: Floats  # twice the penalty of each coefficient; 0 for the intercept
 
     def at(self, point: Floats) -> float:
-        """Return the loss at one point."""
         total = 0.0
         for rows, labels, weights in self._blocks():
             raised = rows @ point
@@ -189,7 +182,6 @@ class _Loss:
         return total + float(self.penalties @ point**2) / 2
 
     def derivatives(self, point: Floats) -> tuple[Floats, Floats]:
-        """Return the gradient and the Hessian at one point."""
         slope, curvature = self.penalties * point, np.diag(self.penalties + RIDGE)
         for rows, labels, weights in self._blocks():
             probability = np.exp(-np.logaddexp(0.0, -(rows @ point)))
@@ -282,12 +274,10 @@ class Boosted:
         return self
 
     def decision_function(self, features: Mapping[str, Floats]) -> Floats:
-        """Return the log odds of each row. Raises FitProblem for a missing column."""
         values = Design(self.names_).matrix(features)
         return np.asarray(self.booster_.predict(values, raw_score=True, num_threads=1), dtype=np.float64)
 
     def predict_proba(self, features: Mapping[str, Floats]) -> Floats:
-        """Return (n, 2), the chances of not clean and clean, before calibration."""
         return probabilities(self.decision_function(features))
 
     def as_dict(self) -> dict[str, Any]:
@@ -383,7 +373,6 @@ class Lowered(Paired):
 
     @property
     def name(self) -> str:
-        """Return the name of the models."""
         return self.whole.name
 
     @property
@@ -392,16 +381,13 @@ class Lowered(Paired):
         return self.without, self.whole
 
     def decision_function(self, features: Mapping[str, Floats]) -> Floats:
-        """Return the log odds of each row."""
         return np.minimum(self.without.decision_function(features), self.whole.decision_function(features))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return both models as JSON values."""
         return {"name": "lowered", "without": self.without.as_dict(), "whole": self.whole.as_dict()}
 
 
 def without_alone(directions: Directions, alone: tuple[str, ...]) -> dict[str, int]:
-    """Return the columns except those that a person moves `alone`."""
     return {name: sign for name, sign in directions.items() if name not in alone}
 
 
@@ -416,20 +402,16 @@ class Blended(Paired):
 
     @property
     def parts(self) -> tuple[Estimator, Estimator]:
-        """Return both models, the simpler first."""
         return self.line, self.trees
 
     def decision_function(self, features: Mapping[str, Floats]) -> Floats:
-        """Return the log odds of each row."""
         return mean_odds(self.line.decision_function(features), self.trees.decision_function(features))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return both models as JSON values."""
         return {"name": self.name, "line": self.line.as_dict(), "trees": self.trees.as_dict()}
 
 
 def mean_odds(line: Floats, trees: Floats) -> Floats:
-    """Return the mean of two arrays of log odds."""
     return (line + trees) / 2
 
 

@@ -94,7 +94,6 @@ class _Tries:
         return cls(lever, rows, np.concatenate(tried))
 
     def moved(self, columns: Columns) -> Columns:
-        """Return the columns of every try."""
         return self.lever.move({name: column[self.rows] for name, column in columns.items()}, self.amounts)
 
 
@@ -198,7 +197,6 @@ class ServingModel:
 
 
 def version_of(served: Any) -> str:
-    """Return the version of the model that a judgement names."""
     return SHRUNK_RATE if served is None else f"{LABEL}-{served.name[:12]}"
 
 
@@ -308,7 +306,6 @@ class _ScopePredictions:
     effects: Any
 
     def at(self, place: int) -> tuple[Estimate, tuple[Factor, ...]]:
-        """Return the estimate and the largest factors of the row at this place."""
         estimate = Estimate(
             *(float(column[place]) for column in (self.probability, self.low, self.high)), self._cases(place)
         )

@@ -52,7 +52,6 @@ class ScopeModel:
 
     @cached_property
     def grounds(self) -> list[Steps]:
-        """Return the sorted cases that its intervals rest on."""
         return self.behind.grounds()
 
     @cached_property
@@ -61,7 +60,6 @@ class ScopeModel:
         return np.sort(self.calibration.probability(self.behind.odds[self.behind.is_settled]))
 
     def probability(self, features: Mapping[str, Floats]) -> Floats:
-        """Return P(clean) of each row. Raises FitProblem for a missing column."""
         return self.calibration.probability(self.model.decision_function(features))
 
 
@@ -181,7 +179,6 @@ SCOPE_NAMES = {"person": "the next change of a contributor", "change": "one pull
 
 
 def card_of(record: Mapping[str, Any]) -> str:
-    """Return the card of a model record in Markdown."""
     return "\n".join(_card_lines(record)) + "\n"
 
 

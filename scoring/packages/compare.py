@@ -32,7 +32,6 @@ class Format:
 
     @property
     def is_lock(self) -> bool:
-        """Return whether it is a lock file."""
         return bool(self.manifests)
 
 
@@ -66,7 +65,6 @@ _CARGO_CONFIGURATION = Format("crates.io", "", rust_files.cargo_config)
 
 
 def format_of(path: str) -> Format | None:
-    """Return the format of a file that names dependencies; None for any other file."""
     file = PurePosixPath(path)
     if file.parts[-2:] in ((".cargo", "config.toml"), (".cargo", "config")):
         return _CARGO_CONFIGURATION
@@ -76,7 +74,6 @@ def format_of(path: str) -> Format | None:
 
 
 def sides_of_hunks(file: FileChange) -> Iterator[tuple[View, View]]:
-    """Yield the old and the new side of each hunk."""
     for hunk in file.hunks:
         yield _side(hunk, "+"), _side(hunk, "-")
 
@@ -193,7 +190,6 @@ class Comparison:
         return changed_versions
 
     def new_indexes(self) -> list[Index]:
-        """Return the package indexes that no line named before."""
         earlier_urls = {index.url for index in self.before.indexes}
         return [index for index in self.after.indexes if index.line.mark == "+" and index.url not in earlier_urls]
 

@@ -88,7 +88,6 @@ Reader = Callable[[View], Iterator[Item]]
 
 
 def any_touched(lines: Iterable[Line]) -> bool:
-    """Return whether one of the lines is added or removed."""
     return any(line.mark != " " for line in lines)
 
 

@@ -119,7 +119,6 @@ def _demand_of(tree: Any) -> Demand | None:
 
 
 def demand_of_key(key: str) -> Demand | None:
-    """Return the demand of one licence, None if the table does not have it."""
     return next((demand for pattern, demand in _COMPILED if pattern.match(key)), None)
 
 

@@ -33,7 +33,6 @@ class LockBlock:
         return next((self.values[name].value for name in names if name in self.values), None)
 
     def all(self, name: str) -> list[Leaf]:
-        """Return every value of a key."""
         return self.lists.get(name, [])
 
     def line(self, *names: str) -> Line:
@@ -42,7 +41,6 @@ class LockBlock:
 
     @property
     def touched(self) -> bool:
-        """Return whether a line of the entry is added or removed."""
         return any_touched(self.lines)
 
 

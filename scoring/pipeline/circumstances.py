@@ -56,7 +56,6 @@ class AcceptedIssuers:
     domains: frozenset[str]
 
     def include(self, did: str) -> bool:
-        """Return whether this DID is an accepted issuer."""
         return did in self.issuers or self.lies_on_a_domain(did)
 
     def lies_on_a_domain(self, did: str) -> bool:

@@ -135,7 +135,6 @@ class Pass:
 
 
 def verdict_columns(scoring_pass: Pass, evidence: Evidence, verdict: Verdict) -> dict[str, Any]:
-    """Return the columns that every judgement has."""
     probability = verdict.estimate.probability
     return {
         "as_of": scoring_pass.now,
@@ -193,7 +192,6 @@ def _draw(scoring_pass: Pass, pull: Mapping[str, Any]) -> Draw | None:
 
 
 def _build_inputs(scoring_pass: Pass, pull: Mapping[str, Any], evidence: Evidence, around: Circumstances) -> Inputs:
-    """Return everything that one row of OPEN_PULLS is judged from."""
     return Inputs(
         evidence=evidence,
         content=read_content(pull) if pull["state"] else None,
@@ -224,22 +222,18 @@ def read_content(pull: Mapping[str, Any]) -> Content:
 
 
 def reasons_json(reasons: Iterable[Reason]) -> str:
-    """Return the reasons as they are stored: a JSON list of {code, params}."""
     return to_json(tuple(reasons))
 
 
 def read_reasons(stored: str) -> tuple[Reason, ...]:
-    """Read the reasons of a stored row."""
     return decode_json(stored, tuple[Reason, ...])
 
 
 def reason_codes(stored: str) -> tuple[str, ...]:
-    """Read the codes of the reasons of a stored row."""
     return tuple(reason.code for reason in read_reasons(stored))
 
 
 def to_json(value: object) -> str:
-    """Return a value as it is stored: JSON in one line."""
     return msgspec.json.encode(value).decode()
 
 
@@ -269,7 +263,6 @@ def read_sampler(rows: Rows, now: datetime, policy: Policy) -> AuditSampler | No
 
 
 def append_draws(txn: Transaction, scoring_pass: Pass) -> None:
-    """Append the draws of a pass, with their odds."""
     if scoring_pass.sampler is None:
         return
     txn.append_new(
@@ -347,7 +340,6 @@ def _digest(value: object) -> str:
 
 
 def _history_row(row: Row, scoring_pass: Pass, score_id: str) -> dict[str, Any]:
-    """Return a row of `scores`."""
     columns = dict.fromkeys(JUDGED) | {name: value for name, value in row.items() if name not in NO_HISTORY}
     return columns | {"data_version": scoring_pass.position, "decided_clock": scoring_pass.wall, "score_id": score_id}
 

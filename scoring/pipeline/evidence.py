@@ -70,7 +70,6 @@ def _rebuild_trust(store: Store, now: datetime, policy: Policy) -> Keys:
 
 
 def _read_seed_sets(rows: Rows) -> dict[int, tuple[int, ...]]:
-    """Read the seeds of each watched repository and of the site."""
     sets = rows.rows(
         "select repository_id, list(contributor_id order by contributor_id) as seeds from seeds group by 1"
     )
@@ -221,7 +220,6 @@ def _name_hashes(rows: Rows) -> Hashes:
 
 
 def _differing(old: Hashes, new: Hashes) -> NDArray[np.intp]:
-    """Return the numbers of people whose hashes differ."""
     size = max(len(old), len(new))
     before, after = (np.pad(part, (0, size - len(part))) for part in (old, new))
     return np.flatnonzero(before != after)

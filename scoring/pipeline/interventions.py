@@ -208,7 +208,6 @@ class RecordObjection:
 
     @property
     def due_at(self) -> datetime:
-        """Return the moment by which a person must answer."""
         return self.seen_at + timedelta(days=DAYS)
 
 
@@ -276,7 +275,6 @@ def write_wish(store: Store, did: str, left_out: bool, told_at: datetime) -> Non
 
 
 def is_left_out(rows: Rows, did: str) -> bool:
-    """Return whether a person wishes to be left out of the leaderboard."""
     sql = f"select count(*) from contributors where did = ? and contributor_id in ({LEFT_OUT})"
     return rows.value(sql, [did]) > 0
 
@@ -324,7 +322,6 @@ class Closure:
         return "author" if self.author else "voucher" if self.voucher else "repository" if self.repository else "site"
 
     def covers(self, repository: str, author: str, vouchers: Collection[str]) -> bool:
-        """Return whether it holds for a change by this author in this repository, trusted through these vouchers."""
         return (
             self.repository in ("", repository)
             and self.author in ("", author)
@@ -335,7 +332,6 @@ class Closure:
 def covering_closures(
     closures: Iterable[Closure], repository: str, author: str, vouchers: Collection[str]
 ) -> Iterator[LaneClosed]:
-    """Yield the closures that hold for a change, as its circumstances hold them."""
     for closure in closures:
         if closure.covers(repository, author, vouchers):
             yield LaneClosed(closure.scope, closure.by, closure.name or None)

@@ -83,7 +83,6 @@ class LaneHistory:
     began: datetime | None
 
     def count(self, agreement: Agreement) -> int:
-        """Return how many rows have this agreement."""
         return sum(row.agreement == agreement for row in self.rows)
 
     @property

@@ -286,7 +286,6 @@ def estimated_lanes(rows: Rows, now: datetime) -> tuple[EstimatedLane, ...]:
 
 
 def opening_keys(rows: Rows, now: datetime) -> dict[str, str]:
-    """Return the key of the standing opening of each repository by its repo_key."""
     return {row["repo_key"]: row["opening_key"] for row in rows.rows(STANDING_WITH_KEYS, {"now": now})}
 
 

@@ -63,7 +63,6 @@ class RuleSet:
 
     @classmethod
     def load(cls, policy: Policy) -> "RuleSet":
-        """Load the models that judge now."""
         served = None
         if policy.models is not None:
             served = SERVING_MODELS.setdefault(policy.models, ServingModel(policy.models)).model()
@@ -84,7 +83,6 @@ class RuleSet:
     def thresholds(
         self, rows: Rows, settings: Mapping[int, RepositorySettings], now: datetime
     ) -> dict[int, Thresholds]:
-        """Return the thresholds of each watched repository and of the site (0)."""
         if self.policy.models is None or self.served is None:
             return find_thresholds(rows, (), "", self.policy, settings, now)
         path = self.policy.models / CERTIFICATES

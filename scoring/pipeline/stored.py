@@ -41,7 +41,6 @@ class People:
         self.persons = cached | _read_people(rows, wanted - cached.keys())
 
     def path(self, numbers: Sequence[int]) -> tuple[Person, ...]:
-        """Return the people of a trust path."""
         return tuple(self.persons[number] for number in numbers)
 
 
@@ -71,7 +70,6 @@ def dids_of_handles(rows: Rows, handles: Iterable[str]) -> dict[str, str]:
 
 
 def read_verdict(row: Mapping[str, Any]) -> Verdict:
-    """Read the verdict of a row of current_scores or current_decisions."""
     factors = decode_json(row["factors"], tuple[Factor, ...])
     return Verdict(Lane(row["lane"]), read_estimate(row), read_reasons(row["reasons"]), factors)
 
@@ -93,12 +91,10 @@ def with_settled(verdict: Verdict, settled: int | None) -> Verdict:
 
 
 def read_estimate(row: Mapping[str, Any]) -> Estimate:
-    """Read the estimate of P(clean) of a row."""
     return Estimate(row["probability"], row["low"], row["high"], row["cases"])
 
 
 def read_thresholds(row: Mapping[str, Any]) -> Thresholds:
-    """Read the thresholds that a row was decided by."""
     return decode_json(row["thresholds"], Thresholds)
 
 

@@ -76,7 +76,6 @@ def _told_draw(txn: Transaction, payload: Mapping[str, Any]) -> dict[str, Any] |
 
 
 def _judged(payload: Mapping[str, Any]) -> RoundKey:
-    """The round that an answer is about, as the table of draws names it."""
     return RoundKey(payload["pull_uri"], payload["round"], payload["record_cid"] or "", payload["patch_id"] or "")
 
 

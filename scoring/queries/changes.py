@@ -118,7 +118,6 @@ class _Workflow(msgspec.Struct):
 
 
 def change_facts(rows: Rows, uri: str) -> ChangeFacts:
-    """Return the facts about the newest round of a pull request."""
     found = rows.rows(FILE_OWNERS, {"uri": uri, "most": OWNERS + 1, "paths": PATHS})
     others = [row for row in found if not row["own"]][:OWNERS]
     people = People(rows, (row["author_id"] for row in others)).persons

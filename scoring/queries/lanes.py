@@ -67,7 +67,6 @@ class Standing:
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """Return why it stands there."""
         return DRAWN_ONLY if self.is_sealed else reason_codes(self.reasons)
 
 
@@ -97,7 +96,6 @@ class LaneState:
 
 
 def standings(rows: Rows) -> tuple[Standing, ...]:
-    """All of them, in one statement."""
     shadowed = in_shadow(rows)
     return tuple(
         Standing(
@@ -243,12 +241,10 @@ class Fare:
 
     @property
     def open(self) -> int:
-        """Return how many are open."""
         return sum(self.lanes.values())
 
 
 def fares(rows: Rows) -> tuple[Fare, Fare]:
-    """Return how first-timers fare, and how regulars do."""
     as_of = rows.value("select max(as_of) from current_scores")
     opened = {row["first_timer"]: row for row in rows.rows(WAITING)}
     decided = {row["first_timer"]: row for row in rows.rows(DECIDED, [as_of])} if as_of else {}
@@ -370,7 +366,6 @@ def _need(own: LaneCurve | None, offer: Offer | None, budget: float, delta: floa
 
 
 def watched_lane(rows: Rows, past: LanePast, now: datetime) -> LaneHistory:
-    """Return what the lane would have let through in shadow mode."""
     return read_shadow_history(rows, past.repository.number, now)
 
 

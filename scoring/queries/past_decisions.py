@@ -225,7 +225,6 @@ class BudgetState:
 
     @property
     def is_spent(self) -> bool:
-        """Return whether the share of bad ones is above the budget."""
         return self.bad > self.budget * self.settled
 
 

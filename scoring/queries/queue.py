@@ -41,7 +41,6 @@ UNKNOWN = Estimate(None, 0.0, 1.0, 0)
 
 
 def is_drawn(verdict: Verdict) -> bool:
-    """Return whether a verdict is that of a pull request that the audit drew."""
     return any(reason.code == "audit_drawn" for reason in verdict.reasons)
 
 
@@ -317,7 +316,6 @@ def _key(row: QueueRow) -> str:
 
 
 def pull(rows: Rows, uri: str) -> QueueRow | None:
-    """One open pull request of a watched repository."""
     found = _queue_rows(rows, f"{DECISIONS} where c.pull_uri = ?", [uri], _watched(rows))
     return found[0] if found else None
 

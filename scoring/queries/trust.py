@@ -150,7 +150,6 @@ def _explained(rows: Rows, view: SeedView, place: int) -> TrustExplanation:
 
 
 def _weights(graph: Graph, path: Sequence[int]) -> tuple[float, ...]:
-    """The weight of each vouch along a path."""
     vouches, weights = graph.vouches, list[float]()
     for voucher, subject in pairwise(path):
         places = vouches.places(np.array([voucher]))
@@ -195,7 +194,6 @@ def vouches_worth_making(rows: Rows, did: str, repositories: Sequence[str], poli
 
 
 def seeds_in_force(rows: Rows, repository: int) -> tuple[Person, ...]:
-    """Return the seeds of a repository by its number, by name."""
     found = rows.rows(SEEDS_IN_FORCE, [repository])
     return tuple(sorted((Person(row["did"], display_name(row)) for row in found), key=lambda one: one.name))
 

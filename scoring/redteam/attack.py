@@ -50,7 +50,6 @@ class Region:
 
     @property
     def fakes(self) -> Integers:
-        """Return the ids of the fakes."""
         return np.arange(self.first, self.first + self.count)
 
 
@@ -166,7 +165,6 @@ def _lane_starts(ranked: Floats, sturdy: bool, record: int, policy: Policy) -> S
 
 
 def _lane_of(trust: float, sturdy: bool, record: int, policy: Policy) -> Lane:
-    """Return the gate's lane for one fake."""
     evidence = Evidence(
         clean=record, merged_here=record, settled_here=record, structural_trust=trust, one_account=not sturdy
     )
@@ -236,7 +234,6 @@ def most_passing(entering: Floats, parameters: Parameters) -> int:
 
 
 def play_cliques(ground: Ground, entering: Entering, limit: int, policy: Policy) -> list[Gains]:
-    """Simulate cliques of 1 to `limit` fakes behind the entering vouches."""
     sizes = np.unique(np.geomspace(1, max(limit, 12), RUNGS).round().astype(np.int64)).tolist()
     regions = [(size, _fakes(ground, size)) for size in sizes]
     return [
@@ -250,7 +247,6 @@ def _fakes(ground: Ground, count: int) -> Integers:
 
 
 def _play_fakes(ground: Ground, pairs: Pairs, size: int, policy: Policy) -> Gains:
-    """Return the gains of `size` fakes with these vouches."""
     fakes = _fakes(ground, size)
     attacked = Attack(with_pairs(ground.edges, pairs), ground.size + size, fakes, 1)
     trust = first_passage(attacked.edges, ground.seeds, attacked.size, policy.parameters).trust[fakes]
@@ -262,7 +258,6 @@ def _play_fakes(ground: Ground, pairs: Pairs, size: int, policy: Policy) -> Gain
 
 
 def largest_gains(plays: Sequence[Gains]) -> Gains:
-    """Return the maximum of each count."""
     fast = tuple(max(counts) for counts in zip(*(play.fast for play in plays), strict=True))
     return Gains(max(play.above for play in plays), max(play.on_two for play in plays), fast)
 

@@ -218,7 +218,6 @@ def simulate_bombing(ground: Ground, plan: Plan, parameters: Parameters, strengt
 
 
 def _lost_shares(judged: Denounced, victims: Integers) -> tuple[Floats, Floats]:
-    """Return the shares of s and of trust mass that the victims lose."""
     before, after = judged.first, judged.passage
     return 1 - after.trust[victims] / before.trust[victims], 1 - after.mass[victims] / before.mass[victims]
 
@@ -237,7 +236,6 @@ def _count_fallen(
 
 
 def _all_by_all(fakes: Integers, victims: Integers) -> Edges:
-    """Return a denounce of weight 1 by every fake of every victim."""
     return Edges(np.repeat(fakes, len(victims)), np.tile(victims, len(fakes)), np.ones(len(fakes) * len(victims)))
 
 

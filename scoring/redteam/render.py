@@ -78,7 +78,6 @@ def say_result(report: ShownReport) -> str:
 
 
 def say_graph(report: ShownReport) -> str:
-    """Describe the graph of the run."""
     return (
         f"{things(report.people, 'person', 'people')}, {things(report.vouches, 'vouch', 'vouches')}, "
         f"{things(report.seeds, 'seed')}; {report.trusted:,} trusted ({trust_bound(HALF)} or more)."
@@ -86,13 +85,11 @@ def say_graph(report: ShownReport) -> str:
 
 
 def report_lines(report: ShownReport) -> list[str]:
-    """Return the lines that the command prints."""
     rows = [HEADS, *((row.name, row.cost, row.reached, row.stops) for row in report.attacks)]
     return [say_result(report), say_graph(report), "", *aligned(rows)]
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Format rows as lines with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 

@@ -83,7 +83,6 @@ class Tokens(msgspec.Struct):
 
     @property
     def usage(self) -> Usage:
-        """Return the counts as a Usage."""
         cache_written, cache_read = self.cache_creation_input_tokens or 0, self.cache_read_input_tokens or 0
         return Usage(self.input_tokens, self.output_tokens, cache_written, cache_read)
 
@@ -152,5 +151,4 @@ def read_assessment(message: Message, nonces: tuple[str, ...]) -> Assessment:
 
 
 def reason_for_status(status: int) -> FailureReason:
-    """Return the reason code for an HTTP status that is an error."""
     return STATUS_REASONS.get(status, "server_error" if status >= 500 else "rejected")

@@ -86,7 +86,6 @@ def new_job(now: float) -> str:
 
 
 def reply_key(job: str, prefix: str = PREFIX) -> str:
-    """Return the key of a job's answer."""
     return f"{prefix}:{job}"
 
 

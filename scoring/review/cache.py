@@ -80,7 +80,6 @@ class MemoryLedger:
         self._readings: dict[str, Reading] = {}
 
     def find(self, cache_key: str) -> Reading | None:
-        """Return a complete reading of this process."""
         return self._readings.get(cache_key)
 
     def reserve(self, ticket: Ticket) -> Reserved:

@@ -51,7 +51,6 @@ class Capability:
 
     @property
     def api_version(self) -> str:
-        """Return the API version for requests to this model."""
         return API_VERSION if self.temperature is None else SAMPLING_VERSION
 
 
@@ -76,7 +75,6 @@ class Price:
     cache_read: float
 
     def dollars(self, usage: Usage) -> float:
-        """Return the cost of this usage."""
         return (
             usage.input_tokens * self.input
             + usage.output_tokens * self.output
@@ -91,7 +89,6 @@ class Price:
 
 
 def capability(model: str) -> Capability:
-    """Return the fields that this model's API takes."""
     return CAPABILITIES.get(model, UNKNOWN)
 
 

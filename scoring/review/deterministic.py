@@ -108,7 +108,6 @@ def strongest_first(items: Iterable[Weighed]) -> list[Weighed]:
 
 
 def count_changed_lines(file: FileChange) -> int:
-    """Count the lines that a file's part of the change adds or removes."""
     return sum(line.mark != " " for hunk in file.hunks for line in hunk.lines)
 
 
@@ -184,7 +183,6 @@ _PLACE = re.compile(r"F([0-9]{1,6})(?::L([0-9]{1,7})(?: ?- ?(?:F([0-9]{1,6}):)?L
 
 
 def number_lines(file: FileChange) -> Iterator[tuple[int, Line]]:
-    """Yield each line of a file's hunks with its number L."""
     return enumerate((line for hunk in file.hunks for line in hunk.lines), 1)
 
 

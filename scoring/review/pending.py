@@ -300,7 +300,6 @@ def review_due(store: Store, reviewing: Reviewing) -> int:
 
 
 def _due_parameters(reviewing: Reviewing) -> dict[str, Any]:
-    """Return the parameters of DUE."""
     spent = reviewing.spent_by_repository()
     return {
         "rules": REVIEW_VERSION,

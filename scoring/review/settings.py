@@ -57,7 +57,6 @@ class ModelReport:
 
     @property
     def serves(self) -> bool:
-        """Return whether the model can review."""
         return self.problem is None
 
 
@@ -108,7 +107,6 @@ def access_from_settings() -> Access:
 
 
 def models_from_settings() -> Models:
-    """Return the models with their tasks and prices."""
     return Models(
         main=settings.CLAUDE_MODEL,
         hard=settings.CLAUDE_HARD_MODEL or None,

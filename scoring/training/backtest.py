@@ -103,7 +103,6 @@ class Study:
     decided: dict[str, Decision] = field(default_factory=dict)
 
     def served(self, scope: str) -> Scored:
-        """Return the scores of the promoted model of a scope."""
         return self.scored[scope, self.decided[scope].serves]
 
 
@@ -358,7 +357,6 @@ def _figures(study: Study, scored: Scored, mask: Mask, plan: Plan) -> dict[str, 
 
 
 def _gain(study: Study, scope: str, mask: Mask, plan: Plan) -> dict[str, Any]:
-    """Return the gain of the served model over the shrunk rate."""
     served, plain = study.served(scope), study.scored[scope, "beta"]
     authors = study.past.cases.authors[mask]
     pair = [(scored.predicted[mask], scored.odds[mask]) for scored in (served, plain)]
@@ -366,7 +364,6 @@ def _gain(study: Study, scope: str, mask: Mask, plan: Plan) -> dict[str, Any]:
 
 
 def _splits(study: Study, served: Scored, material: Material, plan: Plan) -> dict[str, Any]:
-    """Return the gain of the served model over the shrunk rate in each split of the test."""
     cases, plain, observed = study.past.cases, study.scored["person", "beta"], study.observed.astype(np.float64)
     parts = splits_of(cases, study.clock.quarters, material.repositories, study.newcomers, study.tested)
     return gains_by_split(served.predicted, plain.predicted, observed, cases.authors, parts, plan.draws, plan.seed)

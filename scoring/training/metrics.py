@@ -173,7 +173,6 @@ def mean_of(values: Floats) -> Callable[[Floats], Floats]:
 
 
 def auc_of(predicted: Floats, observed: Floats) -> Callable[[Floats], Floats]:
-    """Return the AUC as a measure for `interval`."""
     return lambda weights: aucs(predicted, observed, weights)
 
 

@@ -36,7 +36,6 @@ Phrasing = tuple[str, str]  # language and text
 
 @cache
 def grammar() -> dict[str, dict[str, list[str]]]:
-    """Return the clauses of each language by form."""
     return tomllib.loads(Path(__file__).with_name("prose_grammar.toml").read_text(encoding="utf-8"))
 
 

@@ -291,7 +291,6 @@ def _label_section(label: str, figures: Mapping[str, Any], besides: Mapping[str,
 
 
 def _summary(weighed_columns: Weighed | None) -> str:
-    """Return shap's summary plot as an image in the page."""
     if weighed_columns is None:
         return "<p>No trees could be fitted, so there is nothing of what they weigh.</p>"
     count = len(weighed_columns.shares)

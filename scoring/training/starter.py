@@ -68,7 +68,6 @@ class History:
     everybody: Group  # the lane with those who may push
 
     def part(self, mask: NDArray[np.bool_]) -> tuple[dict[str, Floats], Labels]:
-        """Return columns and outcomes of a mask."""
         return {name: column[mask] for name, column in self.columns.items()}, self.observed[mask]
 
 
@@ -178,7 +177,6 @@ def _provenance(history: History) -> dict[str, Any]:
 
 
 def text_of(record: dict[str, Any]) -> str:
-    """Return the record as the text of its file."""
     return json.dumps(record, indent=1, sort_keys=True, allow_nan=False) + "\n"
 
 

@@ -113,11 +113,9 @@ class Scope:
     seed: int
 
     def make(self, name: str, seed: int | None = None) -> Callable[[np.datetime64], Estimator]:
-        """Return a maker of estimators of this name and scope."""
         return maker(name, self.material, self.name, self.seed if seed is None else seed)
 
     def score(self, tell: Tell) -> dict[str, Scored]:
-        """Return each model's scores of every case at its opening."""
         scored = {}
         for name in ("beta", *FITTED):
             scored[name] = score_quarters(self.past, self.features, self.make(name), self.clock, tell)
@@ -138,7 +136,6 @@ class Slice:
 def record_of(
     trained: Mapping[str, Trained], material: Material, label: LabelName, now: datetime, seed: int
 ) -> dict[str, Any]:
-    """Return the model as its file holds it."""
     return {
         "format": FORMAT,
         "label": label,

@@ -123,7 +123,6 @@ class Graph:
 
     @property
     def edges(self) -> Edges:
-        """Return the vouches as columns."""
         return Edges(self.vouches.voucher, self.vouches.subject, self.vouches.weight)
 
     def merges_behind(self, voucher: Integers, subject: Integers) -> Integers:
