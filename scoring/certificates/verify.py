@@ -14,7 +14,6 @@ from scoring.certificates.certificate import (
     Certificate,
     CertificateProblem,
     LaterOutcome,
-    RuleRecord,
     case_name,
     data_digest,
     decode,
@@ -50,7 +49,7 @@ def differences(data: bytes, name: str, now: datetime) -> list[str]:
     problems = [*_check_name(data, name), *_check_terms(certificate, now), *_check_cases(certificate, now)]
     return (
         [*problems, *_check_threshold(certificate)]
-        if certificate.rule == _known_rule(certificate.rule.version)
+        if certificate.rule == (rule_record(certificate.rule.version) if certificate.rule.version in RULES else None)
         else problems
     )
 
@@ -125,10 +124,6 @@ def differences_to_previous(certificate: Certificate, previous: Certificate) -> 
     return [f"It changed {field} of the certificate that it extends." for field in changed] + (
         [] if keeps_outcomes else ["It does not keep the later outcomes that were there before."]
     )
-
-
-def _known_rule(version: str) -> RuleRecord | None:
-    return rule_record(version) if version in RULES else None
 
 
 def _check_name(data: bytes, file_name: str) -> Iterator[str]:
@@ -299,7 +294,9 @@ def write_successors(rows: Rows, folder: Path, window_days: int, now: datetime) 
     certificates, _ = read_certificates(folder)
     written = []
     for name, certificate in sorted(_newest(certificates).items()):
-        if not certificate.is_valid(now) or to_seconds(now - PAUSE) < _added_until(certificate):
+        if not certificate.is_valid(now) or to_seconds(now - PAUSE) < (
+            certificate.later[-1].known if certificate.later else to_seconds(certificate.made_at)
+        ):
             continue
         if later := new_outcomes(rows, certificate, window_days, now):
             written.append(write_certificate(folder, add_later_outcomes(certificate, name, later)))
@@ -310,7 +307,3 @@ def _newest(certificates: dict[str, Certificate]) -> dict[str, Certificate]:
     """Return the certificates that no successor extends."""
     extended = {certificate.previous for certificate in certificates.values() if certificate.later}
     return {name: certificate for name, certificate in certificates.items() if name not in extended}
-
-
-def _added_until(certificate: Certificate) -> int:
-    return certificate.later[-1].known if certificate.later else to_seconds(certificate.made_at)

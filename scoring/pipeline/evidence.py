@@ -197,7 +197,9 @@ class ChangedPeople:
             self._basis, self.pairs = basis, None
         if self.pairs is None:
             return None
-        renamed = _differing(self._judged_names, self._read_names)
+        size = max(len(self._judged_names), len(self._read_names))
+        before, after = (np.pad(part, (0, size - len(part))) for part in (self._judged_names, self._read_names))
+        renamed = np.flatnonzero(before != after)
         if len(renamed):
             self.add(rows.columns(PAIRS_WITH_PATHS_OVER, {"people": renamed.tolist()}))
         return self.pairs
@@ -217,9 +219,3 @@ def _name_hashes(rows: Rows) -> Hashes:
     hashes = np.zeros(int(names["contributor_id"].max(initial=0)) + 1, dtype=np.uint64)
     hashes[names["contributor_id"]] = names["shown"]
     return hashes
-
-
-def _differing(old: Hashes, new: Hashes) -> NDArray[np.intp]:
-    size = max(len(old), len(new))
-    before, after = (np.pad(part, (0, size - len(part))) for part in (old, new))
-    return np.flatnonzero(before != after)

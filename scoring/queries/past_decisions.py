@@ -16,7 +16,7 @@ from ingest.store.transaction import Rows
 from scoring.explain.sentences import sentence
 from scoring.formatting import display_name, percent, percent_interval, risk_percent, visible_name
 from scoring.gate.counterfactual import TightenedRule, what_would_hold
-from scoring.gate.decide import GATE_VERSION, Inputs, judge_inputs, read_inputs
+from scoring.gate.decide import GATE_VERSION, judge_inputs, read_inputs
 from scoring.pipeline.interventions import IN_FORCE, MERGED
 from scoring.pipeline.lane_history import PASSED
 from scoring.pipeline.stored import People, read_thresholds, read_verdict
@@ -284,15 +284,11 @@ def incident(rows: Rows, uri: str, now: datetime) -> Incident | None:
         data_version=row["data_version"],
         model_version=row["model_version"],
         is_named=row["is_named"],
-        would_hold=_would_hold(inputs, paths),
+        would_hold=(what_would_hold(inputs, paths) if inputs else ()),
         like_it=like_it,
         shared=shared,
         budget=_budget(rows, row, now),
     )
-
-
-def _would_hold(inputs: Inputs | None, paths: Sequence[str]) -> tuple[TightenedRule, ...]:
-    return what_would_hold(inputs, paths) if inputs else ()
 
 
 def _voucher_name(path: Sequence[str]) -> str:

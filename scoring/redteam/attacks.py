@@ -51,7 +51,9 @@ def star(ground: Ground, region: Region, draw: Generator) -> Pairs:
 def fan(ground: Ground, region: Region, draw: Generator) -> Pairs:
     """Each fake with a bought vouch vouches for all fakes without one; those vouch for nobody."""
     entries, other_fakes = region.fakes[: region.entries], region.fakes[region.entries :]
-    return _joined(_bought_pairs(region), _each_to_each(entries, other_fakes))
+    return _joined(
+        _bought_pairs(region), _pairs(np.repeat(entries, len(other_fakes)), np.tile(other_fakes, len(entries)))
+    )
 
 
 def chain(ground: Ground, region: Region, draw: Generator) -> Pairs:
@@ -152,10 +154,6 @@ def _all_to(vouchers: Integers, subject: int) -> Pairs:
 
 def _all_from(voucher: int, subjects: Integers) -> Pairs:
     return _pairs(np.full(len(subjects), voucher), subjects)
-
-
-def _each_to_each(vouchers: Integers, subjects: Integers) -> Pairs:
-    return _pairs(np.repeat(vouchers, len(subjects)), np.tile(subjects, len(vouchers)))
 
 
 def _joined(*parts: Pairs) -> Pairs:

@@ -95,7 +95,9 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _attacks(report: Mapping[str, Any], policy: Policy) -> Iterator[ShownAttack]:
-    rules = _lane_rules(policy)
+    conditions = [f"a trust of {trust_bound(policy.thresholds.trust)}"] if policy.thresholds.trust > 0 else []
+    conditions += ["two separate paths"] if policy.thresholds.two_ways else []
+    rules = f"The fast lane asks for {' over '.join(conditions) or 'a record'}."
     for figures in _choose_regions(report["regions"]):
         yield _region(figures, rules)
     yield _stolen(report["stolen"], rules)
@@ -113,13 +115,6 @@ def _choose_regions(regions: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[st
         yield from (
             region for region in regions if (region["play"]["top"] < 1, region["play"]["bought"]) == (is_top, count)
         )
-
-
-def _lane_rules(policy: Policy) -> str:
-    """Say the fast lane's conditions besides a record, by the settings."""
-    conditions = [f"a trust of {trust_bound(policy.thresholds.trust)}"] if policy.thresholds.trust > 0 else []
-    conditions += ["two separate paths"] if policy.thresholds.two_ways else []
-    return f"The fast lane asks for {' over '.join(conditions) or 'a record'}."
 
 
 def _region(region: Mapping[str, Any], rules: str) -> ShownAttack:

@@ -190,17 +190,13 @@ def finding_place(finding: Finding, change: Change) -> str:
     """Return the place of a finding in the model's form: F1:L12, F1, or "change"."""
     for index, file in enumerate(change.files, 1):
         if finding.file == file.path:
-            return _line_place(index, file, finding)
+            if finding.line is not None:
+                for number, line in number_lines(file):
+                    line_number = line.old if finding.removed else line.new
+                    if line_number == finding.line and (line.mark == "-") == finding.removed:
+                        return f"F{index}:L{number}"
+            return f"F{index}"
     return "change"
-
-
-def _line_place(index: int, file: FileChange, finding: Finding) -> str:
-    if finding.line is not None:
-        for number, line in number_lines(file):
-            line_number = line.old if finding.removed else line.new
-            if line_number == finding.line and (line.mark == "-") == finding.removed:
-                return f"F{index}:L{number}"
-    return f"F{index}"
 
 
 def resolve_flag_place(flag: Flag, change: Change) -> Flag:

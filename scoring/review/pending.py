@@ -438,14 +438,12 @@ def _write_outcomes(store: Store, outcomes: Sequence[Outcome]) -> None:
             "touched_files",
             list(
                 {
-                    _patch_key(outcome): _touched_row(outcome, outcome.change) for outcome in outcomes if outcome.change
+                    (outcome.pull["pull_uri"], outcome.pull["patch_ref"]): _touched_row(outcome, outcome.change)
+                    for outcome in outcomes
+                    if outcome.change
                 }.values()
             ),
         )
-
-
-def _patch_key(outcome: Outcome) -> tuple[str, str]:
-    return outcome.pull["pull_uri"], outcome.pull["patch_ref"]
 
 
 def _touched_row(outcome: Outcome, change: Change) -> dict[str, Any]:

@@ -189,7 +189,9 @@ def without_rare_checks(cases: Cases, features: dict[str, Floats]) -> dict[str, 
 
 def _train_scope(scope: Scope, tell: Tell) -> Trained:
     scored = scope.score(tell)
-    validation = _validation_slice(scope, scored["beta"])
+    cases, observed = scope.past.cases, scope.past.observed()
+    mask = scope.past.judged(scope.clock.judged_from) & ~np.isnan(scored["beta"].predicted)
+    validation = Slice(mask, observed[mask].astype(np.float64), cases.authors[mask])
     decision = decide(
         _candidates(scope, scored, validation), validation.observed, validation.authors, scope.draws, scope.seed
     )
@@ -210,12 +212,6 @@ def _train_scope(scope: Scope, tell: Tell) -> Trained:
         behind_at(scope.past, served.odds, scope.moment),
         served.predicted,
     )
-
-
-def _validation_slice(scope: Scope, plain: Scored) -> Slice:
-    cases, observed = scope.past.cases, scope.past.observed()
-    mask = scope.past.judged(scope.clock.judged_from) & ~np.isnan(plain.predicted)
-    return Slice(mask, observed[mask].astype(np.float64), cases.authors[mask])
 
 
 def _candidates(scope: Scope, scored: Mapping[str, Scored], validation: Slice) -> list[Candidate]:
