@@ -93,7 +93,7 @@ PURE_IN = {
     "scoring/redteam": "attack attacks",
     "scoring/review": "answers costs deterministic payload prose_mask reviewer schema",
     "scoring/training": "backtest metrics promotion replays report rolling_origin train",
-    "scoring/trust": "denounces eigentrust files first_passage graph incremental paths what_if",
+    "scoring/trust": "denounces files first_passage graph incremental paths what_if",
     "triage/charts": "*",
     "triage/diff_page": "facts highlight",
     "triage/forms": "*",

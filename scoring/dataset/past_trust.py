@@ -7,7 +7,7 @@ import numpy as np
 
 from ingest.store.transaction import Rows
 from scoring.config.policy import Policy
-from scoring.trust.eigentrust import eigentrust
+from scoring.trust.first_passage import eigentrust
 from scoring.trust.table import passage_columns, read_graph, trust_columns
 
 TABLES = (

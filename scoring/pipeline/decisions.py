@@ -22,13 +22,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ingest.json_decoding import decode_json
 from ingest.store.transaction import Rows, Transaction
 from scoring.config.policy import AuditRules, Policy
 from scoring.formatting import basis_points
 from scoring.gate.decide import GATE_VERSION, NOTABLE, Inputs, differ_notably, judge_inputs, write_inputs
 from scoring.models.serving import Predictions
 from scoring.models.starter import BorrowedOrder
+from scoring.pipeline.stored import reason_codes
 from scoring.thresholds import Thresholds, check_unit
 from scoring.types import Circumstances, Content, Draw, Evidence, Reason, Verdict
 
@@ -96,8 +96,6 @@ class AuditSampler:
         self.draws[round_key] = repository_id, draw, estimated
         return draw
 
-
-SETTLED = "settled"  # key in `meta`: how many settled pull requests could count towards a certificate, at the last pass
 
 OPEN_PULLS = """
 select p.pull_uri, p.author_id, p.repository_id, p.record_cid, p.round, t.patch_id,
@@ -223,14 +221,6 @@ def read_content(pull: Mapping[str, Any]) -> Content:
 
 def reasons_json(reasons: Iterable[Reason]) -> str:
     return to_json(tuple(reasons))
-
-
-def read_reasons(stored: str) -> tuple[Reason, ...]:
-    return decode_json(stored, tuple[Reason, ...])
-
-
-def reason_codes(stored: str) -> tuple[str, ...]:
-    return tuple(reason.code for reason in read_reasons(stored))
 
 
 def to_json(value: object) -> str:

@@ -32,7 +32,6 @@ from scoring.models.starter import Starter, StarterFile, borrow
 from scoring.pipeline.circumstances import STALE, Moment, read_attestation_states, read_circumstances
 from scoring.pipeline.decisions import (
     OPEN_PULLS,
-    SETTLED,
     Pass,
     append_decisions,
     append_draws,
@@ -44,6 +43,7 @@ from scoring.pipeline.decisions import (
 )
 from scoring.pipeline.evidence import GROUP, ChangedPeople, find_stale_people, read_evidence, rebuild_tables
 from scoring.pipeline.lane_thresholds import CERTIFICATES, CertificateFolder, find_thresholds, thresholds_basis
+from scoring.pipeline.stored import SETTLED
 from scoring.thresholds import Thresholds
 from scoring.types import Circumstances, Evidence, Pair, Prediction
 

@@ -8,10 +8,10 @@ from ingest.store.snapshot_cache import PerSnapshot
 from ingest.store.snapshots import Snapshot
 from ingest.store.transaction import Rows
 from scoring.formatting import display_name
-from scoring.pipeline.decisions import SETTLED, read_reasons
 from scoring.thresholds import Thresholds
 from scoring.types import Estimate, Evidence, Factor, Lane, Person, Reason, Verdict
 
+SETTLED = "settled"  # key in `meta`: how many settled pull requests could count towards a certificate, at the last pass
 SETTLED_COUNT = f"select value::integer from meta where key = '{SETTLED}'"
 COUNTS = ("merged_here", "settled_here", "waiting", "clean")
 # The words for a merge that is not proven, by pull_requests.merge_proof.
@@ -26,7 +26,7 @@ NAMES = """
 select contributor_id, did, handle, handle_verified from contributors
 where contributor_id in (select unnest(?::integer[]))
 """
-CACHED_PEOPLE = 5_000  # in 2 MB
+CACHED_PEOPLE = 50_000  # in some 15 MB: most trust paths lead over the same people
 _cached_people = PerSnapshot[Person](CACHED_PEOPLE)
 
 
@@ -67,6 +67,14 @@ def dids_of_handles(rows: Rows, handles: Iterable[str]) -> dict[str, str]:
         "and list_contains(?, lower(handle)) group by 1 having count(*) = 1"
     )
     return {row["handle"]: row["did"] for row in rows.rows(sql, [sorted(set(handles))])}
+
+
+def read_reasons(stored: str) -> tuple[Reason, ...]:
+    return decode_json(stored, tuple[Reason, ...])
+
+
+def reason_codes(stored: str) -> tuple[str, ...]:
+    return tuple(reason.code for reason in read_reasons(stored))
 
 
 def read_verdict(row: Mapping[str, Any]) -> Verdict:

@@ -1,9 +1,13 @@
 """Reads from a snapshot what is known of open changes and moves no lane: labels, CI, owners of files, and reviews.
 
 It also compares how a new prompt or model judges the changes that an older one has read.
+
+People answer about the pull requests that the audit drew. Until somebody answered on the round that stands, its lane
+and score are shown to nobody: an answer of somebody who saw them would follow them. With the answer they are shown, and
+it is the outcome that nothing else has touched.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby, islice
@@ -14,11 +18,23 @@ import msgspec
 
 from ingest.store.transaction import Rows
 from scoring.pipeline.stored import People, persons
-from scoring.queries.types import CiState, ContentReview
+from scoring.queries.types import AuditAnswer, CiState, ContentReview
 from scoring.review.pending import READ_AGAIN
 from scoring.review.store import shown_findings, shown_flags
 from scoring.types import Person, ShownFinding
 
+# Unescaped quotes stand in stored JSON only where it says itself what a part is: no text from the network looks so.
+DRAWN = """contains(c.reasons, '{"code":"audit_drawn"')"""
+# Of a row `c` of current_decisions: the answer on the round that stands; null where there is none.
+WOULD_MERGE = """(
+  select any_value(a.would_merge) from audits a where a.pull_uri = c.pull_uri and a.round = c.round
+    and a.record_cid is not distinct from c.record_cid and a.patch_id is not distinct from c.patch_id
+)"""
+SEALED = f"({DRAWN} and {WOULD_MERGE} is null)"
+ANSWERS = """
+select a.pull_uri, a.round, a.record_cid, a.patch_id, a.would_merge, a.because, a.actor_id, a.answered_at
+from audits a where list_contains(?, a.pull_uri)
+"""
 SHOWN = 20  # labels of one pull request
 LONGEST = 40  # characters of a name, which the forge bounds so, and of a value
 PLAIN = ("", "null", "true")  # values that say no more than that the label is set
@@ -237,3 +253,23 @@ def reread(rows: Rows, r_low: float, r_high: float) -> Reread | None:
     if row is None or not row["changes"]:
         return None
     return Reread(row["changes"], row["before"], row["since"], row["moved"])
+
+
+def answers(rows: Rows, drawn: Iterable[Mapping[str, Any]]) -> dict[str, AuditAnswer]:
+    """The answer on the round that stands of these rows of current_decisions, by address, where there is one."""
+    stand = {row["pull_uri"]: (row["round"], row["record_cid"], row["patch_id"]) for row in drawn}
+    found = [
+        row
+        for row in (rows.rows(ANSWERS, [list(stand)]) if stand else ())
+        if stand[row["pull_uri"]] == (row["round"], row["record_cid"], row["patch_id"])
+    ]
+    people = People(rows, (row["actor_id"] for row in found if row["actor_id"])).persons if found else {}
+    return {
+        row["pull_uri"]: AuditAnswer(
+            row["would_merge"],
+            row["because"],
+            people[row["actor_id"]].name if row["actor_id"] in people else "an erased account",
+            row["answered_at"],
+        )
+        for row in found
+    }

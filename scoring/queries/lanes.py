@@ -20,11 +20,10 @@ from scoring.certificates.threshold import DEFAULT
 from scoring.config.policy import Policy
 from scoring.config.repository import WatchedRepository, in_shadow, watched_repository
 from scoring.explain.sentences import lane_reason, plain_sentence, sentence
-from scoring.pipeline.decisions import reason_codes
 from scoring.pipeline.lane_history import PASSED, LaneHistory, read_open_history, read_shadow_history
 from scoring.pipeline.lane_thresholds import STANDING
-from scoring.pipeline.stored import read_thresholds
-from scoring.queries.audit import SEALED
+from scoring.pipeline.stored import read_thresholds, reason_codes
+from scoring.queries.changes import SEALED
 from scoring.queries.queue import KEY, TOLD_LANE
 from scoring.thresholds import Thresholds, items_needed
 from scoring.types import Lane

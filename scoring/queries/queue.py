@@ -20,8 +20,7 @@ from scoring.explain.sentences import explain, would_change
 from scoring.gate.decide import read_inputs
 from scoring.pipeline.interventions import current_approvals
 from scoring.pipeline.stored import CLAIMS, People, read_thresholds, read_verdict, verdict_evidence
-from scoring.queries.audit import DRAWN, SEALED, WOULD_MERGE, answers
-from scoring.queries.changes import pull_labels, standing_findings
+from scoring.queries.changes import DRAWN, SEALED, WOULD_MERGE, answers, pull_labels, standing_findings
 from scoring.queries.queue_order import Mask, Positions, Waiting, order_lane
 from scoring.queries.types import (
     AuditAnswer,

@@ -18,8 +18,7 @@ from pyarrow import compute
 
 from scoring.config.policy import Parameters
 from scoring.trust.denounces import Denounced, judge_within, transfers_left
-from scoring.trust.eigentrust import eigentrust
-from scoring.trust.first_passage import Transfers, vouch_weights
+from scoring.trust.first_passage import Transfers, eigentrust, vouch_weights
 from scoring.trust.graph import Edges, Floats, Integers, cleaned, prepare
 from scoring.trust.paths import NOBODY, contributions, disjoint_paths, immediate_dominators, product_along
 from scoring.trust.what_if import blast_radius, exposure_of

@@ -25,8 +25,7 @@ from ingest.store.transaction import Rows
 from scoring.config.policy import Policy
 from scoring.derived import STATEMENTS
 from scoring.trust.denounces import judge_within, transfers_left
-from scoring.trust.eigentrust import DAMPING
-from scoring.trust.first_passage import Transfers, evidence_weights, trust_of, vouch_weights
+from scoring.trust.first_passage import DAMPING, Transfers, evidence_weights, trust_of, vouch_weights
 from scoring.trust.graph import Edges, Floats, Integers, Network, prepare, strongest
 from scoring.trust.paths import NOBODY, hangs_on_one, immediate_dominators, strongest_chains
 

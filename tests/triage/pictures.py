@@ -17,7 +17,7 @@ from pytest_django.live_server_helper import LiveServer
 from scoring.queries.read import LaneMonth
 from scoring.redteam.render import write_report
 from scoring.training.summary import write_backtest
-from tests.scoring.redteam.test_last_run import RUN
+from tests.scoring.redteam.test_scenes import RUN
 from tests.triage.acting_site import ActingSite
 from tests.triage.axe import violations
 from tests.triage.drawn_rows import ANA, MARA, drawn_rows, pull_request

@@ -7,7 +7,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from scoring.redteam.render import write_report
-from tests.scoring.redteam.test_last_run import RUN
+from tests.scoring.redteam.test_scenes import RUN
 from tests.triage.pages_world import DrawnWorld, draw, sign_in
 
 pytestmark = pytest.mark.django_db

@@ -20,7 +20,7 @@ from django.db.models import Case, F, When
 from ingest.errors import StoreProblem
 from ingest.store.database import Store
 from ingest.worker.runtime import Runtime
-from scoring.handlers.actions import delivered_run, note_run, take_action
+from scoring.handlers.actions import delivered_run, draw_of, note_run, take_action, take_answer
 from scoring.handlers.settings import (
     set_role,
     take_closure,
@@ -32,7 +32,6 @@ from scoring.handlers.settings import (
     take_watched,
 )
 from scoring.pipeline.interventions import write_objection, write_wish
-from scoring.queries.audit import draw_of, take_answer
 from triage.access.roles import is_seed
 from triage.models import DeliveryRun, LeaderboardWish, OutboxEntry
 from triage.services.objections import naive, to_tell

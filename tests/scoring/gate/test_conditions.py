@@ -23,8 +23,7 @@ from scoring.gate.decide import (
 )
 from scoring.thresholds import CONDITIONS, Condition, Thresholds
 from scoring.types import AccountChange, Attestation, Circumstances, Content, Draw, Evidence, Lane, LaneClosed, Reason
-from tests.scoring.gate.test_gate import BETTER, CLEAR, KNOWN, OPEN, estimate, evidences
-from tests.scoring.gate.test_gate_content import contents
+from tests.scoring.gate.test_gate import BETTER, CLEAR, KNOWN, OPEN, contents, estimate, evidences
 
 OWN = replace(OPEN, certified=False)
 MOVED = AccountChange("author", "pds_moves", 13)

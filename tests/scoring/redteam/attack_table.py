@@ -60,7 +60,7 @@ def textbook_eigentrust(edges: Edges, seeds: Integers, size: int, damping: float
     """The loop t = (1 - a) C^T t + a p; t /= sum(t), with a self-vouch counted and idle mass scaled away each step.
 
     Broken on purpose, as it is found in textbooks: a closed loop soaks trust until most people's idle share is small
-    enough. `scoring.trust.eigentrust` mends both.
+    enough. `scoring.trust.first_passage` mends both.
     """
     voucher, subject, weight = strongest(edges.voucher, edges.subject, edges.weight, size)
     given = np.bincount(voucher, weights=weight, minlength=size)

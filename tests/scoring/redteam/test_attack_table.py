@@ -11,8 +11,7 @@ from scoring.redteam.attack import Attack, Ground, attack, choose_vouchers, peop
 from scoring.redteam.attacks import SHAPES, largest_lift
 from scoring.redteam.report import BRIEF, MOST_TRUSTED, RANDOM, WHOLE, Grid
 from scoring.thresholds import Thresholds
-from scoring.trust.eigentrust import eigentrust
-from scoring.trust.first_passage import first_passage
+from scoring.trust.first_passage import eigentrust, first_passage
 from tests.scoring.redteam.attack_table import (
     OURS,
     SCORES,
