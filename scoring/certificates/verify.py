@@ -38,10 +38,7 @@ from scoring.dataset.labels import outcomes
 
 
 def differences(data: bytes, name: str, now: datetime) -> list[str]:
-    """Return the faults of a file as sentences; empty if everything was recomputed.
-
-    No input makes it raise.
-    """
+    """Return the faults of a file as sentences; empty if everything was recomputed. No input makes it raise."""
     try:
         certificate = decode(data)
     except CertificateProblem as problem:
