@@ -54,11 +54,11 @@ class Lever:
     move: Callable[[Columns, Floats], Columns]
 
 
-def find_ways(parts: Sequence[Part], targets: Floats, levers: Sequence[Lever] = ()) -> list[tuple[Needed, ...]]:
+def find_ways(parts: Sequence[Part], targets: Floats) -> list[tuple[Needed, ...]]:
     """Return for each of n rows the single changes that would bring P(clean) from below its target (n) to it.
 
     P is the lowest of the `parts`, each a model with its columns of n rows; values are those of the last part. For each
-    of `levers` (LEVERS by default) the least sufficient amount is returned; () where no lever suffices, and where the
+    of LEVERS the least sufficient amount is returned; () where no lever suffices, and where the
     target is NaN or already reached. A lever on an unknown column moves nothing.
     """
     ways: list[tuple[Needed, ...]] = [()] * len(targets)
@@ -66,7 +66,7 @@ def find_ways(parts: Sequence[Part], targets: Floats, levers: Sequence[Lever] = 
     if not len(asked_rows):
         return ways
     now = parts[-1][1]
-    tries = [_Tries.of(lever, now[lever.column], asked_rows) for lever in levers or LEVERS]
+    tries = [_Tries.of(lever, now[lever.column], asked_rows) for lever in LEVERS]
     ends = np.cumsum([len(asked_rows), *(len(tried.rows) for tried in tries)])
     probabilities = iter(np.split(_lowest(parts, asked_rows, tries), ends[:-1]))
     below = np.zeros(len(targets), dtype=bool)

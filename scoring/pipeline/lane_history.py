@@ -101,9 +101,9 @@ class LaneSum:
     bad: int
 
 
-def read_shadow_history(rows: Rows, repository: int, now: datetime, days: int = DAYS) -> LaneHistory:
+def read_shadow_history(rows: Rows, repository: int, now: datetime) -> LaneHistory:
     """Read the rows that the lane of this repository would have let through in the last days of shadow mode."""
-    return _read_history(rows, SHADOW, repository, now - timedelta(days=days), now)
+    return _read_history(rows, SHADOW, repository, now - timedelta(days=DAYS), now)
 
 
 def read_open_history(rows: Rows, repository: int, since: datetime, now: datetime) -> LaneHistory:
@@ -183,12 +183,11 @@ from decided d left join taken t using (pull_uri) left join labels l using (pull
 """
 
 
-def lane_sum(rows: Rows, repositories: Iterable[str], shadow: bool, now: datetime, days: int = DAYS) -> LaneSum:
+def lane_sum(rows: Rows, repositories: Iterable[str], shadow: bool, now: datetime) -> LaneSum:
     """Count the pull requests that the lanes of these repositories (repo_key) let through lately, or would have in
     `shadow` mode."""
-    parameters = {"repositories": sorted(repositories), "since": now - timedelta(days=days), "shadow": shadow}
-    row = rows.row(MONTH, parameters) or {}
-    return LaneSum(**row)
+    parameters = {"repositories": sorted(repositories), "since": now - timedelta(days=DAYS), "shadow": shadow}
+    return LaneSum(**rows.row(MONTH, parameters) or {})
 
 
 # A change that the audit drew was fast lane but for the draw; all of the first ones are drawn.
