@@ -14,7 +14,7 @@ ORDER = {
         erasure backup worker tasks
     """,
     "scoring": """
-        types+thresholds+formatting+derived diff config trust dataset models certificates gate explain packages scanners
+        types+thresholds+formatting diff config trust dataset models certificates gate explain packages scanners
         anonymise review pipeline queries training redteam handlers tasks
     """,
     "triage": """
@@ -91,7 +91,7 @@ PURE_IN = {
     "scoring/packages": "compare entry fragments manifests npm python typosquats",
     "scoring/queries": "queue_order types",
     "scoring/redteam": "attack attacks",
-    "scoring/review": "answers costs deterministic payload prose_mask reviewer schema",
+    "scoring/review": "costs deterministic payload prose_mask reviewer schema",
     "scoring/training": "backtest metrics promotion replays report rolling_origin train",
     "scoring/trust": "denounces files first_passage graph incremental paths what_if",
     "triage/charts": "*",

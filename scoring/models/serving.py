@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingest.store.transaction import Rows
-from scoring.dataset.dataset import NAMES, build_cases, only_around, read_cases, read_features
-from scoring.dataset.past_trust import load_current_trust
+from scoring.dataset.dataset import NAMES, build_cases, load_current_trust, only_around, read_cases, read_features
 from scoring.dataset.track_record import CLEAN, lately_rate, record_of_people
 from scoring.models.base import Floats
 from scoring.models.calibration import interval_of

@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 from ingest.store.database import Store
 from ingest.store.transaction import Keys, Rows, Transaction
 from scoring.config.policy import Policy
-from scoring.derived import STATEMENTS
 from scoring.formatting import display_name
 from scoring.trust.incremental import TrustCache
-from scoring.trust.table import read_graph
+from scoring.trust.table import STATEMENTS, read_graph
 from scoring.types import Evidence, Pair
 
 KEYS: Mapping[str, tuple[str, ...]] = {

@@ -24,18 +24,20 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import httpx2
 
-from scoring.review.answers import (
+from scoring.review.costs import Capability, Usage, capability
+from scoring.review.schema import (
     TOOL,
+    Assessment,
     Message,
     ModelInfo,
     NoAnswer,
     Tokens,
     decode_response,
+    plain_text,
     read_assessment,
     reason_for_status,
+    tool_schema,
 )
-from scoring.review.costs import Capability, Usage, capability
-from scoring.review.schema import Assessment, plain_text, tool_schema
 
 if TYPE_CHECKING:
     from anthropic import Anthropic, APIConnectionError, APIStatusError

@@ -17,9 +17,8 @@ from pydantic import TypeAdapter, ValidationError
 from ingest.json_decoding import decode_json
 from ingest.store.database import Store
 from ingest.store.transaction import Rows, Transaction
-from scoring.review.answers import FailureReason
 from scoring.review.costs import Usage
-from scoring.review.schema import Assessment
+from scoring.review.schema import Assessment, FailureReason
 from scoring.review.store import RUNNING
 
 

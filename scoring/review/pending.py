@@ -28,10 +28,9 @@ from scoring.diff.change import Change
 from scoring.diff.parser import apply_git_reading, read_change
 from scoring.diff.paths import is_sensitive, touched_files
 from scoring.diff.similarity import record_vector
-from scoring.review.answers import TEMPORARY_REASONS
 from scoring.review.costs import Call, GateFacts, decide
 from scoring.review.payload import Case
-from scoring.review.schema import Review
+from scoring.review.schema import TEMPORARY_REASONS, Review
 from scoring.review.store import RUNNING, follow_known_bad, review_columns
 from scoring.review.store import UNFINISHED as EMPTY
 from scoring.scanners.run import REVIEW_VERSION, examine

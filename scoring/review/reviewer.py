@@ -20,7 +20,6 @@ from pathlib import Path
 from scoring.diff.paths import Rank, rank
 from scoring.explain.reasons import NO_RULES
 from scoring.formatting import risk_percent
-from scoring.review.answers import NoAnswer
 from scoring.review.anthropic_client import OUTPUT_TOKENS, Block, Claude, Request
 from scoring.review.cache import Ledger, Reading, Ticket
 from scoring.review.costs import Call, Price, Usage, capability
@@ -38,6 +37,7 @@ from scoring.review.schema import (
     EXPLANATION_LENGTH,
     Assessment,
     Flag,
+    NoAnswer,
     Review,
     plain_text,
     tidy_assessment,

@@ -24,14 +24,13 @@ from scoring.diff.change import Change
 from scoring.diff.similarity import nearest_known_bad
 from scoring.packages.compare import comparisons, named_packages
 from scoring.packages.licences import own_licence
-from scoring.review.answers import NoAnswer
 from scoring.review.anthropic_client import Access, Claude
 from scoring.review.cache import Ledger, StoreLedger
 from scoring.review.costs import capability, parse_prices
 from scoring.review.payload import Rendering
 from scoring.review.pending import Reviewing
 from scoring.review.reviewer import Models, Reviewer, first_request, prompt_version
-from scoring.review.schema import plain_text
+from scoring.review.schema import NoAnswer, plain_text
 from scoring.scanners.commit_author import own_account
 from scoring.scanners.dependencies import advisories_in
 from scoring.scanners.submission import Knowledge

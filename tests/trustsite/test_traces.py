@@ -11,7 +11,6 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from scoring.review.answers import NoAnswer
 from scoring.review.anthropic_client import (
     FROM_LEDGER,
     Access,
@@ -24,6 +23,7 @@ from scoring.review.anthropic_client import (
     stop_listening,
 )
 from scoring.review.costs import Call, Usage
+from scoring.review.schema import NoAnswer
 from tests.scoring.review.reviewing import PRICES, SONNET, a_reviewer, worded
 from tests.standins.claude import KEY, ClaudeStandIn, error
 from tests.trustsite.ports import free_port

@@ -11,8 +11,16 @@ from hypothesis import strategies as st
 
 from ingest.store.transaction import Rows
 from scoring.config.policy import Policy
-from scoring.dataset.dataset import NAMES, VISIBLE_ROWS, build_cases, only_around, read_cases, read_features
-from scoring.dataset.past_trust import build_slices, load_current_trust
+from scoring.dataset.dataset import (
+    NAMES,
+    VISIBLE_ROWS,
+    build_cases,
+    build_slices,
+    load_current_trust,
+    only_around,
+    read_cases,
+    read_features,
+)
 from scoring.types import Pair
 from tests.conftest import count
 from tests.ingest.stream.frames import ANA, MARA, REPO, SEED, Frames, at

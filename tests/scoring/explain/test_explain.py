@@ -30,7 +30,7 @@ from scoring.formatting import (
 from scoring.gate import decide
 from scoring.gate.decide import ORDINARY, judge, judge_change
 from scoring.models.registry import factors
-from scoring.review.answers import FailureReason
+from scoring.review.schema import FailureReason
 from scoring.thresholds import Thresholds
 from scoring.types import Attestation, Content, Evidence, Lane, Reason
 

@@ -7,10 +7,10 @@ from threading import Event, Thread
 
 import pytest
 
-from scoring.review.answers import NoAnswer
 from scoring.review.anthropic_client import Access, Block, Claude, Request
 from scoring.review.cache import MemoryLedger
 from scoring.review.costs import Call
+from scoring.review.schema import NoAnswer
 from tests.scoring.review.reviewing import SONNET, USAGE, a_case, a_flag, a_reviewer, reviewed, says, worded
 from tests.standins.claude import CALM, Answer, ClaudeStandIn, error, message, overloaded, plain, rate_limited
 from tests.waiting import LONG_SECONDS, ends_by_itself
