@@ -9,8 +9,6 @@ on the unrounded probability: P >= T_HIGH is at the threshold, P < T_LOW is belo
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import msgspec
-
 from ingest.json_decoding import decode_json
 from scoring.models.registry import SHRUNK_RATE, factors, shrunk_rate
 from scoring.thresholds import Condition, Thresholds, check_unit, items_needed
@@ -270,11 +268,6 @@ def judge_inputs(inputs: Inputs) -> Verdict:
     around, thresholds = inputs.circumstances, inputs.thresholds
     rate = (inputs.prior, inputs.strength)
     return judge_change(inputs.evidence, inputs.content, around, thresholds, *rate, inputs.prediction)
-
-
-def write_inputs(inputs: Inputs) -> str:
-    """Return the inputs as they are stored: JSON in one line, every number to its last digit."""
-    return msgspec.json.encode(inputs).decode()
 
 
 def read_inputs(stored: str) -> Inputs:

@@ -15,7 +15,7 @@ or of one before it: an audited outcome weighs 1 / odds.
 
 import hashlib
 import hmac
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -25,12 +25,12 @@ import msgspec
 from ingest.store.transaction import Rows, Transaction
 from scoring.config.policy import AuditRules, Policy
 from scoring.formatting import basis_points
-from scoring.gate.decide import GATE_VERSION, NOTABLE, Inputs, differ_notably, judge_inputs, write_inputs
+from scoring.gate.decide import GATE_VERSION, NOTABLE, Inputs, differ_notably, judge_inputs
 from scoring.models.serving import Predictions
 from scoring.models.starter import BorrowedOrder
 from scoring.pipeline.stored import reason_codes
 from scoring.thresholds import Thresholds, check_unit
-from scoring.types import Circumstances, Content, Draw, Evidence, Reason, Verdict
+from scoring.types import Circumstances, Content, Draw, Evidence, Verdict
 
 PURPOSE = b"audit draw\x00"  # the key serves other purposes too
 UNIT = 2.0**-64
@@ -144,7 +144,7 @@ def verdict_columns(scoring_pass: Pass, evidence: Evidence, verdict: Verdict) ->
         "structural_trust": evidence.structural_trust,
         "eigentrust": evidence.eigentrust,
         "lane": str(verdict.lane),
-        "reasons": reasons_json(verdict.reasons),
+        "reasons": to_json(verdict.reasons),
         "factors": to_json(verdict.factors),
         "model_version": scoring_pass.predictions.model,
         "trust_measure": scoring_pass.policy.measure,
@@ -169,7 +169,7 @@ def decide_pull(
         "contributor_id": pull["author_id"],
         "content_risk": inputs.content and inputs.content.risk,
         "thresholds": to_json(inputs.thresholds),
-        "inputs": write_inputs(inputs),
+        "inputs": to_json(inputs),
         **scoring_pass.borrowed.columns(pull["pull_uri"]),
     }
     return named | columns | verdict_columns(scoring_pass, inputs.evidence, verdict)
@@ -219,11 +219,8 @@ def read_content(pull: Mapping[str, Any]) -> Content:
     )
 
 
-def reasons_json(reasons: Iterable[Reason]) -> str:
-    return to_json(tuple(reasons))
-
-
 def to_json(value: object) -> str:
+    """Return a value as it is stored: JSON in one line, every number to its last digit."""
     return msgspec.json.encode(value).decode()
 
 

@@ -178,13 +178,7 @@ def _subject(row: Mapping[str, Any], repository: Mapping[str, Any], author: Pers
         author,
         row["state"],
         _seen(row),
-        row["target_branch"],
-        row["opened_at"],
-        row["patch_ref"],
-        row["sha256"],
-        row["files"],
-        row["added"],
-        row["removed"],
+        *(row[name] for name in ("target_branch", "opened_at", "patch_ref", "sha256", "files", "added", "removed")),
     )
 
 
@@ -200,11 +194,7 @@ def _past(row: Mapping[str, Any], people: People) -> PastAction:
         row["note"],
         people.persons[row["actor_id"]],
         _seen(row),
-        row["made_at"],
-        row["known_from"],
-        row["state"],
-        row["reason"],
-        row["evidence"],
+        *(row[name] for name in ("made_at", "known_from", "state", "reason", "evidence")),
     )
 
 
