@@ -163,7 +163,7 @@ GroupColumn = Annotated[tuple[Weight, ...], msgspec.Meta(min_length=STEP + 1, ma
 
 
 class StoredGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A `lane_offer.Group` as a file stores it."""
+    """A `lane_counts.Group` as a file stores it."""
 
     cases: Weight
     let_through: GroupColumn

@@ -3,10 +3,9 @@
 A pass reads first, judges outside any lock, then writes scores of people in groups, and last the decisions and its
 position in one transaction: a pass that was killed is repeated and finds the people whom it wrote before unchanged. Its
 position is the number of the inputs that it read, so later changes leave work for the next pass. Seeds, trust, labels
-and features are rebuilt first (`scoring.pipeline.evidence`). People are judged again only where their evidence has
-another fingerprint than at their last judgement (`scoring.pipeline.evidence`). `scores` gets a row where a
-judgement changed in substance (`scoring.pipeline.decisions`); the tables `current_*` always hold what a pass over
-everything would write.
+and features are rebuilt first, and people are judged again only where their evidence has another fingerprint than at
+their last judgement (`scoring.pipeline.evidence`). `scores` gets a row where a judgement changed in substance
+(`scoring.pipeline.decisions`); the tables `current_*` always hold what a pass over everything would write.
 
 A pass judges by the settings, the serving model, the starter model and the thresholds that follow from them. Model
 files are read once and cached; the next pass finds a new one without a restart.

@@ -181,7 +181,7 @@ class Gains:
     """The largest gains of the plays of one attack, each count from its best play.
 
     `above`: fakes at s >= .5; `on_two`: those of them whose trust no single account but a seed can end; `fast`: fakes
-    in the fast lane with 0, 5, 20 clean merges each (`measures.RECORDS`).
+    in the fast lane with 0, 5, 20 clean merges each (`RECORDS`).
     """
 
     above: int

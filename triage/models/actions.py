@@ -166,7 +166,7 @@ class LaneClosure(models.Model):
 class EstimatedLane(models.Model):
     """The fast lane of one repository opened by a maintainer on an estimate, with the figures that were shown.
 
-    The figures are those of `scoring.certificates.lane_curve.Offer`. `key` is that of its message in the outbox. It
+    The figures are those of `scoring.certificates.lane_counts.Offer`. `key` is that of its message in the outbox. It
     stands until a person ends it or opens another one there, and is kept then.
     """
 
