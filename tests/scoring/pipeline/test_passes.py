@@ -288,7 +288,7 @@ def test_a_process_that_begins_on_a_filled_store_judges_everybody_once_and_decid
 def test_after_any_history_everything_stands_as_a_pass_over_everybody_leaves_it(result: Result, count: Count) -> None:
     draw, people = random.Random(8), [SEED, ANA, MARA, MALLORY, *(f"did:plc:{letter * 24}" for letter in "bcdef")]
     frames = world((SEED, ANA), (ANA, MARA))
-    take(result, frames, JUDGED_AT)
+    take(result, frames, NOW)
     for step in range(count(3, 60)):
         one, other = draw.sample(people, 2)
         first = len(frames)
@@ -308,7 +308,7 @@ def test_after_any_history_everything_stands_as_a_pass_over_everybody_leaves_it(
             case "maintain":
                 result.watch([REPO], [one])
         feed(result, frames[first:])
-        again(result, JUDGED_AT)
+        again(result, NOW)
         check_full_pass_changes_nothing(result)
 
 
