@@ -12,12 +12,12 @@ from huey import crontab
 
 from ingest.store.snapshots import SnapshotReader
 from ingest.worker.runtime import current, huey
-from scoring.certificates.store import write_successors
+from scoring.certificates.verify import write_successors
 from scoring.config.policy import policy_from_settings
-from scoring.pipeline.approvals import settle_approvals
+from scoring.pipeline.interventions import settle_approvals
+from scoring.pipeline.lane_history import record_shadow
 from scoring.pipeline.lane_thresholds import CERTIFICATES
 from scoring.pipeline.score import score
-from scoring.pipeline.shadow import record_shadow
 from scoring.review.by_hand import BUSY, FAILED, MOST_WAITING, drop_old_replies, review_sent
 from scoring.review.pending import review_due
 from scoring.review.settings import reviewing_from_settings

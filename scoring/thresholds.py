@@ -61,7 +61,7 @@ class Thresholds:
     opened or could open. `since` is the moment of the certificate, opening or shutting; None where unknown. `trust` is
     the s that the fast lane needs; with `two_ways` no single account but a seed may be able to end that trust. `r_low`
     is the highest content risk of the fast lane, `r_high` the lowest that needs a person. `conditions` are those of
-    `scoring.gate.conditions` that hold; for `account_change_days` after a change of an account, and for as long after
+    `scoring.gate.decide` that hold; for `account_change_days` after a change of an account, and for as long after
     `silent_days` without a sign of its author, a change is not fast-laned. Raises ValueError for NaN, for values
     outside their range, for a `t_high` below `t_low` and for an `r_high` at or below `r_low`.
     """

@@ -24,7 +24,7 @@ from ingest.stream.load import load
 from scoring.config.policy import AuditRules, Policy
 from scoring.pipeline.score import score
 from scoring.queries import read
-from scoring.review.cost_gate import Call
+from scoring.review.costs import Call
 from scoring.review.deterministic import review_without_model
 from scoring.review.payload import Case
 from scoring.review.pending import Reviewing, review_due

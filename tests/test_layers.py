@@ -14,7 +14,7 @@ ORDER = {
         erasure backup worker tasks
     """,
     "scoring": """
-        types+thresholds+formatting+derived diff config trust dataset models certificates gate explain packages scanners
+        types+thresholds+formatting diff config trust dataset models certificates gate explain packages scanners
         anonymise review pipeline queries training redteam handlers tasks
     """,
     "triage": """
@@ -31,8 +31,7 @@ AGAINST_THE_ORDER = {
     "ingest/lookups/advisories.py": "ingest.worker.runtime",  # the type of what a task is given
     "ingest/store/contributors.py": "ingest.records.registry",  # the type of the registry that the store is opened with
     "ingest/store/database.py": "ingest.records.registry",  # the registry that a store is opened with by default
-    "scoring/models/storage.py": "scoring.training.train",  # the type of what is stored
-    "scoring/queries/training_need.py": "scoring.training",  # its limits are those of training
+    "scoring/queries/progress.py": "scoring.training",  # its limits are those of training
     "trustsite/demo/recorded.py": "trustsite.management.commands.web",  # serves the pages as `manage.py web` does
     "triage/models/outbox.py": "triage.tasks",  # wakes the worker once the message is committed
 }
@@ -83,23 +82,18 @@ PURE_IN = {
     "ingest/atproto": "*",
     "scoring": "formatting thresholds types",
     "scoring/anonymise": "*",
-    "scoring/certificates": """
-        certificate drift in_force issue lane_counts lane_offer low_threshold sample_size threshold threshold_queries
-        verify
-    """,
-    "scoring/dataset": "audit_weights cases catalogue labels track_record",
+    "scoring/certificates": "certificate in_force issue lane_counts sample_size threshold threshold_queries",
+    "scoring/dataset": "cases catalogue labels track_record",
     "scoring/diff": "budget change compare file_part globs mailbox mails parser paths",
     "scoring/explain": "*",
     "scoring/gate": "*",
-    "scoring/models": "base boosted calibration contributions counterfactual ensembles linear registry storage",
-    "scoring/packages": "compare entry files fragments licences lock_files manifests npm python typosquats versions",
+    "scoring/models": "base calibration contributions estimators registry storage",
+    "scoring/packages": "compare entry fragments manifests npm python typosquats",
     "scoring/queries": "queue_order types",
-    "scoring/redteam": "attack attacks fitting measures",
-    "scoring/review": """
-        answers cost_gate deterministic locations payload pricing prompt prose_mask reviewer schema store
-    """,
-    "scoring/training": "backtest certify lane_budgets metrics promotion queue_orders report rolling_origin train",
-    "scoring/trust": "denounces dominators eigentrust files first_passage graph incremental paths what_if",
+    "scoring/redteam": "attack attacks",
+    "scoring/review": "costs deterministic payload prose_mask reviewer schema",
+    "scoring/training": "backtest metrics promotion replays report rolling_origin train",
+    "scoring/trust": "denounces files first_passage graph incremental paths what_if",
     "triage/charts": "*",
     "triage/diff_page": "facts highlight",
     "triage/forms": "*",

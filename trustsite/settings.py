@@ -20,7 +20,7 @@ from environs import validate as check
 
 from ingest.records import registry
 from scoring.diff.globs import check_patterns
-from scoring.review.pricing import parse_prices
+from scoring.review.costs import parse_prices
 from scoring.thresholds import Condition
 from trustsite import drive
 

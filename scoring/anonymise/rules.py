@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import re2
 
-from scoring.anonymise.placeholders import Placeholders
+from scoring.anonymise.known import Placeholders
 
 EMAIL = r"[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,8}[^\W\d_]{2,24}"
 # An address that is encoded or spelled out against collectors.

@@ -132,12 +132,10 @@ class Certificate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     later: tuple[LaterOutcome, ...] = ()
 
     def is_valid(self, now: datetime) -> bool:
-        """Return whether it certifies a threshold at `now`."""
         return self.found.threshold is not None and self.made_at <= now < self.expires_at
 
 
 def encode(certificate: Certificate) -> bytes:
-    """Encode in the canonical form."""
     return msgspec.json.encode(certificate, order="sorted")
 
 

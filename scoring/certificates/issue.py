@@ -28,11 +28,9 @@ from scoring.certificates.certificate import (
     delta_of_attempt,
 )
 from scoring.certificates.lane_counts import STEPS, ScoredCases
-from scoring.certificates.low_threshold import choose_low
-from scoring.certificates.threshold import DEFAULT, Choice, Rule, choose_threshold
-from scoring.dataset.audit_weights import AuditAnswer
+from scoring.certificates.threshold import DEFAULT, Choice, Rule, choose_low, choose_threshold
 from scoring.dataset.cases import Cases, LabelName
-from scoring.dataset.labels import as_known, clean_as_sent, known_by
+from scoring.dataset.labels import AuditAnswer, as_known, clean_as_sent, known_by
 
 Floats = NDArray[np.float64]
 
@@ -147,7 +145,6 @@ def is_counted(settled: Settled, side: Side, start: datetime, end: datetime) -> 
 
 
 def find_threshold(cases: Sequence[Case], side: Side, budget: float, delta: float, rule: Rule) -> Choice:
-    """Choose the threshold of a side by a rule from the cases of a certificate."""
     columns = [
         np.array([getattr(case, name) for case in cases]) for name in ("score", "bad", "author", "opened", "odds")
     ]
@@ -173,7 +170,6 @@ def note_of(side: Side, label: Label) -> str:
 
 
 def rule_record(version: str) -> RuleRecord:
-    """Return a known version of the rule as a certificate records it."""
     numbers = {
         name: list(value) if isinstance(value, tuple) else value for name, value in asdict(RULES[version]).items()
     }
@@ -198,7 +194,6 @@ def _certificate_cases(settled: Settled, counts: NDArray[np.bool_], made_at: dat
 
 
 def result_of(choice: Choice) -> CertifiedResult:
-    """Return a choice as a certificate records it."""
     n, k, effective, bound, share = (
         round(figure, 6) for figure in (choice.n, choice.k, choice.effective, choice.bound, choice.share)
     )

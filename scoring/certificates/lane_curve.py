@@ -15,8 +15,16 @@ import msgspec
 import numpy as np
 
 from ingest.store.transaction import Rows
-from scoring.certificates.lane_counts import Floats, ScoredCases
-from scoring.certificates.lane_offer import STEP, Group, LaneCurve, LanePoint, Offer, Source
+from scoring.certificates.lane_counts import (
+    STEP,
+    Floats,
+    Group,
+    LaneCurve,
+    LanePoint,
+    Offer,
+    ScoredCases,
+    Source,
+)
 from scoring.certificates.threshold import DEFAULT, upper_bound
 from scoring.certificates.threshold_queries import QuestionProblem, StoredGroup, Table, read_table, table_of
 from scoring.config.policy import Policy
@@ -37,7 +45,7 @@ GRID = np.arange(STEP + 1) / STEP
 logger = logging.getLogger(__name__)
 
 # Pull requests that settled within a year, with their authors' records as known at the opening. Those that an open lane
-# let through count only if audited, and then for 1 / odds of them (`scoring.dataset.audit_weights`).
+# let through count only if audited, and then for 1 / odds of them (`scoring.dataset.labels`).
 SETTLED_CASES = f"""
 with answers as (
   select pull_uri, arg_min(odds, known_from) as odds, arg_min(would_merge, known_from) as clean,

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from ingest.files import write_whole
 from ingest.json_decoding import decode_json
 from scoring.certificates.certificate import Digest, Label, Moment, Unit, Weight
-from scoring.certificates.lane_counts import STEPS, Floats, ScoredCases, count_lanes
-from scoring.certificates.lane_offer import STEP
+from scoring.certificates.lane_counts import STEP, STEPS, Floats, ScoredCases, count_lanes
 from scoring.certificates.threshold import effective_counts, upper_bound
 from scoring.models.serving import LABEL
 from scoring.models.storage import ModelProblem, serving_name
@@ -47,17 +46,14 @@ class Table:
 
     @property
     def rates(self) -> Floats:
-        """Return the share of bad cases in each lane."""
         return self.bad / self.sizes
 
     @property
     def clean(self) -> Floats:
-        """Return the number of clean cases in each lane."""
         return self.sizes - self.bad
 
 
 def table_of(judged: ScoredCases) -> Table:
-    """Build the table of settled cases; without cases it has no row."""
     if not len(judged):
         return Table(*(np.zeros(0) for _ in range(5)))
     lanes = count_lanes(judged)
@@ -149,7 +145,6 @@ def find_best(question: Question, table: Table, delta: float) -> BestThreshold |
 
 
 def _parse_number(word: str) -> float:
-    """Parse a finite number, with or without %."""
     try:
         number = float(word.removesuffix("%")) / (100 if word.endswith("%") else 1)
     except ValueError:
@@ -168,7 +163,7 @@ GroupColumn = Annotated[tuple[Weight, ...], msgspec.Meta(min_length=STEP + 1, ma
 
 
 class StoredGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A `lane_offer.Group` as a file stores it."""
+    """A `lane_counts.Group` as a file stores it."""
 
     cases: Weight
     let_through: GroupColumn
@@ -210,7 +205,6 @@ class QueryAnswer(msgspec.Struct, frozen=True):
 
 
 def write_table(folder: Path, stored: StoredTable) -> Path:
-    """Write a table beside its model."""
     path = folder / f"{stored.model}{ENDING}"
     write_whole(path, msgspec.json.encode(stored, order="sorted"))
     return path

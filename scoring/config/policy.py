@@ -83,7 +83,6 @@ class Policy:
 
 
 def policy_from_settings() -> Policy:
-    """Read the operator's policy from Django's settings."""
     return Policy(
         parameters=Parameters(settings.TRUST_TRANSFER, settings.TRUST_BUDGET, settings.TRUST_HOPS),
         half_life_days=settings.TRUST_HALF_LIFE_DAYS,

@@ -60,7 +60,6 @@ class RepositorySettings:
     version: int = 0
 
     def as_json(self) -> dict[str, Any]:
-        """Return the settings as JSON values, for a message or a log."""
         return msgspec.to_builtins(asdict(self))
 
 
@@ -218,7 +217,6 @@ class WatchedRepository:
 
 
 def read_settings(rows: Rows) -> dict[int, RepositorySettings]:
-    """Read the settings of every watched repository, by its number."""
     return {row["repository_id"]: _settings_of_row(row) for row in rows.rows(SETTINGS)}
 
 
@@ -232,14 +230,12 @@ def in_shadow(rows: Rows) -> frozenset[int]:
 
 
 def watched_repositories(rows: Rows) -> tuple[WatchedRepository, ...]:
-    """Read every watched repository, in the order of names."""
     settings = read_settings(rows)
     repositories = rows.rows(f"{NAMED} order by name, repo_key")
     return tuple(_watched_repository(row, settings) for row in repositories)
 
 
 def watched_repository(rows: Rows, key: str) -> WatchedRepository | None:
-    """Read the watched repository with this key; None where there is none."""
     row = rows.row(f"{NAMED} where r.repo_key = ?", [key])
     return _watched_repository(row, read_settings(rows)) if row else None
 

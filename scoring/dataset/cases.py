@@ -55,7 +55,6 @@ class Cases:
         return len(self.keys)
 
     def select(self, which: NDArray[Any]) -> Self:
-        """Return the cases of a mask, or of ascending positions."""
         columns = {field.name: getattr(self, field.name)[which] for field in fields(self) if field.name != "features"}
         return type(self)(**columns, features={name: column[which] for name, column in self.features.items()})
 

@@ -6,7 +6,7 @@ A page never shows a scanner's code as a name: "addressed" reads like "dealt wit
 import re
 from functools import cache
 
-from scoring.explain.content import FLAG_NAMES
+from scoring.explain.reasons import FLAG_NAMES
 
 LONGEST_NAME = 32  # characters of a name, so that a file and a line fit beside it
 

@@ -15,8 +15,6 @@ from functools import cache
 from scoring.certificates.sample_size import Need, say_need
 from scoring.dataset.catalogue import FEATURES
 from scoring.dataset.track_record import RECORD
-from scoring.explain.conditions import ATTESTATION_WORDS, CONDITION_SENTENCES, WOULD_LIFT
-from scoring.explain.content import ALARMS, CONTENT_SENTENCES, UNCLEAR
 from scoring.explain.decided import (
     NOTHING_KNOWN,
     ChangeOutline,
@@ -26,8 +24,16 @@ from scoring.explain.decided import (
     joined,
     record_words,
     told_last,
+    ways,
 )
-from scoring.explain.what_would_change import ways
+from scoring.explain.reasons import (
+    ALARMS,
+    ATTESTATION_WORDS,
+    CONDITION_SENTENCES,
+    CONTENT_SENTENCES,
+    UNCLEAR,
+    WOULD_LIFT,
+)
 from scoring.formatting import (
     bad_interval,
     budget_percent,

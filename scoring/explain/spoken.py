@@ -7,8 +7,7 @@ maintainer can neither be made to spell out a link nor to say what an author wan
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from scoring.explain.conditions import ATTESTATION_WORDS
-from scoring.explain.content import FLAG_WORDS, missing_words
+from scoring.explain.reasons import ATTESTATION_WORDS, FLAG_WORDS, missing_words
 from scoring.formatting import count_of, number_of, percent_ends, percents, things
 from scoring.types import Estimate, Lane, Param, Reason, Verdict
 

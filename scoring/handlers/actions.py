@@ -1,4 +1,9 @@
-"""Writes maintainers' actions from the pages into the store: each once, and an approval only of the newest round."""
+"""Writes maintainers' actions and answers of the audit into the store, and which run of the outbox the store has.
+
+Each action and answer is written once, and an approval only of the newest round. The unique name of a store and the
+number of its newest run tell a store that was rebuilt, or restored from an older backup. They stand in the table of
+hops, which two replays of one log need not agree in.
+"""
 
 import logging
 from collections.abc import Mapping
@@ -6,10 +11,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from ingest.clock import read_moment
 from ingest.store.database import Store
-from ingest.store.transaction import Transaction
+from ingest.store.transaction import Rows, Transaction
 from ingest.worker.runtime import Runtime
-from scoring.pipeline.approvals import IN_FORCE, NEWEST, OWN, RELEASED, VOIDED
+from scoring.pipeline.decisions import RoundKey
+from scoring.pipeline.interventions import IN_FORCE, NEWEST, OWN, RELEASED, VOIDED
+from scoring.types import REASON_LENGTH
 
 log = logging.getLogger(__name__)
 KINDS = (
@@ -158,3 +166,92 @@ def _approval(key: str, action: ActionMessage, newest: Mapping[str, Any], now: d
         "approved_at": now,
         "state_at": now,
     }
+
+
+NAME = "outbox of "  # and the store's name
+
+
+def delivered_run(store: Store) -> tuple[str, int] | None:
+    """Return the store's name and the newest run that ended; None where nothing was ever delivered to it."""
+    with store.read() as rows:
+        return read_run(rows)
+
+
+def read_run(rows: Rows) -> tuple[str, int] | None:
+    """Return the name and newest run of the store that `rows` read, such as a snapshot."""
+    row = rows.row("select name, position_seq from hops where starts_with(name, ?)", [NAME])
+    return (row["name"].removeprefix(NAME), row["position_seq"]) if row else None
+
+
+def note_run(store: Store, name: str, run: int) -> None:
+    """Record that this run and all before it were delivered."""
+    with store.write() as txn:
+        txn.execute("delete from hops where starts_with(name, ?)", [NAME])
+        txn.execute("insert into hops values (?, ?, ?)", [NAME + name, run, store.wall()])
+
+
+DRAW = "select * from audit_draws where pull_uri = ? and round = ? and record_cid = ? and patch_id = ? and drawn"
+
+
+def draw_of(store: Store, key: str) -> dict[str, Any] | None:
+    """The odds and the moment of the draw that an answer was given on, and whether the lane was estimated, as JSON.
+
+    None where the answer was not taken.
+    """
+    with store.read() as rows:
+        row = rows.row("select odds, drawn_at, estimated from audits where audit_key = ?", [key])
+    return {**row, "drawn_at": row["drawn_at"].isoformat()} if row else None
+
+
+def _draw_elsewhere(txn: Transaction, payload: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The draw of an answer that another store took, where its pull request is here; it is not drawn again."""
+    draw = payload.get("draw")
+    number = txn.value("select repository_id from pull_requests where pull_uri = ?", [payload["pull_uri"]])
+    if draw is None or number is None:
+        return None
+    drawn_at = datetime.fromisoformat(draw["drawn_at"])
+    told = {"repository_id": number, "odds": draw["odds"], "drawn_at": drawn_at, "estimated": draw.get("estimated")}
+    row = _round_of(payload)._asdict() | told | {"drawn": True, "drawn_clock": txn.wall()}
+    txn.upsert("audit_draws", [row])
+    return told
+
+
+def _round_of(payload: Mapping[str, Any]) -> RoundKey:
+    return RoundKey(payload["pull_uri"], payload["round"], payload["record_cid"] or "", payload["patch_id"] or "")
+
+
+def take_answer(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
+    """A delivery for `triage.services.deliveries`: one answer, into the running worker's store."""
+    write_answer(runtime.store, key, payload, runtime.clock.now())
+
+
+def write_answer(store: Store, key: str, payload: Mapping[str, Any], now: datetime) -> bool:
+    """Write an answer; False where its key was taken or that round was answered before.
+
+    `payload` has pull_uri, record_cid, round, patch_id, would_merge, because, person ("": erased since) and made_at,
+    and once it was taken its "draw" (`draw_of`). Raises ValueError for a round that was never drawn.
+    """
+    with store.write() as txn:
+        drawn = txn.row(DRAW, _round_of(payload)) or _draw_elsewhere(txn, payload)
+        if drawn is None:
+            raise ValueError("that round was not drawn for the audit")
+        seen = {name: payload[name] for name in ("pull_uri", "record_cid", "round", "patch_id")}
+        named = (key, *(seen[name] for name in ("pull_uri", "round", "record_cid", "patch_id")))
+        if txn.value(
+            "select count(*) from audits where audit_key = ? or pull_uri = ? and round = ? "
+            "and record_cid is not distinct from ? and patch_id is not distinct from ?",
+            named,
+        ):
+            return False
+        row = {name: drawn[name] for name in ("repository_id", "odds", "drawn_at", "estimated")} | seen
+        told = {
+            "audit_key": key,
+            "would_merge": bool(payload["would_merge"]),
+            "because": str(payload["because"])[:REASON_LENGTH],
+            "actor_id": txn.person_ids([payload["person"]])[payload["person"]] if payload["person"] else None,
+            "answered_at": read_moment(payload["made_at"]),
+            "known_from": now,
+        }
+        txn.append("audits", [row | told])
+        txn.inputs_changed()
+    return True

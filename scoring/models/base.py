@@ -183,5 +183,4 @@ class Paired(ABC):
         return self
 
     def predict_proba(self, features: Mapping[str, Floats]) -> Floats:
-        """Return (n, 2), the chances of not clean and clean, before calibration."""
         return probabilities(self.decision_function(features))

@@ -14,7 +14,7 @@ alike. Each group gives a pair, and the range from the lowest p0 to the highest 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -45,7 +45,16 @@ class Calibrator(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Platt:
+class _StoredMap:
+    """A map whose fields are its stored form."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the map as JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Platt(_StoredMap):
     """P = 1 / (1 + exp(-(slope * score + offset))), slope >= 0 (Platt 1999)."""
 
     slope: float
@@ -56,13 +65,9 @@ class Platt:
         """Return P(clean) of each log odds; ValueError for NaN."""
         return _within_edges(_sigmoid(self.slope * _clipped(scores) + self.offset))
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the map as JSON values."""
-        return {"name": self.name, "slope": self.slope, "offset": self.offset}
-
 
 @dataclass(frozen=True, slots=True)
-class BetaMap:
+class BetaMap(_StoredMap):
     """log odds of P = rise * ln p - fall * ln(1 - p) + offset, rise and fall >= 0 (Kull, Silva Filho, Flach 2017)."""
 
     rise: float
@@ -71,17 +76,12 @@ class BetaMap:
     name: Literal["beta"] = "beta"
 
     def probability(self, scores: Floats) -> Floats:
-        """Return P(clean) of each log odds; ValueError for NaN."""
         up, down = _beta_columns(scores)
         return _within_edges(_sigmoid(self.rise * up + self.fall * down + self.offset))
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the map as JSON values."""
-        return {"name": self.name, "rise": self.rise, "fall": self.fall, "offset": self.offset}
-
 
 @dataclass(frozen=True, slots=True)
-class Isotonic:
+class Isotonic(_StoredMap):
     """Straight lines between knots: `scores` ascending, `values` never falling."""
 
     scores: tuple[float, ...]
@@ -92,13 +92,9 @@ class Isotonic:
         """Return P(clean) of each log odds, beyond the knots that of the nearest one; ValueError for NaN."""
         return _within_edges(np.interp(_clipped(scores), self.scores, self.values))
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the map as JSON values."""
-        return {"name": self.name, "scores": list(self.scores), "values": list(self.values)}
-
 
 @dataclass(frozen=True, slots=True)
-class Mixed:
+class Mixed(_StoredMap):
     """The mean of Platt's map and the isotonic one: it follows the cases, and still rises where the steps are flat."""
 
     platt: Platt
@@ -106,12 +102,7 @@ class Mixed:
     name: Literal["mixed"] = "mixed"
 
     def probability(self, scores: Floats) -> Floats:
-        """Return P(clean) of each log odds; ValueError for NaN."""
         return (self.platt.probability(scores) + self.isotonic.probability(scores)) / 2
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the map as JSON values."""
-        return {"name": self.name, "platt": self.platt.as_dict(), "isotonic": self.isotonic.as_dict()}
 
 
 def fit_platt(scores: Floats, outcomes: Floats, weights: Floats | None = None) -> Platt:
@@ -358,7 +349,6 @@ class CalibrationCases(NamedTuple):
 
     @property
     def is_settled(self) -> NDArray[np.bool_]:
-        """Return a mask of the rows whose outcome is certain."""
         return self.weights >= 1
 
     def grounds(self) -> list[Steps]:

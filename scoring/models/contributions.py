@@ -11,10 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scoring.models.base import Design, Floats
-from scoring.models.boosted import Boosted
 from scoring.models.calibration import Calibrator
-from scoring.models.ensembles import Blended, Lowered, mean_odds
-from scoring.models.linear import Logistic, ShrunkRate
+from scoring.models.estimators import Blended, Boosted, Logistic, Lowered, ShrunkRate, mean_odds
 
 Columns = Mapping[str, Floats]
 SAME = 1e-9  # log odds closer than this are one score
@@ -34,7 +32,6 @@ class Contributions:
         return self.base + self.shares.sum(axis=1)
 
     def share_of(self, name: str) -> Floats:
-        """Return the shares of one column (n), 0 for an unknown column."""
         return self.shares[:, self.names.index(name)] if name in self.names else np.zeros(len(self.base))
 
     def in_probability(self, calibrator: Calibrator) -> tuple[Floats, Floats]:
@@ -87,7 +84,6 @@ def _of_shrunk_rate(estimator: ShrunkRate, features: Columns) -> Contributions:
 
 
 def _of_lowered(estimator: Lowered, features: Columns) -> Contributions:
-    """Return the shares of the model with the lower score, row by row."""
     without, whole = contributions(estimator.without, features), contributions(estimator.whole, features)
     names = tuple(dict.fromkeys((*whole.names, *without.names)))
     shares = [np.column_stack([part.share_of(name) for name in names]) for part in (without, whole)]
@@ -97,7 +93,6 @@ def _of_lowered(estimator: Lowered, features: Columns) -> Contributions:
 
 
 def _of_blended(estimator: Blended, features: Columns) -> Contributions:
-    """Return the mean of the shares of both models."""
     line, trees = contributions(estimator.line, features), contributions(estimator.trees, features)
     names = tuple(dict.fromkeys((*line.names, *trees.names)))
     shares = [np.column_stack([part.share_of(name) for name in names]) for part in (line, trees)]

@@ -9,9 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from scoring.models.base import FitProblem
-from scoring.models.boosted import Boosted
-from scoring.models.ensembles import Blended, Lowered, without_alone
-from scoring.models.linear import Logistic, ShrunkRate
+from scoring.models.estimators import Blended, Boosted, Logistic, Lowered, ShrunkRate, without_alone
 from scoring.types import Estimate, Evidence, Factor
 
 if TYPE_CHECKING:

@@ -12,20 +12,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ingest.store.transaction import Rows
 from scoring.dataset.catalogue import FEATURES, Feature
 from scoring.dataset.dataset import build_cases
-from scoring.models.base import FitProblem
-from scoring.models.ensembles import Lowered
-from scoring.models.linear import Logistic
-
-if TYPE_CHECKING:
-    from scoring.models.base import Floats
-    from scoring.models.ensembles import Lowered
+from scoring.models.base import FitProblem, Floats
+from scoring.models.estimators import Logistic, Lowered
 
 QUERY = Path(__file__).with_name("starter.sql").read_text()
 FORMAT = 1
@@ -59,9 +54,9 @@ class Starter:
 
     name: str
     projects: int
-    model: "Lowered"
+    model: Lowered
 
-    def values(self, columns: Mapping[str, "Floats"]) -> "Floats":
+    def values(self, columns: Mapping[str, Floats]) -> Floats:
         """Return a value in (0, 1) to order changes by, the lowest first.
 
         Columns have one length n, NaN where unknown.
@@ -150,7 +145,7 @@ def borrow(
     return BorrowedOrder({key: round(value, DIGITS) for key, value in scored}, starter.projects)
 
 
-def read_columns(rows: Rows, keys: Collection[str]) -> tuple[list[str], dict[str, "Floats"]]:
+def read_columns(rows: Rows, keys: Collection[str]) -> tuple[list[str], dict[str, Floats]]:
     """Return the keys that are cases, in the order of opening, and their columns; after `build_cases`."""
     table = rows.columns(QUERY, {"keys": list(keys)})
     columns = {name: np.ma.filled(np.ma.asarray(table[name]).astype(np.float64), np.nan) for name in WEIGHED}

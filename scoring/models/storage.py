@@ -8,7 +8,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,11 +16,10 @@ import numpy as np
 
 from ingest.files import write_whole
 from scoring.dataset.cases import LabelName
-from scoring.dataset.dataset import MATERIAL_COLUMNS, Material, data_version
+from scoring.dataset.dataset import MATERIAL_COLUMNS
 from scoring.models.base import Estimator, FitProblem, Floats
 from scoring.models.calibration import GROUPS, CalibrationCases, CalibrationProblem, Calibrator, Steps, from_dict
 from scoring.models.registry import estimator_from_dict
-from scoring.training.train import Trained
 
 
 class ModelProblem(Exception):
@@ -54,7 +52,6 @@ class ScopeModel:
 
     @cached_property
     def grounds(self) -> list[Steps]:
-        """Return the sorted cases that its intervals rest on."""
         return self.behind.grounds()
 
     @cached_property
@@ -63,7 +60,6 @@ class ScopeModel:
         return np.sort(self.calibration.probability(self.behind.odds[self.behind.is_settled]))
 
     def probability(self, features: Mapping[str, Floats]) -> Floats:
-        """Return P(clean) of each row. Raises FitProblem for a missing column."""
         return self.calibration.probability(self.model.decision_function(features))
 
 
@@ -75,32 +71,6 @@ class ServedModel:
     record: Mapping[str, Any]
     person: ScopeModel
     change: ScopeModel
-
-
-def record_of(
-    trained: Mapping[str, Trained], material: Material, label: LabelName, now: datetime, seed: int
-) -> dict[str, Any]:
-    """Return the model as its file holds it."""
-    return {
-        "format": FORMAT,
-        "label": label,
-        "made_at": now.isoformat(timespec="seconds"),
-        "data": data_version(material.cases),
-        "cases": len(material),
-        "seed": seed,
-        "features": _features(),
-        "scopes": {
-            scope: {
-                "model": part.model.as_dict(),
-                "calibration": part.calibration.as_dict(),
-                "behind": {name: column.tolist() for name, column in part.behind._asdict().items()},
-                "decision": part.decision.as_dict(),
-                "metrics": part.figures,
-                "said": list(part.said),
-            }
-            for scope, part in trained.items()
-        },
-    }
 
 
 def save_model(folder: Path, record: Mapping[str, Any], card: str) -> str:
@@ -129,7 +99,7 @@ def load_model(folder: Path, name: str) -> ServedModel:
     if hashlib.sha256(data).hexdigest() != name:
         raise ModelProblem(f"model {name[:12]} is cut or was changed: its name is not the hash of its content")
     record = json.loads(data)
-    if not isinstance(record, dict) or record.get("format") != FORMAT or record.get("features") != _features():
+    if not isinstance(record, dict) or record.get("format") != FORMAT or record.get("features") != features():
         raise ModelProblem(f"model {name[:12]} was made with other features than this version computes: train again")
     try:
         parts = {scope: _parse_part(record["scopes"][scope]) for scope in SCOPES}
@@ -200,7 +170,7 @@ def _parse_behind(stored: Mapping[str, Any]) -> CalibrationCases:
     return CalibrationCases(odds, came, weights, groups)
 
 
-def _features() -> list[list[Any]]:
+def features() -> list[list[Any]]:
     """Return the features of this code: a model with other names, directions or movers would read wrong numbers."""
     return [[column.name, column.direction, column.moved_by, column.of] for column in MATERIAL_COLUMNS]
 
@@ -209,7 +179,6 @@ SCOPE_NAMES = {"person": "the next change of a contributor", "change": "one pull
 
 
 def card_of(record: Mapping[str, Any]) -> str:
-    """Return the card of a model record in Markdown."""
     return "\n".join(_card_lines(record)) + "\n"
 
 

@@ -55,7 +55,6 @@ class KnownNames:
 
     @cached_property
     def by_look(self) -> Mapping[str, str]:
-        """Map appearances to names."""
         return {appearance(name): name for name in sorted(self.names, reverse=True)}
 
     @cached_property

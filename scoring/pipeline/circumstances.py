@@ -1,25 +1,104 @@
 """Reads the circumstances of each open pull request from the store, for the conditions of the fast lane.
 
 Everything is read as of a moment: later events and later entries of a public log do not count. Each statement reads all
-open pull requests at once; nothing here reads a diff. The attestations of authors are read for repositories of the tier
-'sensitive' alone.
+open pull requests at once; nothing here reads a diff.
+
+Attestations of jurisdiction are judged for repositories of the tier 'sensitive' alone. Nothing is inferred from
+addresses, places or profiles: only what the contributor chose to show and an issuer confirmed counts. There are three
+ways: an attestation by an issuer whom the maintainers accept; a contributor who is such an issuer; a did:web on a
+domain of an accepted organisation, which the organisation itself gave out.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
+from urllib.parse import unquote
 
+from ingest.atproto.syntax import is_did
 from ingest.lookups.attestations import ATTESTATION
 from ingest.store.transaction import Rows
 from scoring.diff.paths import Touched, never_fast_kinds
 from scoring.formatting import display_name
-from scoring.gate.attestations import AcceptedIssuers, CheckedAttestation, State, attestation_state
-from scoring.pipeline.approvals import read_outdated_pulls
-from scoring.pipeline.lane_closures import read_closed_pulls
+from scoring.pipeline.interventions import read_closed_pulls, read_open_objections, read_outdated_pulls
 from scoring.thresholds import RepositoryRules
 from scoring.types import AccountChange, Attestation, Circumstances, Draw, LaneClosed, Pair
+
+State = Literal["valid", "missing", "expired", "revoked", "unverifiable"]
+
+STALE = timedelta(days=7)  # a proof that could not be renewed for so long counts no longer
+# Of several attestations the state that comes first here counts.
+PRECEDENCE: tuple[State, ...] = ("valid", "revoked", "expired", "unverifiable", "missing")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedAttestation:
+    """One attestation record of a contributor as it was last checked.
+
+    `proof` is 'proven', 'revoked' or 'unverifiable'; `issuer` None where the record could not be proven. `withdrawn`:
+    the contributor deleted it, after it had been proven. Times are naive UTC.
+    """
+
+    proof: str
+    issuer: str | None
+    valid_from: datetime | None
+    valid_until: datetime | None
+    checked_at: datetime
+    withdrawn: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedIssuers:
+    """Issuers that a repository's maintainers accept: DIDs, and organisations' domains with all names below them."""
+
+    issuers: frozenset[str]
+    domains: frozenset[str]
+
+    def include(self, did: str) -> bool:
+        return did in self.issuers or self.lies_on_a_domain(did)
+
+    def lies_on_a_domain(self, did: str) -> bool:
+        """Return whether a did:web is at one of the domains, or at a name below one."""
+        if not did.startswith("did:web:") or not is_did(did):  # an escaped / or @ would name another host
+            return False
+        host = unquote(did.removeprefix("did:web:")).partition(":")[0].lower()
+        return any(host == domain or host.endswith(f".{domain}") for domain in self.domains)
+
+
+def attestation_state(
+    did: str,
+    attestations: Sequence[CheckedAttestation],
+    accepted: AcceptedIssuers,
+    document_stands: bool,
+    now: datetime,
+) -> State:
+    """Return the state of the contributor with this DID at `now`, by the issuers that these maintainers accept.
+
+    `document_stands`: the contributor's DID document was found at its own host when it was last looked up, which a
+    did:web needs. An attestation holds from its first moment up to, and without, its last.
+    """
+    if did in accepted.issuers:
+        return "valid"
+    if accepted.lies_on_a_domain(did):
+        return "valid" if document_stands else "unverifiable"
+    # An attestation whose issuer is unknown may be by an accepted one.
+    relevant = (item for item in attestations if item.issuer is None or accepted.include(item.issuer))
+    states = {_state_of(attestation, did, now) for attestation in relevant}
+    return next((state for state in PRECEDENCE if state in states), "missing")
+
+
+def _state_of(attestation: CheckedAttestation, did: str, now: datetime) -> State:
+    if attestation.withdrawn or attestation.proof == "revoked":
+        return "revoked"
+    if attestation.proof != "proven" or attestation.issuer in (None, did) or now - attestation.checked_at > STALE:
+        return "unverifiable"
+    if attestation.valid_from is None or attestation.valid_until is None:
+        return "unverifiable"
+    if now >= attestation.valid_until:
+        return "expired"
+    return "valid" if now >= attestation.valid_from else "missing"
+
 
 OPEN = "pull_requests p semi join watched_repositories using (repository_id)"
 # The newest round that was seen, when it and the pull request were seen, and what is known of the files.
@@ -237,30 +316,6 @@ def _silent_days(pull: Mapping[str, Any], signs: Sequence[tuple[datetime, int | 
         return None
     since = pull["round_seen_at"]
     return max((gap for seen_at, gap in signs if gap is not None and (since - seen_at).days < days), default=0)
-
-
-# Open pull requests that need a person's decision because of an objection; by_maintainer: only a maintainer of its
-# repository spoke, in the contributor's name.
-OPEN_OBJECTIONS = """
-with standing as (
-  select contributor_id, pull_uri, repository_id, coalesce(by_maintainer, false) as by_maintainer
-  from objections where state = 'open'
-  union all
-  select d.author_id, d.subject, null, false from declarations d where d.kind = 'objection' and d.deleted_at is null
-  and not exists (from objections o where o.objection_key = d.uri and o.record_cid is not distinct from d.record_cid)
-)
-select p.pull_uri, bool_and(s.by_maintainer) as by_maintainer
-from pull_requests p join standing s on s.contributor_id = p.author_id
-where p.state = 'open' and (s.pull_uri is null or s.pull_uri = p.pull_uri)
-  and (s.repository_id is null or s.repository_id = p.repository_id)
-group by p.pull_uri
-"""
-
-
-def read_open_objections(rows: Rows) -> dict[str, Literal["contributor", "maintainer"]]:
-    """Return the side that objects to each open pull request with an open objection, by at-uri."""
-    objections = rows.rows(OPEN_OBJECTIONS)
-    return {row["pull_uri"]: "maintainer" if row["by_maintainer"] else "contributor" for row in objections}
 
 
 AUTHORS_TO_ATTEST = """

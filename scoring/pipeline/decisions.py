@@ -5,28 +5,97 @@ For a person that is the lane, the codes of the reasons, the number of cases, or
 it is also the round and patch, and anything in its inputs but figures that drift by less than that
 (`scoring.gate.decide.differ_notably`). The id of a decision is a hash of the decision before it, the round and patch,
 and the inputs: the same inputs judged again write nothing, and a pass repeated after a kill gives the same ids.
+
+The audit draw is a sample of the fast-laned pull requests that a person checks all the same: a keyed hash of the
+round, which without the key cannot be told from chance and with it can be repeated. Each round is drawn anew, else
+somebody who saw that a round was not drawn could send anything as the next one; a pull request that was drawn once
+stays drawn, else another round would be a way out. So the odds that are stored with a round are those of a draw of it
+or of one before it: an audited outcome weighs 1 / odds.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import hmac
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from ingest.json_decoding import decode_json
 from ingest.store.transaction import Rows, Transaction
-from scoring.config.policy import Policy
+from scoring.config.policy import AuditRules, Policy
 from scoring.formatting import basis_points
-from scoring.gate.audit import NOT_DRAWN, AuditSampler, RoundKey
-from scoring.gate.decide import GATE_VERSION, NOTABLE, Inputs, differ_notably, judge_inputs, write_inputs
+from scoring.gate.decide import GATE_VERSION, NOTABLE, Inputs, differ_notably, judge_inputs
 from scoring.models.serving import Predictions
 from scoring.models.starter import BorrowedOrder
-from scoring.thresholds import Thresholds
-from scoring.types import Circumstances, Content, Draw, Evidence, Reason, Verdict
+from scoring.pipeline.stored import reason_codes
+from scoring.thresholds import Thresholds, check_unit
+from scoring.types import Circumstances, Content, Draw, Evidence, Verdict
 
-SETTLED = "settled"  # key in `meta`: how many settled pull requests could count towards a certificate, at the last pass
+PURPOSE = b"audit draw\x00"  # the key serves other purposes too
+UNIT = 2.0**-64
+
+
+def audit_odds(rules: AuditRules, drawn_from: int, daily: float) -> float:
+    """Return the odds in [0, 1] of the next pull request, after `drawn_from` others took part, `daily` a day."""
+    if drawn_from < rules.first:
+        return 1.0
+    daily_share = rules.per_day / daily if daily > 0 else float(rules.per_day > 0)
+    return min(max(rules.share, daily_share), 1.0)
+
+
+class RoundKey(NamedTuple):
+    """One round of a pull request as a decision names it; "" for a part that is not known."""
+
+    pull_uri: str
+    round: int
+    record_cid: str
+    patch_id: str
+
+
+def draw_audit(key: bytes, round_key: RoundKey, odds: float) -> Draw:
+    """Draw this round with these odds; equal arguments give an equal draw. ValueError without a key."""
+    if not key:
+        raise ValueError("the audit draw needs a key: without one its outcome could be foretold")
+    check_unit("the odds of the audit", odds)
+    digest = hmac.digest(key, PURPOSE + "\x00".join(map(str, round_key)).encode(), "sha256")
+    return Draw(int.from_bytes(digest[:8], "big") * UNIT < odds, odds)
+
+
+NOT_DRAWN = Draw(False, 0.0)
+
+
+@dataclass(slots=True)
+class AuditSampler:
+    """Draws the rounds of one pass into `draws`, after `drawn_from` pull requests in all and `daily` a day.
+
+    `earlier` is the newest draw of each open pull request that took part before. Its further rounds take no turn from
+    another one: else many rounds of one pull request would use up the first turns, which are all audited.
+    """
+
+    rules: AuditRules
+    key: bytes
+    drawn_from: int
+    daily: float
+    earlier: Mapping[str, Draw] = field(default_factory=dict)  # by pull_uri
+    draws: dict[RoundKey, tuple[int, Draw, bool]] = field(
+        default_factory=dict
+    )  # values: repository_id, draw, estimated
+    turns: int = 0
+
+    def draw(self, round_key: RoundKey, repository_id: int, estimated: bool = False) -> Draw:
+        """Draw a round that has no draw yet, with the odds of its turn and of the rounds before it.
+
+        A change that an `estimated` lane lets through takes no turn: its odds are the same from the first one on.
+        """
+        before = self.earlier.get(round_key.pull_uri, NOT_DRAWN)
+        odds = self.rules.estimated if estimated else audit_odds(self.rules, self.drawn_from + self.turns, self.daily)
+        alone = draw_audit(self.key, round_key, odds)
+        draw = Draw(before.drawn or alone.drawn, min(before.odds + (1 - before.odds) * alone.odds, 1.0))
+        self.turns += not estimated and round_key.pull_uri not in self.earlier
+        self.draws[round_key] = repository_id, draw, estimated
+        return draw
+
 
 OPEN_PULLS = """
 select p.pull_uri, p.author_id, p.repository_id, p.record_cid, p.round, t.patch_id,
@@ -64,7 +133,6 @@ class Pass:
 
 
 def verdict_columns(scoring_pass: Pass, evidence: Evidence, verdict: Verdict) -> dict[str, Any]:
-    """Return the columns that every judgement has."""
     probability = verdict.estimate.probability
     return {
         "as_of": scoring_pass.now,
@@ -76,7 +144,7 @@ def verdict_columns(scoring_pass: Pass, evidence: Evidence, verdict: Verdict) ->
         "structural_trust": evidence.structural_trust,
         "eigentrust": evidence.eigentrust,
         "lane": str(verdict.lane),
-        "reasons": reasons_json(verdict.reasons),
+        "reasons": to_json(verdict.reasons),
         "factors": to_json(verdict.factors),
         "model_version": scoring_pass.predictions.model,
         "trust_measure": scoring_pass.policy.measure,
@@ -101,7 +169,7 @@ def decide_pull(
         "contributor_id": pull["author_id"],
         "content_risk": inputs.content and inputs.content.risk,
         "thresholds": to_json(inputs.thresholds),
-        "inputs": write_inputs(inputs),
+        "inputs": to_json(inputs),
         **scoring_pass.borrowed.columns(pull["pull_uri"]),
     }
     return named | columns | verdict_columns(scoring_pass, inputs.evidence, verdict)
@@ -122,7 +190,6 @@ def _draw(scoring_pass: Pass, pull: Mapping[str, Any]) -> Draw | None:
 
 
 def _build_inputs(scoring_pass: Pass, pull: Mapping[str, Any], evidence: Evidence, around: Circumstances) -> Inputs:
-    """Return everything that one row of OPEN_PULLS is judged from."""
     return Inputs(
         evidence=evidence,
         content=read_content(pull) if pull["state"] else None,
@@ -152,23 +219,8 @@ def read_content(pull: Mapping[str, Any]) -> Content:
     )
 
 
-def reasons_json(reasons: Iterable[Reason]) -> str:
-    """Return the reasons as they are stored: a JSON list of {code, params}."""
-    return to_json(tuple(reasons))
-
-
-def read_reasons(stored: str) -> tuple[Reason, ...]:
-    """Read the reasons of a stored row."""
-    return decode_json(stored, tuple[Reason, ...])
-
-
-def reason_codes(stored: str) -> tuple[str, ...]:
-    """Read the codes of the reasons of a stored row."""
-    return tuple(reason.code for reason in read_reasons(stored))
-
-
 def to_json(value: object) -> str:
-    """Return a value as it is stored: JSON in one line."""
+    """Return a value as it is stored: JSON in one line, every number to its last digit."""
     return msgspec.json.encode(value).decode()
 
 
@@ -198,7 +250,6 @@ def read_sampler(rows: Rows, now: datetime, policy: Policy) -> AuditSampler | No
 
 
 def append_draws(txn: Transaction, scoring_pass: Pass) -> None:
-    """Append the draws of a pass, with their odds."""
     if scoring_pass.sampler is None:
         return
     txn.append_new(
@@ -276,7 +327,6 @@ def _digest(value: object) -> str:
 
 
 def _history_row(row: Row, scoring_pass: Pass, score_id: str) -> dict[str, Any]:
-    """Return a row of `scores`."""
     columns = dict.fromkeys(JUDGED) | {name: value for name, value in row.items() if name not in NO_HISTORY}
     return columns | {"data_version": scoring_pass.position, "decided_clock": scoring_pass.wall, "score_id": score_id}
 

@@ -1,21 +1,89 @@
-"""Reads the evidence on people, and finds those whose evidence may have changed since the last pass.
+"""Rebuilds the tables that judgements are made from, finds people whose evidence changed, and reads that evidence.
 
-Only these people are read again: of 20,000 a vouch or a pull request touches a few. The changed keys are held in memory
-beside the store. A process that begins, other rules, a pass that failed, and a change that touches more people than are
-worth telling apart have everybody read. Changes are noted once they are committed, so nobody is missed: at worst
-somebody is read in vain.
+Seeds, trust, marks, labels and features follow from the event log by set-based statements (derived.sql) or, for trust,
+by `scoring.trust`. Only rows that differ are written, and only people whose evidence may have changed are read again:
+of 20,000 a vouch or a pull request touches a few. The changed keys are held in memory beside the store. A process that
+begins, other rules, a pass that failed, and a change that touches more people than are worth telling apart have
+everybody read. Changes are noted once they are committed, so nobody is missed: at worst somebody is read in vain.
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import fields
+from datetime import datetime
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ingest.store.transaction import Keys, Rows
+from ingest.store.database import Store
+from ingest.store.transaction import Keys, Rows, Transaction
+from scoring.config.policy import Policy
 from scoring.formatting import display_name
+from scoring.trust.incremental import TrustCache
+from scoring.trust.table import STATEMENTS, read_graph
 from scoring.types import Evidence, Pair
+
+KEYS: Mapping[str, tuple[str, ...]] = {
+    "seeds": ("repository_id", "contributor_id"),
+    "marks": ("pull_uri",),
+    "labels": ("pull_uri",),
+    "features": ("contributor_id", "repository_id"),
+}
+# Results of the last pass over a store: a cache, since the rows of `trust` follow from the log with or without it.
+TRUST_CACHES: WeakKeyDictionary[Store, TrustCache] = WeakKeyDictionary()
+
+
+def rebuild_tables(store: Store, now: datetime, policy: Policy) -> list[Keys]:
+    """Rebuild seeds, trust, marks, labels and features, each from the ones before.
+
+    Returns the keys of changed rows of seeds, trust and features.
+    """
+    with store.write() as txn:
+        seeds = _rebuild(txn, "seeds", now, policy.window_days)
+    trust = _rebuild_trust(store, now, policy)
+    with store.write() as txn:
+        for table in ("outcomes", "counting"):  # temporary: the other statements read them
+            txn.execute(STATEMENTS[table], _parameters(table, now, policy.window_days))
+        for table in ("marks", "labels"):
+            _rebuild(txn, table, now, policy.window_days)
+        features = _rebuild(txn, "features", now, policy.window_days)
+    return [seeds, trust, features]
+
+
+def _rebuild_trust(store: Store, now: datetime, policy: Policy) -> Keys:
+    """Bring `trust` up to date with the seeds and the vouches that stand; return the keys of changed rows."""
+    cache = TRUST_CACHES.setdefault(store, TrustCache())
+    with store.read() as rows:
+        graph = read_graph(rows, now, policy)
+        sets = _read_seed_sets(rows)
+        stored = rows.rows("select distinct repository_id from trust")
+    parts, replaced = cache.update(graph, sets, (now.date(), policy))
+    replaced += [row["repository_id"] for row in stored if row["repository_id"] not in sets]
+    try:
+        with store.write() as txn:
+            return txn.replace("trust", parts, ("repository_id", "contributor_id"), ("repository_id", replaced))
+    except BaseException:
+        cache.forget()
+        raise
+
+
+def _read_seed_sets(rows: Rows) -> dict[int, tuple[int, ...]]:
+    sets = rows.rows(
+        "select repository_id, list(contributor_id order by contributor_id) as seeds from seeds group by 1"
+    )
+    return {row["repository_id"]: tuple(row["seeds"]) for row in sets}
+
+
+def _rebuild(txn: Transaction, table: str, now: datetime, window_days: int) -> Keys:
+    """Rebuild one table of KEYS as of now; return the keys of changed rows."""
+    return txn.hold(table, STATEMENTS[table], _parameters(table, now, window_days), KEYS[table])
+
+
+def _parameters(table: str, now: datetime, window_days: int) -> dict[str, object]:
+    values = {"now": now, "window": window_days}
+    return {name: value for name, value in values.items() if f"${name}" in STATEMENTS[table]}
+
 
 # Evidence on these pairs; `names` is an aggregate over the people of a trust path, each at its `place`.
 EVIDENCE = """
@@ -128,7 +196,9 @@ class ChangedPeople:
             self._basis, self.pairs = basis, None
         if self.pairs is None:
             return None
-        renamed = _differing(self._judged_names, self._read_names)
+        size = max(len(self._judged_names), len(self._read_names))
+        before, after = (np.pad(part, (0, size - len(part))) for part in (self._judged_names, self._read_names))
+        renamed = np.flatnonzero(before != after)
         if len(renamed):
             self.add(rows.columns(PAIRS_WITH_PATHS_OVER, {"people": renamed.tolist()}))
         return self.pairs
@@ -148,10 +218,3 @@ def _name_hashes(rows: Rows) -> Hashes:
     hashes = np.zeros(int(names["contributor_id"].max(initial=0)) + 1, dtype=np.uint64)
     hashes[names["contributor_id"]] = names["shown"]
     return hashes
-
-
-def _differing(old: Hashes, new: Hashes) -> NDArray[np.intp]:
-    """Return the numbers of people whose hashes differ."""
-    size = max(len(old), len(new))
-    before, after = (np.pad(part, (0, size - len(part))) for part in (old, new))
-    return np.flatnonzero(before != after)

@@ -14,8 +14,8 @@ from typing import Any
 from ingest.store.transaction import Rows
 from scoring.certificates.certificate import Certificate, read_certificates
 from scoring.certificates.in_force import LaneFacts, LaneOutcome, Opening, RepositoryOutcomes, thresholds_from
+from scoring.certificates.lane_counts import Offer
 from scoring.certificates.lane_curve import present_offer
-from scoring.certificates.lane_offer import Offer
 from scoring.config.policy import Policy
 from scoring.config.repository import RepositorySettings, thresholds_under
 from scoring.pipeline.stored import People
@@ -286,7 +286,6 @@ def estimated_lanes(rows: Rows, now: datetime) -> tuple[EstimatedLane, ...]:
 
 
 def opening_keys(rows: Rows, now: datetime) -> dict[str, str]:
-    """Return the key of the standing opening of each repository by its repo_key."""
     return {row["repo_key"]: row["opening_key"] for row in rows.rows(STANDING_WITH_KEYS, {"now": now})}
 
 

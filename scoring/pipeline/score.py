@@ -3,10 +3,9 @@
 A pass reads first, judges outside any lock, then writes scores of people in groups, and last the decisions and its
 position in one transaction: a pass that was killed is repeated and finds the people whom it wrote before unchanged. Its
 position is the number of the inputs that it read, so later changes leave work for the next pass. Seeds, trust, labels
-and features are rebuilt first (`scoring.pipeline.rebuild`). People are judged again only where their evidence has
-another fingerprint than at their last judgement (`scoring.pipeline.evidence`). `scores` gets a row where a
-judgement changed in substance (`scoring.pipeline.decisions`); the tables `current_*` always hold what a pass over
-everything would write.
+and features are rebuilt first, and people are judged again only where their evidence has another fingerprint than at
+their last judgement (`scoring.pipeline.evidence`). `scores` gets a row where a judgement changed in substance
+(`scoring.pipeline.decisions`); the tables `current_*` always hold what a pass over everything would write.
 
 A pass judges by the settings, the serving model, the starter model and the thresholds that follow from them. Model
 files are read once and cached; the next pass finds a new one without a restart.
@@ -26,14 +25,12 @@ from ingest.store.database import Store
 from ingest.store.transaction import Rows, Transaction
 from scoring.config.policy import Policy
 from scoring.config.repository import RepositorySettings, read_settings, rules_under
-from scoring.gate.attestations import STALE
 from scoring.gate.decide import GATE_VERSION, judge
 from scoring.models.serving import ServingModel, predict, version_of
 from scoring.models.starter import Starter, StarterFile, borrow
-from scoring.pipeline.circumstances import Moment, read_attestation_states, read_circumstances
+from scoring.pipeline.circumstances import STALE, Moment, read_attestation_states, read_circumstances
 from scoring.pipeline.decisions import (
     OPEN_PULLS,
-    SETTLED,
     Pass,
     append_decisions,
     append_draws,
@@ -43,9 +40,9 @@ from scoring.pipeline.decisions import (
     to_json,
     verdict_columns,
 )
-from scoring.pipeline.evidence import GROUP, ChangedPeople, find_stale_people, read_evidence
+from scoring.pipeline.evidence import GROUP, ChangedPeople, find_stale_people, read_evidence, rebuild_tables
 from scoring.pipeline.lane_thresholds import CERTIFICATES, CertificateFolder, find_thresholds, thresholds_basis
-from scoring.pipeline.rebuild import rebuild_tables
+from scoring.pipeline.stored import SETTLED
 from scoring.thresholds import Thresholds
 from scoring.types import Circumstances, Evidence, Pair, Prediction
 
@@ -65,7 +62,6 @@ class RuleSet:
 
     @classmethod
     def load(cls, policy: Policy) -> "RuleSet":
-        """Load the models that judge now."""
         served = None
         if policy.models is not None:
             served = SERVING_MODELS.setdefault(policy.models, ServingModel(policy.models)).model()
@@ -86,7 +82,6 @@ class RuleSet:
     def thresholds(
         self, rows: Rows, settings: Mapping[int, RepositorySettings], now: datetime
     ) -> dict[int, Thresholds]:
-        """Return the thresholds of each watched repository and of the site (0)."""
         if self.policy.models is None or self.served is None:
             return find_thresholds(rows, (), "", self.policy, settings, now)
         path = self.policy.models / CERTIFICATES

@@ -7,10 +7,10 @@ from ingest.json_decoding import decode_json
 from ingest.store.snapshots import PerSnapshot, Snapshot
 from ingest.store.transaction import Rows
 from scoring.formatting import display_name
-from scoring.pipeline.decisions import SETTLED, read_reasons
 from scoring.thresholds import Thresholds
 from scoring.types import Estimate, Evidence, Factor, Lane, Person, Reason, Verdict
 
+SETTLED = "settled"  # key in `meta`: how many settled pull requests could count towards a certificate, at the last pass
 SETTLED_COUNT = f"select value::integer from meta where key = '{SETTLED}'"
 COUNTS = ("merged_here", "settled_here", "waiting", "clean")
 # The words for a merge that is not proven, by pull_requests.merge_proof.
@@ -25,7 +25,7 @@ NAMES = """
 select contributor_id, did, handle, handle_verified from contributors
 where contributor_id in (select unnest(?::integer[]))
 """
-CACHED_PEOPLE = 5_000  # in 2 MB
+CACHED_PEOPLE = 50_000  # in some 15 MB: most trust paths lead over the same people
 _cached_people = PerSnapshot[Person](CACHED_PEOPLE)
 
 
@@ -40,7 +40,6 @@ class People:
         self.persons = cached | _read_people(rows, wanted - cached.keys())
 
     def path(self, numbers: Sequence[int]) -> tuple[Person, ...]:
-        """Return the people of a trust path."""
         return tuple(self.persons[number] for number in numbers)
 
 
@@ -69,8 +68,15 @@ def dids_of_handles(rows: Rows, handles: Iterable[str]) -> dict[str, str]:
     return {row["handle"]: row["did"] for row in rows.rows(sql, [sorted(set(handles))])}
 
 
+def read_reasons(stored: str) -> tuple[Reason, ...]:
+    return decode_json(stored, tuple[Reason, ...])
+
+
+def reason_codes(stored: str) -> tuple[str, ...]:
+    return tuple(reason.code for reason in read_reasons(stored))
+
+
 def read_verdict(row: Mapping[str, Any]) -> Verdict:
-    """Read the verdict of a row of current_scores or current_decisions."""
     factors = decode_json(row["factors"], tuple[Factor, ...])
     return Verdict(Lane(row["lane"]), read_estimate(row), read_reasons(row["reasons"]), factors)
 
@@ -92,12 +98,10 @@ def with_settled(verdict: Verdict, settled: int | None) -> Verdict:
 
 
 def read_estimate(row: Mapping[str, Any]) -> Estimate:
-    """Read the estimate of P(clean) of a row."""
     return Estimate(row["probability"], row["low"], row["high"], row["cases"])
 
 
 def read_thresholds(row: Mapping[str, Any]) -> Thresholds:
-    """Read the thresholds that a row was decided by."""
     return decode_json(row["thresholds"], Thresholds)
 
 

@@ -15,7 +15,7 @@ from ingest.store.transaction import Rows
 from scoring.config.policy import Policy
 from scoring.formatting import display_name
 from scoring.models.registry import SHRUNK_RATE, shrunk_rate
-from scoring.pipeline.objections import LEFT_OUT
+from scoring.pipeline.interventions import LEFT_OUT
 from scoring.pipeline.stored import CLAIMS, read_verdict
 from scoring.queries.scores import HIDDEN, hide_score, score, score_ground, scores_everywhere
 from scoring.queries.types import (

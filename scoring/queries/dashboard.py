@@ -163,12 +163,10 @@ def median_of(month: datetime, days: list[float]) -> AnswerMonth:
 
 
 def actable(rows: Rows) -> int:
-    """Return how many open pull requests are fast lane in repositories whose lane is open."""
     return rows.value(ACTABLE)
 
 
 def dashboard(rows: Rows) -> Dashboard:
-    """Return the aggregates of everything that the snapshot holds."""
     open_pulls = rows.rows(f"select {KEY} as lane, count(*) as n from current_decisions c where not own group by all")
     lanes = {row["lane"]: row["n"] for row in open_pulls}
     histogram = _histogram(rows)

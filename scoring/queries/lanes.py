@@ -1,8 +1,7 @@
-"""Reads the lanes from a snapshot: open pull requests, the fast lane's outcomes by month, first-timers' waits.
+"""Reads the lanes from a snapshot: open pull requests, outcomes by month, first-timers' waits, one repository's lane.
 
-The lanes of open pull requests are what everybody may know, for whoever is told of what changes. What became of what
-the fast lane itself let through is told month by month. First-timers are shown beside regulars: the lane they are in,
-and how long they wait.
+The lanes of open pull requests are what everybody may know. First-timers are shown beside regulars: the lane they are
+in, and how long they wait. Of one repository the fast-lane page shows the past, the offer and the rows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,14 +13,19 @@ from operator import itemgetter
 from typing import Any, Literal
 
 from ingest.store.transaction import Rows
-from scoring.config.repository import in_shadow
+from scoring.certificates.lane_counts import LaneCurve, Offer
+from scoring.certificates.lane_curve import borrowed_curve, choose_curve, offer_of, read_curve, served_model
+from scoring.certificates.sample_size import Need, earliest_need
+from scoring.certificates.threshold import DEFAULT
+from scoring.config.policy import Policy
+from scoring.config.repository import WatchedRepository, in_shadow, watched_repository
 from scoring.explain.sentences import lane_reason, plain_sentence, sentence
-from scoring.pipeline.decisions import reason_codes
-from scoring.pipeline.lane_history import PASSED
-from scoring.pipeline.stored import read_thresholds
-from scoring.queries.audit import SEALED
+from scoring.pipeline.lane_history import PASSED, LaneHistory, read_open_history, read_shadow_history
+from scoring.pipeline.lane_thresholds import STANDING
+from scoring.pipeline.stored import read_thresholds, reason_codes
+from scoring.queries.changes import SEALED
 from scoring.queries.queue import KEY, TOLD_LANE
-from scoring.thresholds import Thresholds
+from scoring.thresholds import Thresholds, items_needed
 from scoring.types import Lane
 
 # The key of its group in the queue, not its lane: what the audit drew stands with what waits for a review.
@@ -62,7 +66,6 @@ class Standing:
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """Return why it stands there."""
         return DRAWN_ONLY if self.is_sealed else reason_codes(self.reasons)
 
 
@@ -92,7 +95,6 @@ class LaneState:
 
 
 def standings(rows: Rows) -> tuple[Standing, ...]:
-    """All of them, in one statement."""
     shadowed = in_shadow(rows)
     return tuple(
         Standing(
@@ -238,12 +240,10 @@ class Fare:
 
     @property
     def open(self) -> int:
-        """Return how many are open."""
         return sum(self.lanes.values())
 
 
 def fares(rows: Rows) -> tuple[Fare, Fare]:
-    """Return how first-timers fare, and how regulars do."""
     as_of = rows.value("select max(as_of) from current_scores")
     opened = {row["first_timer"]: row for row in rows.rows(WAITING)}
     decided = {row["first_timer"]: row for row in rows.rows(DECIDED, [as_of])} if as_of else {}
@@ -255,3 +255,123 @@ def _fare(first_timers: bool, opened: Mapping[str, Any] | None, decided: Mapping
     times = (opened["median_opened_at"], opened["oldest_opened_at"]) if opened else (None, None)
     past = (decided["decided"], decided["median_days"]) if decided else (0, None)
     return Fare(first_timers, lanes, *times, *past)
+
+
+THRESHOLDS = "select thresholds from current_scores where repository_id = ? limit 1"
+A_MONTH = """
+select count(*) * 30.0 / greatest(least(datediff('day', min(p.seen_at), $now::timestamp), 365), 30)
+from labels l join pull_requests p using (pull_uri)
+anti join own_people o on o.repository_id = l.repository_id and o.contributor_id = l.author_id
+where l.repository_id = $repository and l.known_from <= $now and l.known_from > $now - interval 1 year
+"""
+DRAWN = """
+select count(distinct d.pull_uri) as drawn, count(distinct a.pull_uri) as answered,
+  count(distinct a.pull_uri) filter (not a.would_merge) as bad
+from audit_draws d left join audits a on a.pull_uri = d.pull_uri and a.estimated and a.known_from >= $since
+where d.repository_id = $repository and d.estimated and d.drawn and d.drawn_at >= $since
+"""
+OPENING = f"select opening_key from ({STANDING}) where repository_id = $repository"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditCount:
+    """The audit of an estimated lane: how many were drawn, answered, and would not have been merged."""
+
+    drawn: int
+    answered: int
+    bad: int
+
+
+@dataclass(frozen=True, slots=True)
+class LanePast:
+    """The past of one repository's lane, and the offer that it supports under the repository's budget.
+
+    `own` and `starter` are curves, and either may be missing; `offer` rests on one of them. `need` is the least that a
+    certificate still lacks, None where enough have settled. `a_month` is how many pull requests settle here in thirty
+    days. `model` is the trained model that serves, "" without one: then nothing is ever certified. `opening` is the key
+    of the estimated lane that stands, "" without one.
+    """
+
+    repository: WatchedRepository
+    thresholds: Thresholds
+    budget: float
+    own: LaneCurve | None
+    starter: LaneCurve | None
+    offer: Offer | None
+    need: Need | None
+    a_month: float
+    model: str
+    opening: str
+
+    @property
+    def spoken(self) -> LaneCurve | None:
+        """The curve that an offer rests on."""
+        return choose_curve(self.own, self.starter)
+
+    @property
+    def basis(self) -> Basis:
+        """The basis of the present lane, or "shut"."""
+        return basis_of(self.thresholds)
+
+    @property
+    def shut_itself(self) -> bool:
+        """Return whether an estimated lane was open here until the bet against it was won."""
+        return _shut_itself(self.thresholds)
+
+
+def lane_past(rows: Rows, key: str, policy: Policy, now: datetime) -> LanePast | None:
+    """Return the past of this repository's lane as of the last midnight; None where the repository is not watched.
+
+    The offer is counted once a day, as it is for decisions in shadow mode
+    (`scoring.pipeline.lane_thresholds.Offers`). After a lane shut itself, the outcomes that shut it count at once.
+    """
+    found = watched_repository(rows, key)
+    if found is None:
+        return None
+    row = rows.row(THRESHOLDS, [found.number])
+    thresholds = read_thresholds(row) if row else policy.thresholds
+    as_of = now if _shut_itself(thresholds) else now.replace(hour=0, minute=0, second=0, microsecond=0)
+    budget = found.settings.budget or policy.thresholds.budget
+    own = read_curve(rows, policy.models, policy.prior, policy.strength, as_of)
+    starter = borrowed_curve(policy.models) if policy.starter is not None else None
+    curve = choose_curve(own, starter)
+    offer = offer_of(curve, budget) if curve else None
+    return LanePast(
+        repository=found,
+        thresholds=thresholds,
+        budget=budget,
+        own=own,
+        starter=starter,
+        offer=offer,
+        need=_need(own, offer, budget, policy.thresholds.delta),
+        a_month=rows.value(A_MONTH, {"repository": found.number, "now": now}) or 0.0,
+        model=served_model(policy.models),
+        opening=rows.value(OPENING, {"repository": found.number, "now": now}) or "",
+    )
+
+
+def _shut_itself(thresholds: Thresholds) -> bool:
+    return thresholds.shut is not None and thresholds.shut.code == "estimated_lane_closed"
+
+
+def _need(own: LaneCurve | None, offer: Offer | None, budget: float, delta: float) -> Need | None:
+    """Return the least that a certificate still lacks for a lane at the offer's threshold or above."""
+    nothing = Need(items_needed(budget, delta / len(DEFAULT.starts)), 0)
+    if own is None or offer is None:
+        return nothing
+    lanes = [(one.threshold, one.let_through, one.bad) for one in own.points if one.threshold >= offer.threshold]
+    weeks, longest = max(own.days / 7, 1.0), DEFAULT.window_days / 7
+    return earliest_need(lanes, weeks, longest, budget, delta, len(DEFAULT.starts)) if lanes else nothing
+
+
+def watched_lane(rows: Rows, past: LanePast, now: datetime) -> LaneHistory:
+    return read_shadow_history(rows, past.repository.number, now)
+
+
+def opened_lane(rows: Rows, past: LanePast, opening: str, now: datetime) -> tuple[LaneHistory, AuditCount]:
+    """Return what the lane of this opening let through, and its audit; nothing until the opening is stored."""
+    since = rows.value("select known_from from estimated_lanes where opening_key = ?", [opening])
+    if since is None:
+        return LaneHistory((), None), AuditCount(0, 0, 0)
+    given = {"repository": past.repository.number, "since": since}
+    return read_open_history(rows, past.repository.number, since, now), AuditCount(**rows.row(DRAWN, given) or {})

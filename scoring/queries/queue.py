@@ -18,12 +18,10 @@ from scoring.config.repository import in_shadow
 from scoring.explain.decided import CHANGE_CLAUSES, ChangeOutline, decided, joined
 from scoring.explain.sentences import explain, would_change
 from scoring.gate.decide import read_inputs
-from scoring.pipeline.approvals import current_approvals
+from scoring.pipeline.interventions import current_approvals
 from scoring.pipeline.stored import CLAIMS, People, read_thresholds, read_verdict, verdict_evidence
-from scoring.queries.audit import DRAWN, SEALED, WOULD_MERGE, answers
-from scoring.queries.pull_labels import pull_labels
+from scoring.queries.changes import DRAWN, SEALED, WOULD_MERGE, answers, pull_labels, standing_findings
 from scoring.queries.queue_order import Mask, Positions, Waiting, order_lane
-from scoring.queries.reviews import standing_findings
 from scoring.queries.types import (
     AuditAnswer,
     GroupKey,
@@ -42,7 +40,6 @@ UNKNOWN = Estimate(None, 0.0, 1.0, 0)
 
 
 def is_drawn(verdict: Verdict) -> bool:
-    """Return whether a verdict is that of a pull request that the audit drew."""
     return any(reason.code == "audit_drawn" for reason in verdict.reasons)
 
 
@@ -318,7 +315,6 @@ def _key(row: QueueRow) -> str:
 
 
 def pull(rows: Rows, uri: str) -> QueueRow | None:
-    """One open pull request of a watched repository."""
     found = _queue_rows(rows, f"{DECISIONS} where c.pull_uri = ?", [uri], _watched(rows))
     return found[0] if found else None
 

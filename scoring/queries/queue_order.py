@@ -40,7 +40,6 @@ class Waiting:
     on_author: Mask
 
     def select(self, which: Positions) -> Self:
-        """Return the pull requests at these positions."""
         return type(self)(*(getattr(self, name)[which] for name in self.__slots__))
 
 

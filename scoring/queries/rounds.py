@@ -15,7 +15,7 @@ from ingest.git.patch import PatchProblem, load_patch
 from ingest.records.watched import find_repository
 from ingest.store.snapshots import PerSnapshot, Snapshot
 from ingest.store.transaction import Rows
-from scoring.pipeline.objections import LEFT_OUT
+from scoring.pipeline.interventions import LEFT_OUT
 
 ROUNDS_SHOWN = 50  # the newest: anybody can add a round to a pull request of theirs every second
 

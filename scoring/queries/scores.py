@@ -5,8 +5,8 @@ become what is told of their people; what says the same of several is worded onc
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -18,12 +18,11 @@ from scoring.explain.sentences import explain, plain_sentence, told_reasons
 from scoring.formatting import display_name
 from scoring.gate.decide import decide_person
 from scoring.pipeline.stored import People, read_settled, read_thresholds, read_verdict, verdict_evidence, with_settled
-from scoring.queries.audit import SEALED
+from scoring.queries.changes import SEALED
 from scoring.queries.types import ContributorScore, DueAudit
 from scoring.types import Estimate, Lane, Person, Verdict
 
 NO_CHANGE_YET = "content_not_reviewed"  # of a person: there is no change whose content could be read
-MOST_MET = 50_000  # people: some 15 MB
 SEEDS = """
 select s.repository_id, c.did, c.handle, c.handle_verified from seeds s
 join contributors c on c.contributor_id = s.contributor_id
@@ -50,17 +49,6 @@ class Ground:
     shadowed: frozenset[int]
     settled: int | None
     open_pulls: Mapping[int, list[tuple[int, str]]]  # contributor -> (repository, at-uri), newest first, none sealed
-    on_paths: dict[int, Person] = field(default_factory=dict)  # the names met so far: most paths lead over the same
-
-    def met(self, rows: Rows, numbers: Set[int]) -> Mapping[int, Person]:
-        """Names for these numbers, asked for once a snapshot."""
-        known = {number: person for number in numbers if (person := self.on_paths.get(number))}
-        unknown = numbers - known.keys()
-        found = People(rows, unknown).persons if unknown else {}
-        if len(self.on_paths) + len(found) > MOST_MET:
-            self.on_paths.clear()
-        self.on_paths.update(found)
-        return known | found
 
 
 _grounds = PerSnapshot[Ground](1)
@@ -152,7 +140,7 @@ def worded_scores(
 ) -> tuple[ContributorScore, ...]:
     """The judgements as shown, in a number of statements that does not grow with them."""
     others = {person for row, _ in judged for person in row["path"]} - known.keys()
-    people = {**known, **ground.met(rows, others)}
+    people = {**known, **People(rows, others).persons}
     newest = {(row["contributor_id"], row["repository_id"]): _newest_pull(ground, row) for row, _ in judged}
     verdicts = _verdicts(rows, [pull[1] for pull in newest.values() if pull])
     made = []
@@ -368,7 +356,7 @@ def _elsewhere(
     if not number:
         return []
     found = rows.rows(ELSEWHERE, [number, people])
-    met = ground.met(rows, {person for row in found for person in row["path"]})
+    met = People(rows, (person for row in found for person in row["path"])).persons
     return [(row, _judge_elsewhere(row, tuple(met[person] for person in row["path"]))) for row in found]
 
 

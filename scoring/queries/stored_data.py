@@ -15,8 +15,8 @@ from ingest.records.registry import VOUCH
 from ingest.store.long_texts import LongTexts
 from ingest.store.transaction import Rows
 from scoring.explain.sentences import own_sentence
-from scoring.pipeline.decisions import read_reasons
-from scoring.queries.approvals import Subject, subjects
+from scoring.pipeline.stored import read_reasons
+from scoring.queries.lists import Subject, subjects
 
 WITHHELD_COLUMNS = frozenset({"thresholds", "inputs"})
 # Tables that a contributor is told of only by number: what is drawn for audit must not be known before it is decided.

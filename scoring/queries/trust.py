@@ -25,11 +25,10 @@ from scoring.models.registry import shrunk_rate
 from scoring.pipeline.stored import People
 from scoring.queries.types import Contribution, TrustExplanation, VouchesWorth, VouchWorth
 from scoring.trust.denounces import transfers_left
-from scoring.trust.dominators import NOBODY, hangs_on_one, immediate_dominators
 from scoring.trust.first_passage import Transfers
 from scoring.trust.graph import Integers
 from scoring.trust.incremental import SeedSetTrust
-from scoring.trust.paths import contributions, disjoint_paths
+from scoring.trust.paths import NOBODY, contributions, disjoint_paths, hangs_on_one, immediate_dominators
 from scoring.trust.table import Graph, read_graph
 from scoring.trust.what_if import ProposedVouch, blast_radius, propose_vouches
 from scoring.types import Person
@@ -150,7 +149,6 @@ def _explained(rows: Rows, view: SeedView, place: int) -> TrustExplanation:
 
 
 def _weights(graph: Graph, path: Sequence[int]) -> tuple[float, ...]:
-    """The weight of each vouch along a path."""
     vouches, weights = graph.vouches, list[float]()
     for voucher, subject in pairwise(path):
         places = vouches.places(np.array([voucher]))
@@ -195,7 +193,6 @@ def vouches_worth_making(rows: Rows, did: str, repositories: Sequence[str], poli
 
 
 def seeds_in_force(rows: Rows, repository: int) -> tuple[Person, ...]:
-    """Return the seeds of a repository by its number, by name."""
     found = rows.rows(SEEDS_IN_FORCE, [repository])
     return tuple(sorted((Person(row["did"], display_name(row)) for row in found), key=lambda one: one.name))
 

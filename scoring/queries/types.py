@@ -333,7 +333,6 @@ class Record:
 
     @property
     def total(self) -> int:
-        """All of them."""
         return sum(self.results.values())
 
 

@@ -15,8 +15,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from scoring.config.policy import Parameters
-from scoring.redteam.attack import Attack, Generator, Ground, Pairs, Region, Shape, attack, choose_vouchers, with_pairs
-from scoring.redteam.measures import HALF, people_reached
+from scoring.redteam.attack import (
+    HALF,
+    Attack,
+    Generator,
+    Ground,
+    Pairs,
+    Region,
+    Shape,
+    attack,
+    choose_vouchers,
+    people_reached,
+    with_pairs,
+)
 from scoring.trust.denounces import Denounced, judge_denounces
 from scoring.trust.first_passage import evidence_weights, first_passage
 from scoring.trust.graph import Edges, Floats, Integers
@@ -40,7 +51,9 @@ def star(ground: Ground, region: Region, draw: Generator) -> Pairs:
 def fan(ground: Ground, region: Region, draw: Generator) -> Pairs:
     """Each fake with a bought vouch vouches for all fakes without one; those vouch for nobody."""
     entries, other_fakes = region.fakes[: region.entries], region.fakes[region.entries :]
-    return _joined(_bought_pairs(region), _each_to_each(entries, other_fakes))
+    return _joined(
+        _bought_pairs(region), _pairs(np.repeat(entries, len(other_fakes)), np.tile(other_fakes, len(entries)))
+    )
 
 
 def chain(ground: Ground, region: Region, draw: Generator) -> Pairs:
@@ -143,10 +156,6 @@ def _all_from(voucher: int, subjects: Integers) -> Pairs:
     return _pairs(np.full(len(subjects), voucher), subjects)
 
 
-def _each_to_each(vouchers: Integers, subjects: Integers) -> Pairs:
-    return _pairs(np.repeat(vouchers, len(subjects)), np.tile(subjects, len(vouchers)))
-
-
 def _joined(*parts: Pairs) -> Pairs:
     return np.concatenate(parts)
 
@@ -207,7 +216,6 @@ def simulate_bombing(ground: Ground, plan: Plan, parameters: Parameters, strengt
 
 
 def _lost_shares(judged: Denounced, victims: Integers) -> tuple[Floats, Floats]:
-    """Return the shares of s and of trust mass that the victims lose."""
     before, after = judged.first, judged.passage
     return 1 - after.trust[victims] / before.trust[victims], 1 - after.mass[victims] / before.mass[victims]
 
@@ -226,7 +234,6 @@ def _count_fallen(
 
 
 def _all_by_all(fakes: Integers, victims: Integers) -> Edges:
-    """Return a denounce of weight 1 by every fake of every victim."""
     return Edges(np.repeat(fakes, len(victims)), np.tile(victims, len(fakes)), np.ones(len(fakes) * len(victims)))
 
 

@@ -13,7 +13,7 @@ import msgspec
 from scoring.certificates.certificate import Moment, Unit
 from scoring.config.policy import Policy
 from scoring.formatting import percent_in_full, things, trust_bound, trust_figure
-from scoring.redteam.measures import HALF, RECORDS
+from scoring.redteam.attack import HALF, RECORDS
 from scoring.training.summary import Size, read_summary, write_summary
 
 NOT_PLAYED = (
@@ -78,7 +78,6 @@ def say_result(report: ShownReport) -> str:
 
 
 def say_graph(report: ShownReport) -> str:
-    """Describe the graph of the run."""
     return (
         f"{things(report.people, 'person', 'people')}, {things(report.vouches, 'vouch', 'vouches')}, "
         f"{things(report.seeds, 'seed')}; {report.trusted:,} trusted ({trust_bound(HALF)} or more)."
@@ -86,19 +85,19 @@ def say_graph(report: ShownReport) -> str:
 
 
 def report_lines(report: ShownReport) -> list[str]:
-    """Return the lines that the command prints."""
     rows = [HEADS, *((row.name, row.cost, row.reached, row.stops) for row in report.attacks)]
     return [say_result(report), say_graph(report), "", *aligned(rows)]
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Format rows as lines with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def _attacks(report: Mapping[str, Any], policy: Policy) -> Iterator[ShownAttack]:
-    rules = _lane_rules(policy)
+    conditions = [f"a trust of {trust_bound(policy.thresholds.trust)}"] if policy.thresholds.trust > 0 else []
+    conditions += ["two separate paths"] if policy.thresholds.two_ways else []
+    rules = f"The fast lane asks for {' over '.join(conditions) or 'a record'}."
     for figures in _choose_regions(report["regions"]):
         yield _region(figures, rules)
     yield _stolen(report["stolen"], rules)
@@ -116,13 +115,6 @@ def _choose_regions(regions: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[st
         yield from (
             region for region in regions if (region["play"]["top"] < 1, region["play"]["bought"]) == (is_top, count)
         )
-
-
-def _lane_rules(policy: Policy) -> str:
-    """Say the fast lane's conditions besides a record, by the settings."""
-    conditions = [f"a trust of {trust_bound(policy.thresholds.trust)}"] if policy.thresholds.trust > 0 else []
-    conditions += ["two separate paths"] if policy.thresholds.two_ways else []
-    return f"The fast lane asks for {' over '.join(conditions) or 'a record'}."
 
 
 def _region(region: Mapping[str, Any], rules: str) -> ShownAttack:

@@ -14,7 +14,20 @@ import numpy as np
 
 from ingest.store.transaction import Rows
 from scoring.config.policy import Policy
-from scoring.redteam.attack import Attack, Ground, attack, choose_vouchers
+from scoring.redteam.attack import (
+    HALF,
+    RECORDS,
+    Attack,
+    Ground,
+    LaneCounts,
+    attack,
+    choose_regulars,
+    choose_vouchers,
+    count_lanes,
+    people_reached,
+    simulate_theft,
+    standing_on_two,
+)
 from scoring.redteam.attacks import (
     SHAPES,
     Plan,
@@ -24,8 +37,6 @@ from scoring.redteam.attacks import (
     simulate_evidence,
     simulate_farming,
 )
-from scoring.redteam.fitting import choose_regulars, simulate_theft
-from scoring.redteam.measures import HALF, RECORDS, LaneCounts, count_lanes, people_reached, standing_on_two
 from scoring.trust.first_passage import first_passage
 from scoring.trust.graph import Edges, Floats, Integers
 from scoring.trust.table import read_graph

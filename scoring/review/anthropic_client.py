@@ -24,18 +24,20 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import httpx2
 
-from scoring.review.answers import (
+from scoring.review.costs import Capability, Usage, capability
+from scoring.review.schema import (
     TOOL,
+    Assessment,
     Message,
     ModelInfo,
     NoAnswer,
     Tokens,
     decode_response,
+    plain_text,
     read_assessment,
     reason_for_status,
+    tool_schema,
 )
-from scoring.review.pricing import Capability, Usage, capability
-from scoring.review.schema import Assessment, plain_text, tool_schema
 
 if TYPE_CHECKING:
     from anthropic import Anthropic, APIConnectionError, APIStatusError
@@ -72,12 +74,10 @@ def listen(listener: Listener) -> None:
 
 
 def stop_listening(listener: Listener) -> None:
-    """Remove a listener."""
     _listeners.remove(listener)
 
 
 def notify_listeners(call: ModelCall) -> None:
-    """Report a call to all listeners."""
     for listener in tuple(_listeners):
         listener(call)
 
@@ -120,7 +120,6 @@ class Request:
 
     @property
     def capability(self) -> Capability:
-        """Return the fields that the model's API takes."""
         return capability(self.model)
 
 
@@ -143,7 +142,6 @@ class Claude:
 
     @property
     def attempts(self) -> int:
-        """Return how many attempts one call may take."""
         return self._access.attempts
 
     def report_cache_hit(self, model: str) -> None:
@@ -347,7 +345,6 @@ class BoundedTransport(httpx2.BaseTransport):
         return httpx2.Response(response.status_code, headers=response.headers, content=bytes(body), request=request)
 
     def close(self) -> None:
-        """Close the connections."""
         self._inner.close()
 
 

@@ -16,7 +16,7 @@ from ingest.git.apply_check import compare_with_git
 from ingest.git.patch import unpack
 from ingest.store.database import Store
 from scoring.diff.parser import DEFAULT_LIMITS, apply_git_reading, read_bytes
-from scoring.review.cost_gate import Call
+from scoring.review.costs import Call
 from scoring.review.deterministic import review_without_model
 from scoring.review.payload import Case
 from scoring.review.reviewer import Reviewer
@@ -86,7 +86,6 @@ def new_job(now: float) -> str:
 
 
 def reply_key(job: str, prefix: str = PREFIX) -> str:
-    """Return the key of a job's answer."""
     return f"{prefix}:{job}"
 
 

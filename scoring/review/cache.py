@@ -17,9 +17,8 @@ from pydantic import TypeAdapter, ValidationError
 from ingest.json_decoding import decode_json
 from ingest.store.database import Store
 from ingest.store.transaction import Rows, Transaction
-from scoring.review.answers import FailureReason
-from scoring.review.pricing import Usage
-from scoring.review.schema import Assessment
+from scoring.review.costs import Usage
+from scoring.review.schema import Assessment, FailureReason
 from scoring.review.store import RUNNING
 
 
@@ -80,7 +79,6 @@ class MemoryLedger:
         self._readings: dict[str, Reading] = {}
 
     def find(self, cache_key: str) -> Reading | None:
-        """Return a complete reading of this process."""
         return self._readings.get(cache_key)
 
     def reserve(self, ticket: Ticket) -> Reserved:

@@ -13,8 +13,7 @@ from typing import Any
 from scoring.anonymise.scrub import Scrubber
 from scoring.diff.change import FileChange
 from scoring.diff.paths import rank
-from scoring.review.deterministic import count_changed_lines, strongest_first
-from scoring.review.locations import finding_place
+from scoring.review.deterministic import count_changed_lines, finding_place, strongest_first
 from scoring.review.prose_mask import masked_hunks, masked_path
 from scoring.review.schema import plain_text
 from scoring.scanners.run import without_identity

@@ -28,12 +28,10 @@ from scoring.diff.change import Change
 from scoring.diff.parser import apply_git_reading, read_change
 from scoring.diff.paths import is_sensitive, touched_files
 from scoring.diff.similarity import record_vector
-from scoring.review.answers import TEMPORARY_REASONS
-from scoring.review.cost_gate import Call, GateFacts, decide
-from scoring.review.known_bad import follow_known_bad
+from scoring.review.costs import Call, GateFacts, decide
 from scoring.review.payload import Case
-from scoring.review.schema import Review
-from scoring.review.store import RUNNING, review_columns
+from scoring.review.schema import TEMPORARY_REASONS, Review
+from scoring.review.store import RUNNING, follow_known_bad, review_columns
 from scoring.review.store import UNFINISHED as EMPTY
 from scoring.scanners.run import REVIEW_VERSION, examine
 from scoring.scanners.submission import Account, Knowledge, Submission
@@ -301,7 +299,6 @@ def review_due(store: Store, reviewing: Reviewing) -> int:
 
 
 def _due_parameters(reviewing: Reviewing) -> dict[str, Any]:
-    """Return the parameters of DUE."""
     spent = reviewing.spent_by_repository()
     return {
         "rules": REVIEW_VERSION,
@@ -440,14 +437,12 @@ def _write_outcomes(store: Store, outcomes: Sequence[Outcome]) -> None:
             "touched_files",
             list(
                 {
-                    _patch_key(outcome): _touched_row(outcome, outcome.change) for outcome in outcomes if outcome.change
+                    (outcome.pull["pull_uri"], outcome.pull["patch_ref"]): _touched_row(outcome, outcome.change)
+                    for outcome in outcomes
+                    if outcome.change
                 }.values()
             ),
         )
-
-
-def _patch_key(outcome: Outcome) -> tuple[str, str]:
-    return outcome.pull["pull_uri"], outcome.pull["patch_ref"]
 
 
 def _touched_row(outcome: Outcome, change: Change) -> dict[str, Any]:

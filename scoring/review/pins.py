@@ -38,7 +38,6 @@ def _pin(line: str) -> Package:
 
 
 def count_advisories(rows: Rows) -> int:
-    """Count the imported advisories on Python packages."""
     return int(rows.value(COUNT_ADVISORIES, [ECOSYSTEM]))
 
 

@@ -1,9 +1,11 @@
-"""Builds the reviewer from the operator's settings."""
+"""Builds the reviewer from the operator's settings, and checks that its models can review."""
 
 import json
 import logging
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 
 from django.conf import settings
@@ -21,16 +23,70 @@ from scoring.config.repository import sensitive_paths_of
 from scoring.diff.change import Change
 from scoring.diff.similarity import nearest_known_bad
 from scoring.packages.compare import comparisons, named_packages
-from scoring.packages.own_licence import own_licence
+from scoring.packages.licences import own_licence
 from scoring.review.anthropic_client import Access, Claude
 from scoring.review.cache import Ledger, StoreLedger
+from scoring.review.costs import capability, parse_prices
+from scoring.review.payload import Rendering
 from scoring.review.pending import Reviewing
-from scoring.review.pricing import parse_prices
-from scoring.review.prompt import prompt_version
-from scoring.review.reviewer import Models, Reviewer
+from scoring.review.reviewer import Models, Reviewer, first_request, prompt_version
+from scoring.review.schema import NoAnswer, plain_text
 from scoring.scanners.commit_author import own_account
 from scoring.scanners.dependencies import advisories_in
 from scoring.scanners.submission import Knowledge
+
+EMPTY_CHANGE = Rendering('{"findings": []}')
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReport:
+    """The report on one model. `lifecycle` and the fields after it are None if the API does not know the model.
+
+    `problem` says why the model cannot review, None if it can: count_tokens, which checks fields, schema and model and
+    costs nothing, accepted a review's request. It takes no temperature, so `temperature` comes from our own table.
+    """
+
+    model: str
+    role: str
+    temperature: str
+    lifecycle: str | None = None
+    retires_on: date | None = None
+    input_tokens: int | None = None
+    problem: str | None = None
+
+    @property
+    def serves(self) -> bool:
+        return self.problem is None
+
+
+def check_model(claude: Claude, model: str, role: str) -> ModelReport:
+    """Ask the API about a model; a refusal or an error becomes the report's problem."""
+    sent_temperature = capability(model).temperature
+    temperature = "no temperature is sent" if sent_temperature is None else f"temperature {sent_temperature:g} is sent"
+    try:
+        model_info = claude.look_up(model)
+    except NoAnswer as problem:
+        return ModelReport(model, role, temperature, problem=str(problem))
+    retires = model_info.retires_at
+    report = ModelReport(
+        model=model,
+        role=role,
+        temperature=temperature,
+        lifecycle=plain_text(model_info.lifecycle, 20) or "unknown",
+        retires_on=retires.date() if retires else None,
+        input_tokens=model_info.max_input_tokens,
+        problem="it is retired" if model_info.lifecycle == "retired" else None,
+    )
+    return report if report.problem else _try_request(claude, report)
+
+
+def _try_request(claude: Claude, report: ModelReport) -> ModelReport:
+    try:
+        claude.count_tokens(first_request(report.model, EMPTY_CHANGE, b"check"))
+    except NoAnswer as problem:
+        return replace(report, problem=f"refuses the request of a review: {problem}")
+    return report
+
 
 log = logging.getLogger(__name__)
 TARGET = """
@@ -50,7 +106,6 @@ def access_from_settings() -> Access:
 
 
 def models_from_settings() -> Models:
-    """Return the models with their tasks and prices."""
     return Models(
         main=settings.CLAUDE_MODEL,
         hard=settings.CLAUDE_HARD_MODEL or None,

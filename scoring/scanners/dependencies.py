@@ -13,8 +13,17 @@ from ingest.lookups.osv import normalised
 from ingest.store.transaction import Rows
 from scoring.diff.change import Change, Line
 from scoring.packages.compare import CHARACTERS, ENTRIES, Comparison, comparisons, named_packages
-from scoring.packages.entry import Entry, Package, is_unencrypted, is_usual, names_other_package, place_of
-from scoring.packages.versions import Event, is_affected, is_lower
+from scoring.packages.entry import (
+    Entry,
+    Event,
+    Package,
+    is_affected,
+    is_lower,
+    is_unencrypted,
+    is_usual,
+    names_other_package,
+    place_of,
+)
 from scoring.scanners._wording import number_of, quoted, shown
 from scoring.scanners.submission import Advisory, Knowledge, Submission
 from scoring.types import Finding, Severity

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from scoring.diff.change import FileChange, Line
 from scoring.diff.paths import is_language
-from scoring.packages.files import format_of
+from scoring.packages.compare import format_of
 from scoring.packages.licences import WORDS, Demand, Licence, may_come_in, parse_licence
 from scoring.scanners._wording import number_of, quoted, shown
 from scoring.scanners.submission import Submission

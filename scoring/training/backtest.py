@@ -21,11 +21,9 @@ from scoring.dataset.dataset import Material, data_version
 from scoring.dataset.labels import outcomes, settled
 from scoring.dataset.track_record import settled_record, with_record
 from scoring.models.base import Estimator, Floats
-from scoring.models.boosted import Boosted
-from scoring.models.ensembles import Lowered
+from scoring.models.estimators import Boosted, Lowered
 from scoring.models.registry import NAMES, make_estimator
 from scoring.queries.queue_order import Waiting
-from scoring.training.lane_budgets import BUDGETS, budget_figures, low_budget_figures, replay_lane
 from scoring.training.metrics import (
     auc,
     decompose,
@@ -39,7 +37,7 @@ from scoring.training.metrics import (
     widths_of,
 )
 from scoring.training.promotion import Candidate, Decision, decide
-from scoring.training.queue_orders import Arrivals, order_figures
+from scoring.training.replays import BUDGETS, Arrivals, budget_figures, low_budget_figures, order_figures, replay_lane
 from scoring.training.report import weighed
 from scoring.training.rolling_origin import Clock, Past, Scored, blend, calibrate_quarters, first_judged, score_quarters
 
@@ -105,7 +103,6 @@ class Study:
     decided: dict[str, Decision] = field(default_factory=dict)
 
     def served(self, scope: str) -> Scored:
-        """Return the scores of the promoted model of a scope."""
         return self.scored[scope, self.decided[scope].serves]
 
 
@@ -360,7 +357,6 @@ def _figures(study: Study, scored: Scored, mask: Mask, plan: Plan) -> dict[str, 
 
 
 def _gain(study: Study, scope: str, mask: Mask, plan: Plan) -> dict[str, Any]:
-    """Return the gain of the served model over the shrunk rate."""
     served, plain = study.served(scope), study.scored[scope, "beta"]
     authors = study.past.cases.authors[mask]
     pair = [(scored.predicted[mask], scored.odds[mask]) for scored in (served, plain)]
@@ -368,7 +364,6 @@ def _gain(study: Study, scope: str, mask: Mask, plan: Plan) -> dict[str, Any]:
 
 
 def _splits(study: Study, served: Scored, material: Material, plan: Plan) -> dict[str, Any]:
-    """Return the gain of the served model over the shrunk rate in each split of the test."""
     cases, plain, observed = study.past.cases, study.scored["person", "beta"], study.observed.astype(np.float64)
     parts = splits_of(cases, study.clock.quarters, material.repositories, study.newcomers, study.tested)
     return gains_by_split(served.predicted, plain.predicted, observed, cases.authors, parts, plan.draws, plan.seed)

@@ -143,9 +143,9 @@ def author_draws(authors: NDArray[np.int64], draws: int, seed: int) -> Floats:
 
 
 def interval(
-    measure: Callable[[Floats], Floats], authors: NDArray[np.int64], draws: int, seed: int, coverage: float = 0.95
+    measure: Callable[[Floats], Floats], authors: NDArray[np.int64], draws: int, seed: int
 ) -> tuple[float, float]:
-    """Return the author-clustered bootstrap interval of `measure`, a function from weights (m, n) to m values.
+    """Return the author-clustered 95 % bootstrap interval of `measure`, a function from weights (m, n) to m values.
 
     NaN without cases; a draw without a value (one class only) does not count.
     """
@@ -157,7 +157,7 @@ def interval(
     values = values[~np.isnan(values)]
     if not len(values):
         return float("nan"), float("nan")
-    low, high = np.quantile(values, ((1 - coverage) / 2, (1 + coverage) / 2))
+    low, high = np.quantile(values, (0.025, 0.975))
     return float(low), float(high)
 
 
@@ -173,7 +173,6 @@ def mean_of(values: Floats) -> Callable[[Floats], Floats]:
 
 
 def auc_of(predicted: Floats, observed: Floats) -> Callable[[Floats], Floats]:
-    """Return the AUC as a measure for `interval`."""
     return lambda weights: aucs(predicted, observed, weights)
 
 

@@ -61,7 +61,6 @@ class Decision:
     trials: tuple[Trial, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the decision as plain values for JSON."""
         return asdict(self)
 
 

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from scoring.explain.sentences import factor_label
 from scoring.models.base import Estimator, Floats
-from scoring.models.boosted import Boosted
 from scoring.models.contributions import contributions
+from scoring.models.estimators import Boosted
 from scoring.training.metrics import WIDE, Bin
 
 HEADING = f"{'':<34}{'n':>7}{'AUC':>7}{'new':>7}{'Brier':>7}{'log-loss':>10}{'ECE':>7}  95 % band"
@@ -291,7 +291,6 @@ def _label_section(label: str, figures: Mapping[str, Any], besides: Mapping[str,
 
 
 def _summary(weighed_columns: Weighed | None) -> str:
-    """Return shap's summary plot as an image in the page."""
     if weighed_columns is None:
         return "<p>No trees could be fitted, so there is nothing of what they weigh.</p>"
     count = len(weighed_columns.shares)

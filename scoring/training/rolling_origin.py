@@ -11,13 +11,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.dataset.audit_weights import FastLaned
 from scoring.dataset.cases import Cases, LabelName
-from scoring.dataset.labels import WeightedLabels, known_by, outcomes, settled
+from scoring.dataset.labels import FastLaned, WeightedLabels, known_by, outcomes, settled
 from scoring.models.base import Estimator, FitProblem, Floats
 from scoring.models.calibration import CalibrationCases, Calibrator, Name, Platt, choose
-from scoring.models.ensembles import mean_odds
-from scoring.models.linear import ShrunkRate
+from scoring.models.estimators import ShrunkRate, mean_odds
 
 DAY = np.timedelta64(1, "D")
 LOOK_BACK = 365 * DAY

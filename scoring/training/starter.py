@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from ingest.history_import.pulls import import_past
 from ingest.store.database import Store
 from ingest.store.transaction import Rows
-from scoring.certificates.lane_counts import ScoredCases
+from scoring.certificates.lane_counts import Group, ScoredCases
 from scoring.certificates.lane_curve import curve_of, given_rate, group_of
-from scoring.certificates.lane_offer import Group
 from scoring.certificates.threshold_queries import table_of
 from scoring.config.policy import Policy
 from scoring.dataset.cases import Cases
@@ -29,8 +28,7 @@ from scoring.dataset.dataset import build_cases, read_cases
 from scoring.dataset.labels import WINDOW_DAYS, outcomes, settled
 from scoring.dataset.track_record import CLEAN, NOT_CLEAN, settled_record
 from scoring.models.base import FitProblem, Floats, Labels
-from scoring.models.ensembles import Lowered, without_alone
-from scoring.models.linear import Logistic, ShrunkRate
+from scoring.models.estimators import Logistic, Lowered, ShrunkRate, without_alone
 from scoring.models.registry import SHRUNK_RATE
 from scoring.models.serving import LABEL
 from scoring.models.starter import ALONE, COLUMNS, FORMAT, features, read_columns
@@ -70,7 +68,6 @@ class History:
     everybody: Group  # the lane with those who may push
 
     def part(self, mask: NDArray[np.bool_]) -> tuple[dict[str, Floats], Labels]:
-        """Return columns and outcomes of a mask."""
         return {name: column[mask] for name, column in self.columns.items()}, self.observed[mask]
 
 
@@ -180,7 +177,6 @@ def _provenance(history: History) -> dict[str, Any]:
 
 
 def text_of(record: dict[str, Any]) -> str:
-    """Return the record as the text of its file."""
     return json.dumps(record, indent=1, sort_keys=True, allow_nan=False) + "\n"
 
 

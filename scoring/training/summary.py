@@ -268,7 +268,7 @@ class ShownBudget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ShownOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The result of one order of the queue: `queue_orders.order_figures` says what each field is."""
+    """The result of one order of the queue: `replays.order_figures` says what each field is."""
 
     group: Group
     name: Words

@@ -1,4 +1,4 @@
-"""Trains the model that serves a label now, fitted to all known labels, with its map and figures.
+"""Trains the model that serves a label now, with its map and figures, and attempts to certify its thresholds.
 
 The validation slice holds the settled cases of the same five years as in a backtest: one year of a real history had 576
 cases, too few to tell two models apart. Models are scored on it quarter by quarter, as they would have been then. The
@@ -8,21 +8,28 @@ This module also measures how far a contributor can raise their own probability 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import datetime
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scoring.certificates.certificate import Certificate, Label
+from scoring.certificates.issue import Settled, Terms, bad_shares, certify, is_counted, label_for
+from scoring.certificates.lane_counts import ScoredCases
+from scoring.certificates.lane_curve import group_of
+from scoring.certificates.threshold import DEFAULT
+from scoring.certificates.threshold_queries import StoredGroup, StoredTable, Table, table_of
 from scoring.dataset.cases import Cases, LabelName
-from scoring.dataset.dataset import Material
-from scoring.dataset.labels import settled
-from scoring.dataset.track_record import settled_record
+from scoring.dataset.dataset import Material, data_version
+from scoring.dataset.labels import FastLaned, clean_as_sent, settled
+from scoring.dataset.track_record import settled_record, with_record
 from scoring.models.base import Estimator, FitProblem, Floats
 from scoring.models.calibration import CalibrationCases, Calibrator
-from scoring.models.ensembles import without_alone_of
+from scoring.models.estimators import without_alone_of
 from scoring.models.registry import NAMES, make_estimator
+from scoring.models.storage import FORMAT, features
 from scoring.training.backtest import FITTED, SCOPES, maker
 from scoring.training.metrics import auc, figures_of, gain_of, reliability
 from scoring.training.promotion import Candidate, Decision, decide
@@ -106,11 +113,9 @@ class Scope:
     seed: int
 
     def make(self, name: str, seed: int | None = None) -> Callable[[np.datetime64], Estimator]:
-        """Return a maker of estimators of this name and scope."""
         return maker(name, self.material, self.name, self.seed if seed is None else seed)
 
     def score(self, tell: Tell) -> dict[str, Scored]:
-        """Return each model's scores of every case at its opening."""
         scored = {}
         for name in ("beta", *FITTED):
             scored[name] = score_quarters(self.past, self.features, self.make(name), self.clock, tell)
@@ -126,6 +131,31 @@ class Slice:
     which: NDArray[np.bool_]
     observed: Floats
     authors: NDArray[np.int64]
+
+
+def record_of(
+    trained: Mapping[str, Trained], material: Material, label: LabelName, now: datetime, seed: int
+) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "label": label,
+        "made_at": now.isoformat(timespec="seconds"),
+        "data": data_version(material.cases),
+        "cases": len(material),
+        "seed": seed,
+        "features": features(),
+        "scopes": {
+            scope: {
+                "model": part.model.as_dict(),
+                "calibration": part.calibration.as_dict(),
+                "behind": {name: column.tolist() for name, column in part.behind._asdict().items()},
+                "decision": part.decision.as_dict(),
+                "metrics": part.figures,
+                "said": list(part.said),
+            }
+            for scope, part in trained.items()
+        },
+    }
 
 
 def train(
@@ -159,7 +189,9 @@ def without_rare_checks(cases: Cases, features: dict[str, Floats]) -> dict[str, 
 
 def _train_scope(scope: Scope, tell: Tell) -> Trained:
     scored = scope.score(tell)
-    validation = _validation_slice(scope, scored["beta"])
+    cases, observed = scope.past.cases, scope.past.observed()
+    mask = scope.past.judged(scope.clock.judged_from) & ~np.isnan(scored["beta"].predicted)
+    validation = Slice(mask, observed[mask].astype(np.float64), cases.authors[mask])
     decision = decide(
         _candidates(scope, scored, validation), validation.observed, validation.authors, scope.draws, scope.seed
     )
@@ -180,12 +212,6 @@ def _train_scope(scope: Scope, tell: Tell) -> Trained:
         behind_at(scope.past, served.odds, scope.moment),
         served.predicted,
     )
-
-
-def _validation_slice(scope: Scope, plain: Scored) -> Slice:
-    cases, observed = scope.past.cases, scope.past.observed()
-    mask = scope.past.judged(scope.clock.judged_from) & ~np.isnan(plain.predicted)
-    return Slice(mask, observed[mask].astype(np.float64), cases.authors[mask])
 
 
 def _candidates(scope: Scope, scored: Mapping[str, Scored], validation: Slice) -> list[Candidate]:
@@ -253,3 +279,71 @@ def _self_lift(scope: Scope, validation: Slice, name: str) -> float:
     without_alone = without_alone_of(model)
     without = without_alone.predict_proba(rows)[:, 1] if without_alone is not None else None
     return largest_lift(lambda moved_rows: model.predict_proba(moved_rows)[:, 1], rows, scope.material.alone, without)
+
+
+def attempt(
+    cases: Cases,
+    trained: Mapping[str, Trained],
+    terms: Terms,
+    lane: FastLaned,
+    before: Mapping[str, Certificate],
+    now: datetime,
+) -> Certificate:
+    """Make one attempt on all settled cases with their scores at opening.
+
+    The label of `terms` is that of the model; the certificate uses clean_as_sent once enough cases have it. Raises
+    CertificateProblem for a second attempt of this model at this side in a month.
+    """
+    label, counted = terms.defined, label_of(cases, terms)
+    settled = settled_cases(cases, trained, label, counted, lane, now)
+    return certify(settled, replace(terms, label=counted, definition=label), before, now)
+
+
+def lane_table(
+    cases: Cases, trained: Mapping[str, Trained], terms: Terms, lane: FastLaned, now: datetime
+) -> StoredTable:
+    """Return the table of thresholds of the pull requests that a certificate of T_HIGH counts, for the last year."""
+    label, window = label_of(cases, terms), (now - timedelta(days=DEFAULT.window_days), now)
+    settled = settled_cases(cases, trained, terms.defined, label, lane, now)
+    counted = is_counted(settled, "high", *window)
+    columns = (settled.scores, settled.bad, settled.authors, settled.opened_at, 1 / settled.odds)
+    table = table_of(ScoredCases.of(*(column[counted] for column in columns)))
+    rounded = {name: tuple(np.round(getattr(table, name), 6).tolist()) for name in Table.__dataclass_fields__}
+    everybody = is_counted(replace(settled, push_holder=np.zeros_like(settled.push_holder)), "high", *window)
+    groups = (_stored_group(settled, counted & ~settled.recorded), _stored_group(settled, everybody))
+    return StoredTable(
+        "sunstead-lanes/1", terms.model, label, window, **rounded, newcomers=groups[0], everybody=groups[1]
+    )
+
+
+def _stored_group(settled: Settled, mask: NDArray[np.bool_]) -> StoredGroup:
+    return StoredGroup(**asdict(group_of(settled.scores[mask], settled.bad[mask], 1 / settled.odds[mask])))
+
+
+def label_of(cases: Cases, terms: Terms) -> Label:
+    """Return the label of a threshold; T_LOW promises nothing about the patch first sent."""
+    if terms.side == "low":
+        return terms.defined
+    is_known = (cases.as_sent >= 0) & (clean_as_sent(cases, terms.defined).clean >= 0)
+    return label_for(int(np.count_nonzero(is_known)), terms.defined)
+
+
+def settled_cases(
+    cases: Cases, trained: Mapping[str, Trained], definition: LabelName, counted: Label, lane: FastLaned, now: datetime
+) -> Settled:
+    """Return every case with the gate's P(clean) at its opening; NaN for cases that the lane let through unaudited."""
+    return Settled(
+        keys=[str(key) for key in cases.keys],
+        scores=np.where(lane.unanswered(cases), np.nan, _opening_scores(trained)),
+        bad=bad_shares(cases, definition, counted, lane.audited, now),
+        odds=np.array([lane.audited[key].odds if key in lane.audited else 1.0 for key in cases.keys], dtype=np.float64),
+        authors=cases.authors,
+        opened_at=cases.opened_at,
+        push_holder=cases.push_holder,
+        recorded=with_record(settled_record(cases, definition)),
+    )
+
+
+def _opening_scores(trained: Mapping[str, Trained]) -> Floats:
+    """Return the gate's P(clean) at opening: the lower of the change's and the author's."""
+    return np.fmin(trained["change"].predicted, trained["person"].predicted)

@@ -18,11 +18,9 @@ from pyarrow import compute
 
 from scoring.config.policy import Parameters
 from scoring.trust.denounces import Denounced, judge_within, transfers_left
-from scoring.trust.dominators import NOBODY, immediate_dominators
-from scoring.trust.eigentrust import eigentrust
-from scoring.trust.first_passage import Transfers, vouch_weights
+from scoring.trust.first_passage import Transfers, eigentrust, vouch_weights
 from scoring.trust.graph import Edges, Floats, Integers, cleaned, prepare
-from scoring.trust.paths import contributions, disjoint_paths, product_along
+from scoring.trust.paths import NOBODY, contributions, disjoint_paths, immediate_dominators, product_along
 from scoring.trust.what_if import blast_radius, exposure_of
 
 ENDINGS = (".csv", ".parquet")

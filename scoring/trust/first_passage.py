@@ -26,10 +26,13 @@ Structure alone cannot tell a fake for whom a highly trusted person vouches (doc
 `return_in_*` compute the trust that comes back, which first-passage trust leaves out; `starts` are the rows of the
 transfers by voucher (`scoring.trust.graph.row_starts`). Each sum runs in the order of the transfers, so that equal
 transfers give equal bits.
+
+Personalised EigenTrust, the baseline that first-passage trust is compared with, stands at the end.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,12 +43,18 @@ from scoring.trust.graph import (
     Floats,
     Integers,
     Network,
+    checked_edges,
     checked_seeds,
+    matrix_of,
     order_by_subject,
     prepare,
     row_starts,
     stretches,
+    strongest,
 )
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -300,3 +309,91 @@ def _next_hop(flow: Transfers, starts: Integers, arriving: Floats) -> Floats:
     passed = flow.amount[places] * arriving[flow.voucher[places]]
     following = np.bincount(flow.subject[places], weights=passed, minlength=len(arriving))
     return np.asarray(following, dtype=np.float64)
+
+
+DAMPING = 0.15  # probability with which the walk returns to the seeds
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Walk:
+    """The steps of the walk, prepared once for every seed set: subject x voucher shares, and people without vouches."""
+
+    onward: "csr_array"
+    idle: NDArray[np.bool_]
+
+
+def eigentrust(
+    edges: Edges,
+    seeds: Integers,
+    size: int,
+    damping: float = DAMPING,
+    tolerance: float = 1e-9,
+    limit: int = 200,
+    start: Floats | None = None,
+    pretrust: Floats | None = None,
+) -> Floats:
+    """Return each person's share of a walk that returns to the seeds with probability `damping`; float64[size].
+
+    t = (1 - a) (C^T t + d p) + a p with C the row-normalised vouches (any weight >= 0; self-vouches dropped), d the
+    share that sits on people who vouch for nobody, p uniform over the seeds or the `pretrust` distribution. Iterated
+    from p, or from `start` (an earlier result, possibly shorter), until the L1 change is at most `tolerance`, at most
+    `limit` steps. Sums to 1. ValueError for unusable input. The baseline: one's own vouches move it (up to 3.6 times).
+    """
+    return walk_from(prepare_walk(edges, size), seeds, damping, tolerance, limit, start, pretrust)
+
+
+def prepare_walk(edges: Edges, size: int) -> Walk:
+    """Prepare a walk along `edges`; ValueError for unknown people or a weight that is negative or not a number."""
+    voucher, subject, weight = checked_edges(edges, size, heaviest=np.inf)
+    counts = (voucher != subject) & (weight > 0)
+    voucher, subject, weight = strongest(voucher[counts], subject[counts], weight[counts], size)
+    weight_given = np.bincount(voucher, weights=weight, minlength=size)
+    # By subject, so that a step reads the matrix in order: .11 s instead of .19 s on 10 M vouches.
+    onward = matrix_of(voucher, subject, weight / weight_given[voucher], size).T.tocsr()
+    return Walk(onward, weight_given == 0)
+
+
+def walk_from(
+    walk: Walk,
+    seeds: Integers,
+    damping: float = 0.15,
+    tolerance: float = 1e-9,
+    limit: int = 200,
+    start: Floats | None = None,
+    pretrust: Floats | None = None,
+) -> Floats:
+    """Compute `eigentrust` along prepared steps."""
+    if not 0 <= damping <= 1:
+        raise ValueError(f"damping must lie in [0, 1], not {damping}")
+    size = len(walk.idle)
+    home = _uniform(checked_seeds(seeds, size), size) if pretrust is None else _distribution(pretrust, size)
+    if not home.any():
+        raise ValueError("the pretrust distribution is zero everywhere")
+    shares = home if start is None else _distribution(start, size)
+    if not shares.any():
+        shares = home
+    for _ in range(limit):
+        following = (1 - damping) * (walk.onward @ shares + shares[walk.idle].sum() * home) + damping * home
+        change = np.abs(following - shares).sum()
+        shares = following
+        if change <= tolerance:
+            break
+    return shares
+
+
+def _uniform(seeds: Integers, size: int) -> Floats:
+    """Return equal shares for all seeds, a repeated one counted once; zeros without seeds."""
+    shares = np.zeros(size)
+    shares[seeds] = 1.0
+    return shares / max(shares.sum(), 1.0)
+
+
+def _distribution(values: Floats, size: int) -> Floats:
+    """Scale `values` to sum 1 and fill them up with zeros to `size`; ValueError for a negative or missing one."""
+    shares = np.zeros(size)
+    array = np.asarray(values, dtype=np.float64)
+    if len(array) > size or not (np.isfinite(array) & (array >= 0)).all():
+        raise ValueError(f"a distribution needs at most {size} values, each finite and 0 or more")
+    shares[: len(array)] = array
+    total = shares.sum()
+    return shares / total if total > 0 else shares

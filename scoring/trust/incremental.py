@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from scoring.config.policy import Parameters, Policy
 from scoring.trust.denounces import Denounced, judge_within
-from scoring.trust.eigentrust import Walk, prepare_walk, walk_from
+from scoring.trust.first_passage import Walk, prepare_walk, walk_from
 from scoring.trust.graph import Edges, Floats, Integers, Network, checked_people, prepare, row_starts
 from scoring.trust.table import Graph, passage_columns, trust_columns
 

@@ -13,9 +13,11 @@ Neither voucher nor subject can bring that about alone. A merge that a later sta
 on.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -23,13 +25,15 @@ from numpy.typing import NDArray
 
 from ingest.store.transaction import Rows
 from scoring.config.policy import Policy
-from scoring.derived import STATEMENTS
 from scoring.trust.denounces import judge_within, transfers_left
-from scoring.trust.dominators import NOBODY, hangs_on_one, immediate_dominators
-from scoring.trust.eigentrust import DAMPING
-from scoring.trust.first_passage import Transfers, evidence_weights, trust_of, vouch_weights
+from scoring.trust.first_passage import DAMPING, Transfers, evidence_weights, trust_of, vouch_weights
 from scoring.trust.graph import Edges, Floats, Integers, Network, prepare, strongest
-from scoring.trust.paths import strongest_chains
+from scoring.trust.paths import NOBODY, hangs_on_one, immediate_dominators, strongest_chains
+
+STATEMENTS: Mapping[str, str] = dict(
+    re.findall(r"-- name: (\w+)\n(.*?;)\n", Path(__file__).parent.with_name("derived.sql").read_text(), re.DOTALL)
+)
+
 
 # Vouches that stand and name evidence; a denounce gains nothing by evidence.
 NAMING = """
@@ -124,7 +128,6 @@ class Graph:
 
     @property
     def edges(self) -> Edges:
-        """Return the vouches as columns."""
         return Edges(self.vouches.voucher, self.vouches.subject, self.vouches.weight)
 
     def merges_behind(self, voucher: Integers, subject: Integers) -> Integers:

@@ -18,11 +18,11 @@ from scoring.dataset.track_record import settled_record
 from scoring.models.calibration import CalibrationCases, fit_platt
 from scoring.models.registry import NAMES
 from scoring.models.serving import LABEL
-from scoring.models.storage import record_of, save_model, serve
+from scoring.models.storage import save_model, serve
 from scoring.training.backtest import SCOPES, maker
 from scoring.training.promotion import Decision
 from scoring.training.rolling_origin import Past, fit_as_of
-from scoring.training.train import Trained
+from scoring.training.train import Trained, record_of
 from tests.ingest.history_import.past import past, write
 from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, Frames, at
 from tests.pipeline import Later, Result

@@ -18,7 +18,7 @@ from hypothesis import strategies as draw
 
 from scoring.dataset.catalogue import FEATURES
 from scoring.dataset.dataset import MATERIAL_COLUMNS
-from scoring.models.ensembles import without_alone_of
+from scoring.models.estimators import without_alone_of
 from scoring.models.registry import NAMES
 from scoring.models.serving import _read_columns
 from scoring.models.storage import ScopeModel, ServedModel, load_model, save_model

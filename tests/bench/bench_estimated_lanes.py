@@ -3,8 +3,8 @@
 It prints one line of JSON for each budget, from so many simulated lanes (2,000): the median days until the audit of 1
 in 3 shuts a lane twice as bad as its budget at 100 a day, from the first day and after 2,000 good answers (half of it);
 in how many of 100 years it wrongly shuts one exactly at its budget, at 100 a day and at 18 a month; the weeks that
-the first takes at 18 a month (exact, `scoring.certificates.drift`); and the days that any method takes at least that is
-so seldom wrong, for a turn at the worst moment (docs/method.md). Each answer comes at once.
+the first takes at 18 a month (exact, `scoring.certificates.in_force`); and the days that any method takes at least that
+is so seldom wrong, for a turn at the worst moment (docs/method.md). Each answer comes at once.
 """
 
 import json
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from scoring.certificates.drift import ANSWERS, MONTH_DAYS, AlarmRule, days_to_shut
+from scoring.certificates.in_force import ANSWERS, MONTH_DAYS, AlarmRule, days_to_shut
 
 BUDGETS = (0.05, 0.10, 0.15, 0.20, 0.25)
 SHARE, A_DAY, A_MONTH, DELTA = 1 / 3, 100, 18, 0.05

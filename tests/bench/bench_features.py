@@ -18,9 +18,7 @@ import pandas as pd
 
 from ingest.store.database import Store
 from ingest.store.transaction import Rows
-from scoring.dataset.dataset import build_cases, read_cases
-from scoring.dataset.features import NAMES, add_features
-from scoring.dataset.past_trust import prepare_slices
+from scoring.dataset.dataset import NAMES, add_features, build_cases, prepare_slices, read_cases
 from tests.scoring.dataset.past_projects import UNTIL
 from trustsite.settings import DATA_ROOT
 

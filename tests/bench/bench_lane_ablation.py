@@ -19,8 +19,8 @@ from scoring.certificates import threshold
 from scoring.certificates.certificate import delta_of_attempt
 from scoring.certificates.threshold import DEFAULT, Rule, careful_threshold, loosest
 from scoring.training.backtest import SCOPES, Study
-from scoring.training.lane_budgets import BUDGETS, CAREFUL_FROM, CERTIFICATE_DELTA, DELTA, RECIPE
 from scoring.training.metrics import interval, mean_of
+from scoring.training.replays import BUDGETS, CAREFUL_FROM, CERTIFICATE_DELTA, DELTA, RECIPE
 from tests.bench.lane_past import Mask, Month, months_of, print_rows
 
 ANYBODY = replace(DEFAULT, few_authors=0, few_people=0)

@@ -15,18 +15,17 @@ from pathlib import Path
 
 import numpy as np
 
-from scoring.certificates.drift import AlarmRule, watch
-from scoring.certificates.lane_counts import ScoredCases
+from scoring.certificates.in_force import AlarmRule, watch
+from scoring.certificates.lane_counts import Offer, ScoredCases
 from scoring.certificates.lane_curve import FEWEST_SETTLED, curve_of, given_rate, offer_of
-from scoring.certificates.lane_offer import Offer
 from scoring.certificates.threshold_queries import table_of
 from scoring.config.policy import Policy
 from scoring.dataset.labels import SETTLED_DAYS, outcomes
 from scoring.dataset.track_record import CLEAN, NOT_CLEAN, settled_record
 from scoring.models.base import Floats
 from scoring.training.backtest import SCOPES, Study
-from scoring.training.lane_budgets import BUDGETS
 from scoring.training.metrics import interval, mean_of
+from scoring.training.replays import BUDGETS
 from scoring.training.rolling_origin import DAY, LOOK_BACK
 from tests.bench.lane_past import Mask, months_of, print_rows
 

@@ -17,7 +17,7 @@ from scoring.certificates.lane_counts import Lanes, ScoredCases, count_lanes
 from scoring.certificates.sample_size import outcomes_needed
 from scoring.certificates.threshold import window_weeks
 from scoring.training.backtest import SCOPES, Study
-from scoring.training.lane_budgets import BUDGETS, CERTIFICATE_DELTA
+from scoring.training.replays import BUDGETS, CERTIFICATE_DELTA
 from tests.bench.lane_past import Mask, print_rows
 
 FEWEST = 10  # pull requests that a lane needs for its rate to mean anything

@@ -21,8 +21,8 @@ from ingest.history_import.pulls import import_past
 from ingest.store.database import Store
 from ingest.store.transaction import Rows
 from scoring.dataset.dataset import build_cases
-from scoring.models.boosted import FEWEST
 from scoring.models.calibration import CalibrationCases
+from scoring.models.estimators import FEWEST
 from scoring.models.serving import _predict_scope, _read_columns, predict
 from scoring.models.storage import ScopeModel, ServedModel, load_model, save_model
 from tests.scoring.models.test_serving import made_up_model

@@ -18,7 +18,7 @@ from scoring.review.deterministic import assess
 from scoring.scanners.run import examine
 from scoring.scanners.submission import Submission
 from scoring.training.backtest import SCOPES, arrivals_of
-from scoring.training.queue_orders import order_figures
+from scoring.training.replays import order_figures
 from tests.bench.lane_past import read_studies
 
 

@@ -17,7 +17,7 @@ from ingest.store.database import Store
 from ingest.store.snapshots import SnapshotReader, publish
 from ingest.store.transaction import Keys
 from scoring.config.policy import Policy
-from scoring.pipeline import rebuild
+from scoring.pipeline import evidence
 from scoring.pipeline.score import score
 from scoring.queries.trust import explain_trust
 from tests.bench.bench_trust import popular_graph
@@ -86,7 +86,7 @@ def fill(store: Store, people: int) -> None:
 def judged(store: Store, minutes: int) -> dict[str, float]:
     """Seconds of one pass and of its part up to `trust`."""
     taken: list[float] = []
-    rebuild_trust = rebuild._rebuild_trust
+    rebuild_trust = evidence._rebuild_trust
 
     def timed(*arguments: object) -> Keys:
         started = time.perf_counter()
@@ -94,11 +94,11 @@ def judged(store: Store, minutes: int) -> dict[str, float]:
         taken.extend((time.perf_counter() - started, len(written["contributor_id"])))
         return written
 
-    rebuild._rebuild_trust = timed  # ty: ignore[invalid-assignment]
+    evidence._rebuild_trust = timed  # ty: ignore[invalid-assignment]
     started = time.perf_counter()
     score(store, At(NOW + timedelta(minutes=minutes)), Policy())
     whole = time.perf_counter() - started
-    rebuild._rebuild_trust = rebuild_trust
+    evidence._rebuild_trust = rebuild_trust
     return {"pass_s": round(whole, 2), "trust_s": round(taken[0], 2), "written": int(taken[1])}
 
 

@@ -20,8 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from ingest.store.database import Store
 from scoring.dataset.cases import Cases
-from scoring.dataset.dataset import material_of, read_cases
-from scoring.dataset.features import add_features
+from scoring.dataset.dataset import add_features, material_of, read_cases
 from scoring.dataset.labels import known_by
 from scoring.dataset.track_record import settled_record
 from scoring.models.calibration import choose

@@ -23,8 +23,14 @@ import scipy.sparse.csgraph  # noqa: F401
 
 from ingest.store.database import Store
 from scoring.config.policy import Parameters, Policy
-from scoring.trust.eigentrust import eigentrust, prepare_walk, walk_from
-from scoring.trust.first_passage import first_passage, passage_along, transfers_within
+from scoring.trust.first_passage import (
+    eigentrust,
+    first_passage,
+    passage_along,
+    prepare_walk,
+    transfers_within,
+    walk_from,
+)
 from scoring.trust.graph import Edges, Network, prepare
 from scoring.trust.incremental import SeedSetTrust, replace_vouches
 from scoring.trust.table import read_graph

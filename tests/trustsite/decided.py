@@ -4,7 +4,7 @@ import msgspec
 
 from ingest.store.transaction import Rows
 from scoring.gate.decide import differ_notably
-from scoring.queries.replay import judge_again
+from scoring.queries.past_decisions import judge_again
 
 HISTORY = "select * from scores where pull_uri is not null order by data_version, as_of"
 UNDECIDED = """

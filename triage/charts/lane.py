@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from scoring.certificates.lane_offer import LaneCurve, LanePoint, Offer
+from scoring.certificates.lane_counts import LaneCurve, LanePoint, Offer
 from scoring.formatting import bad_interval, bad_percent, percent_in_full
 from triage.charts.plot import (
     Anchor,

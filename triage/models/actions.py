@@ -131,7 +131,7 @@ class LaneClosure(Row):
 class EstimatedLane(Row):
     """The fast lane of one repository opened by a maintainer on an estimate, with the figures that were shown.
 
-    The figures are those of `scoring.certificates.lane_offer.Offer`. `key` is that of its message in the outbox. It
+    The figures are those of `scoring.certificates.lane_counts.Offer`. `key` is that of its message in the outbox. It
     stands until a person ends it or opens another one there, and is kept then.
     """
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from math import ceil
 from typing import Literal
 
+from scoring.certificates.lane_counts import LaneCurve, Offer
 from scoring.certificates.lane_curve import WORST_BAD_HIGH
-from scoring.certificates.lane_offer import LaneCurve, Offer
 from scoring.certificates.sample_size import Need
 from scoring.formatting import bad_interval, bad_percent, one_decimal_up, percent_in_full, things
 from scoring.pipeline.lane_history import AGREEMENTS, Agreement, Happened, LaneHistory, LaneSum

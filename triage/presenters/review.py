@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 from hashlib import blake2s
 from html import escape
 
-from scoring.explain.content import FLAG_NAMES, missing_words
 from scoring.explain.findings import finding_name
+from scoring.explain.reasons import FLAG_NAMES, missing_words
 from scoring.formatting import visible
 from scoring.queries.read import ContentReview, ShownFinding, ShownFlag
-from scoring.review.deterministic import WHOLE, place
-from scoring.review.locations import NOT_FOUND, WORDS
+from scoring.review.deterministic import NOT_FOUND, WHOLE, WORDS, place
 from scoring.review.schema import DETERMINISTIC, EXPLANATION_LENGTH, LOCATION_LENGTH, plain_text
 
 _COMMIT = re.compile(r"commit [0-9]{1,4}")

@@ -71,7 +71,7 @@ def _named(row: QueueRow) -> dict[str, object]:
 
 
 def _payload(made: AuditAnswer, seen: Seen) -> dict[str, object]:
-    """Return what the worker is told, as `scoring.queries.audit` reads it."""
+    """Return what the worker is told, as `scoring.handlers.actions` reads it."""
     return {
         "pull_uri": made.pull_uri,
         "record_cid": seen.record_cid,

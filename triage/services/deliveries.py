@@ -20,12 +20,18 @@ from django.db.models import Case, F, When
 from ingest.errors import StoreProblem
 from ingest.store.database import Store
 from ingest.worker.runtime import Runtime
-from scoring.handlers.actions import take_action
-from scoring.handlers.closures import take_closure, take_estimate, take_estimate_end, take_opening
-from scoring.handlers.runs import delivered_run, note_run
-from scoring.handlers.settings import set_role, take_first_reading, take_settings, take_watched
-from scoring.pipeline.objections import write_objection, write_wish
-from scoring.queries.audit import draw_of, take_answer
+from scoring.handlers.actions import delivered_run, draw_of, note_run, take_action, take_answer
+from scoring.handlers.settings import (
+    set_role,
+    take_closure,
+    take_estimate,
+    take_estimate_end,
+    take_first_reading,
+    take_opening,
+    take_settings,
+    take_watched,
+)
+from scoring.pipeline.interventions import write_objection, write_wish
 from triage.access.permissions import is_seed
 from triage.models import DeliveryRun, LeaderboardWish, OutboxEntry
 from triage.services.objections import naive, to_tell

@@ -15,7 +15,7 @@ from django.core.exceptions import PermissionDenied
 from django.db import connection, transaction
 
 from ingest.store.snapshots import PerSnapshot, Snapshot
-from scoring.certificates.lane_offer import Offer, check_offer
+from scoring.certificates.lane_counts import Offer, check_offer
 from scoring.queries import read
 from scoring.queries.read import WatchedRepository
 from triage.access.permissions import Role, role_of

@@ -7,7 +7,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from scoring.formatting import visible
-from scoring.pipeline.objections import DAYS, RecordObjection
+from scoring.pipeline.interventions import DAYS, RecordObjection
 from triage.access.tokens import new_secret
 from triage.models import LeaderboardWish, Objection, Person
 from triage.models.accounts import is_any, log_change
@@ -133,7 +133,7 @@ def _sentence(one: Any, repository: str) -> str:
 
 
 def to_tell(key: str) -> dict[str, Any] | None:
-    """The objection as `scoring.pipeline.objections.write_objection` takes it; None: it is gone."""
+    """The objection as `scoring.pipeline.interventions.write_objection` takes it; None: it is gone."""
     found = Objection.objects.filter(key=key).first()
     if found is None:
         return None

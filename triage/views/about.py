@@ -18,7 +18,7 @@ from django.views.decorators.http import require_safe
 
 from ingest.atproto.syntax import LONGEST_DID, MalformedDid, parse_did, parse_handle
 from ingest.store.snapshots import PerSnapshot, Snapshot
-from scoring.pipeline.objections import DAYS
+from scoring.pipeline.interventions import DAYS
 from scoring.queries import read
 from triage.access import throttle
 from triage.access.requests import Request

@@ -12,7 +12,7 @@ from django.shortcuts import render
 from django.utils import timezone
 
 from ingest.store.snapshots import Snapshot
-from scoring.certificates.drift import AlarmRule, bad_to_shut
+from scoring.certificates.in_force import AlarmRule, bad_to_shut
 from scoring.config.policy import policy_from_settings
 from scoring.formatting import bad_interval, bad_percent, percent_in_full
 from scoring.models.serving import LABEL

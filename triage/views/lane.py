@@ -13,9 +13,9 @@ from django.utils import timezone
 
 from ingest.atproto.syntax import LONGEST_DID
 from ingest.store.snapshots import Snapshot
-from scoring.certificates.drift import days_to_shut
+from scoring.certificates.in_force import days_to_shut
+from scoring.certificates.lane_counts import Offer
 from scoring.certificates.lane_curve import FEWEST_SETTLED
-from scoring.certificates.lane_offer import Offer
 from scoring.explain.sentences import lane_notice
 from scoring.formatting import percent_in_full, visible
 from scoring.pipeline.lane_history import DAYS, Agreement

@@ -8,8 +8,8 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from ingest.store.snapshots import PerSnapshot, Snapshot
+from scoring.certificates.lane_counts import Offer
 from scoring.certificates.lane_curve import is_served
-from scoring.certificates.lane_offer import Offer
 from scoring.config.policy import policy_from_settings
 from scoring.formatting import visible_name
 from scoring.pipeline.lane_history import ENOUGH

@@ -26,7 +26,7 @@ from ingest.store.snapshots import Snapshot
 from ingest.tasks import run_job
 from ingest.worker.runtime import huey
 from scoring.config.repository import DEFAULTS
-from scoring.handlers.runs import read_run
+from scoring.handlers.actions import read_run
 from scoring.queries import read
 from scoring.queries.read import WatchedRepository
 from scoring.review.by_hand import LOOKED_UP, new_job, reply_key

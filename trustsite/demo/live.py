@@ -35,7 +35,7 @@ from ingest.stream.load import start_at
 from ingest.worker import runtime
 from scoring import tasks as judging
 from scoring.formatting import things
-from scoring.review.cost_gate import Call
+from scoring.review.costs import Call
 from scoring.review.payload import Case
 from scoring.review.pending import Reviewing, review_due
 from scoring.review.schema import Review

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from ingest.store.transaction import Rows
-from scoring.explain.content import missing_words
+from scoring.explain.reasons import missing_words
 from scoring.explain.sentences import sentence, told_reasons
 from scoring.formatting import display_name, percent, percent_interval, risk_percent, things, trust_figure, visible_name
 from scoring.queries import read

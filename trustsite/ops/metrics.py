@@ -32,7 +32,7 @@ from ingest.files import free_bytes
 from ingest.store.database import Store
 from ingest.worker.status import Backlog, as_problems, read_backlog
 from scoring.review.anthropic_client import FROM_LEDGER, ModelCall
-from scoring.review.pricing import Price, Usage
+from scoring.review.costs import Price, Usage
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter

@@ -47,7 +47,7 @@ from ingest.worker import runtime
 from ingest.worker.status import Heartbeat, Status, due_lookups
 from scoring import tasks as scoring_tasks
 from scoring.pipeline.score import has_work
-from scoring.review.pricing import parse_prices
+from scoring.review.costs import parse_prices
 from triage import tasks as triage_tasks
 from trustsite.hops import Hops
 from trustsite.ops.metrics import Measures

@@ -10,7 +10,7 @@ from ingest.git.patch import patch_id
 from ingest.stream.early import Gap, record_gap
 from scoring.diff.mailbox import MailSource, write_mailbox
 from scoring.handlers.actions import ActionMessage, apply_action
-from scoring.pipeline.approvals import settle_approvals
+from scoring.pipeline.interventions import settle_approvals
 from tests.ingest.git.git_world import OWNER, TEXT, Place, Work
 from tests.scoring.diff.hidden_mails import INSTALL, ways
 

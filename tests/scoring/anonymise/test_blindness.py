@@ -10,7 +10,7 @@ import pytest
 
 from scoring.diff.change import Change
 from scoring.diff.parser import read_change
-from scoring.review.cost_gate import Call
+from scoring.review.costs import Call
 from scoring.review.payload import Case, render_change
 from scoring.scanners import scanners
 from scoring.scanners.submission import Submission

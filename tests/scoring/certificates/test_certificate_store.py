@@ -13,7 +13,7 @@ from pytest_django import Settings
 from ingest.store.snapshots import SnapshotReader
 from scoring.certificates.certificate import Certificate, Label, write_certificate
 from scoring.certificates.issue import Settled, bad_shares, certify
-from scoring.certificates.store import compare_with_store
+from scoring.certificates.verify import compare_with_store
 from scoring.dataset.dataset import build_cases, read_cases, read_lane
 from tests.scoring.certificates.certified_cases import NOW, TERMS
 

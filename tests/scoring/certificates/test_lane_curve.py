@@ -14,7 +14,7 @@ from hypothesis import strategies as draw_from
 from scipy.special import bdtr, bdtrc
 
 from scoring.certificates import lane_curve
-from scoring.certificates.lane_counts import ScoredCases
+from scoring.certificates.lane_counts import LaneCurve, LanePoint, Offer, ScoredCases
 from scoring.certificates.lane_curve import (
     FILE,
     borrowed_curve,
@@ -26,7 +26,6 @@ from scoring.certificates.lane_curve import (
     read_curve,
     starter_curve,
 )
-from scoring.certificates.lane_offer import LaneCurve, LanePoint, Offer
 from scoring.certificates.threshold_queries import StoredGroup, StoredTable, Table, table_of, write_table
 from scoring.config.policy import Policy
 from scoring.models.serving import LABEL

@@ -21,8 +21,7 @@ from scoring.certificates.certificate import (
 )
 from scoring.certificates.in_force import LaneOutcome
 from scoring.certificates.issue import add_later_outcomes, certify
-from scoring.certificates.store import compare_with_store, write_successors
-from scoring.certificates.verify import differences, differences_to_previous
+from scoring.certificates.verify import compare_with_store, differences, differences_to_previous, write_successors
 from scoring.config.repository import DEFAULTS
 from scoring.pipeline.lane_thresholds import read_outcomes
 from tests.pipeline import Result, prepared

@@ -9,8 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from ingest.store.transaction import Rows
-from scoring.dataset.dataset import build_cases
-from scoring.dataset.past_trust import prepare_slices
+from scoring.dataset.dataset import build_cases, prepare_slices
 from tests.stores import fresh_store
 
 START = datetime(2025, 1, 1)

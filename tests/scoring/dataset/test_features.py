@@ -10,9 +10,16 @@ import pytest
 from ingest.store.transaction import Rows
 from scoring.config.policy import Policy
 from scoring.dataset.catalogue import FEATURES
-from scoring.dataset.dataset import read_cases
-from scoring.dataset.features import NAMES, PERSON, QUERY, add_features, read_features
-from scoring.dataset.past_trust import build_slices, month_starts
+from scoring.dataset.dataset import (
+    NAMES,
+    PERSON,
+    QUERY,
+    add_features,
+    build_slices,
+    month_starts,
+    read_cases,
+    read_features,
+)
 from tests.scoring.dataset.past_projects import (
     ANA,
     ELSEWHERE,

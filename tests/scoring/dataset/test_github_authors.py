@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from scoring.dataset.track_record import CLEAN, NOT_CLEAN
-from scoring.models.linear import ShrunkRate
+from scoring.models.estimators import ShrunkRate
 from scoring.training.metrics import auc
 
 DATES = ("2020-01-01", "2021-01-01", "2022-01-01", "2022-07-01", "2023-01-01")

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.certificates import in_force
-from scoring.explain.content import MISSING_WORDS
 from scoring.explain.decided import LONGEST_REASON
+from scoring.explain.reasons import MISSING_WORDS
 from scoring.explain.sentences import FACTOR_LABELS, SENTENCES, explain, factor_label, sentence, would_change
 from scoring.formatting import (
     bad_interval,
@@ -27,11 +27,10 @@ from scoring.formatting import (
     trust_bound,
     trust_figure,
 )
-from scoring.gate import conditions, decide
-from scoring.gate.conditions import ORDINARY
-from scoring.gate.decide import judge, judge_change
+from scoring.gate import decide
+from scoring.gate.decide import ORDINARY, judge, judge_change
 from scoring.models.registry import factors
-from scoring.review.answers import FailureReason
+from scoring.review.schema import FailureReason
 from scoring.thresholds import Thresholds
 from scoring.types import Attestation, Content, Evidence, Lane, Reason
 
@@ -56,7 +55,7 @@ def line(evidence: Evidence, thresholds: Thresholds = SHUT, content: Content | N
 
 
 def codes_in_the_gate() -> set[str]:
-    sources = (inspect.getsource(module) for module in (decide, conditions, in_force))
+    sources = (inspect.getsource(module) for module in (decide, decide, in_force))
     calls = [node for source in sources for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
     made = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "Reason"]
     written = {str(call.args[0].value) for call in made if isinstance(call.args[0], ast.Constant)}

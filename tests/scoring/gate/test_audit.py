@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.config.policy import AuditRules
-from scoring.gate.audit import AuditSampler, RoundKey, audit_odds, draw_audit
+from scoring.pipeline.decisions import AuditSampler, RoundKey, audit_odds, draw_audit
 from scoring.types import Draw
 
 KEY, OTHER = b"one key", b"another key"

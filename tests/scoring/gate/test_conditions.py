@@ -10,12 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.explain.sentences import SENTENCES, explain, sentence, would_change
-from scoring.gate.conditions import CHECKS, NO_CHANGE, ORDINARY, STRENGTH, TO_A_PERSON, lane_conditions
-from scoring.gate.decide import decide, decide_change, judge_change
+from scoring.gate.decide import (
+    CHECKS,
+    NO_CHANGE,
+    ORDINARY,
+    STRENGTH,
+    TO_A_PERSON,
+    decide,
+    decide_change,
+    judge_change,
+    lane_conditions,
+)
 from scoring.thresholds import CONDITIONS, Condition, Thresholds
 from scoring.types import AccountChange, Attestation, Circumstances, Content, Draw, Evidence, Lane, LaneClosed, Reason
-from tests.scoring.gate.test_gate import BETTER, CLEAR, KNOWN, OPEN, estimate, evidences
-from tests.scoring.gate.test_gate_content import contents
+from tests.scoring.gate.test_gate import BETTER, CLEAR, KNOWN, OPEN, contents, estimate, evidences
 
 OWN = replace(OPEN, certified=False)
 MOVED = AccountChange("author", "pds_moves", 13)

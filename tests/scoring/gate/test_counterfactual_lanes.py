@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.gate.conditions import ORDINARY
 from scoring.gate.counterfactual import what_would_hold
-from scoring.gate.decide import Inputs, judge_inputs, read_inputs, write_inputs
+from scoring.gate.decide import ORDINARY, Inputs, judge_inputs, read_inputs
+from scoring.pipeline.decisions import to_json
 from scoring.thresholds import CONDITIONS, Thresholds
 from scoring.types import AccountChange, Content, Draw, Evidence, Lane
 from triage.presenters.text import tightened_words
@@ -90,7 +90,7 @@ def test_whatever_was_fast_laned_stored_inputs_give_the_same_answer_in_words(
         content=replace(CLEAR, risk=risk),
         circumstances=replace(ORDINARY, silent_days=silent, draw=Draw(False, odds)),
     )
-    stored = read_inputs(write_inputs(inputs))
+    stored = read_inputs(to_json(inputs))
     found = what_would_hold(stored, ("a.py",))
     assert found == what_would_hold(inputs, ("a.py",))
     assert {"audit", "tier", "never_fast_paths"} <= {one.rule for one in found}

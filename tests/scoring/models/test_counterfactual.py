@@ -9,8 +9,8 @@ from scoring.dataset.dataset import MATERIAL_COLUMNS
 from scoring.dataset.track_record import CLEAN, NOT_CLEAN
 from scoring.models.base import Estimator, Floats
 from scoring.models.calibration import Platt
-from scoring.models.counterfactual import LEVERS, MOST_MERGES, Columns, Part, find_ways
 from scoring.models.registry import NAMES, make_estimator
+from scoring.models.serving import LEVERS, MOST_MERGES, Columns, Part, find_ways
 from scoring.types import Needed
 
 PERSON = {one.name: one.direction for one in MATERIAL_COLUMNS if one.of == "person"}

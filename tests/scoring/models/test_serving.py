@@ -11,19 +11,18 @@ import pytest
 from ingest.store.database import StreamClock
 from scoring.config.policy import Policy
 from scoring.dataset.dataset import MATERIAL_COLUMNS
+from scoring.explain.decided import WAYS
 from scoring.explain.sentences import factor_label
-from scoring.explain.what_would_change import WAYS
 from scoring.gate.decide import judge_inputs, read_inputs
-from scoring.models.boosted import Boosted
 from scoring.models.calibration import CalibrationCases, Platt
-from scoring.models.linear import Logistic
+from scoring.models.estimators import Boosted, Logistic
 from scoring.models.registry import NAMES, SHRUNK_RATE
 from scoring.models.serving import LABEL, Predictions, _read_columns, predict, version_of
-from scoring.models.storage import FORMAT, _features, load_model, save_model, serve
+from scoring.models.storage import FORMAT, features, load_model, save_model, serve
 from scoring.pipeline.score import score
 from scoring.pipeline.stored import read_verdict
 from scoring.queries import read
-from scoring.queries.replay import judge_again
+from scoring.queries.past_decisions import judge_again
 from scoring.thresholds import Thresholds
 from scoring.types import Lane
 from tests.ingest.stream.frames import ANA, at
@@ -62,7 +61,7 @@ def made_up_model(
             "calibration": Platt(1.0, offset if scope == "change" else alone).as_dict(),
             "behind": {name: column.tolist() for name, column in behind._asdict().items()},
         }
-    return {"format": FORMAT, "features": _features(), "scopes": parts, "seed": seed}
+    return {"format": FORMAT, "features": features(), "scopes": parts, "seed": seed}
 
 
 def shrunk(prior: float) -> dict[str, Any]:

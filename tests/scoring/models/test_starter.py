@@ -17,8 +17,7 @@ from ingest.history_import.pulls import import_past
 from ingest.store.database import StreamClock
 from scoring.certificates.lane_curve import FILE as CURVE_FILE
 from scoring.config.policy import FILE, Policy
-from scoring.dataset.dataset import build_cases, read_cases
-from scoring.dataset.features import add_features
+from scoring.dataset.dataset import add_features, build_cases, read_cases
 from scoring.models.serving import LABEL
 from scoring.models.starter import ALONE, LARGEST, WEIGHED, StarterFile, StarterProblem, parse_starter, read_columns
 from scoring.models.storage import save_model, serve

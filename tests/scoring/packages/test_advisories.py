@@ -11,8 +11,7 @@ from packaging.version import InvalidVersion, Version
 
 from ingest.lookups.osv import import_osv
 from ingest.store.database import Store
-from scoring.packages.entry import Package
-from scoring.packages.versions import Event, Kind, is_affected, is_lower, parse_version
+from scoring.packages.entry import Event, Kind, Package, is_affected, is_lower, parse_version
 from scoring.scanners.dependencies import advisories_in, find_advisories
 from tests.ingest.lookups.osv_records import folder_of, record
 from tests.stores import fresh_store

@@ -7,9 +7,9 @@ import pytest
 
 from scoring.diff.change import Line
 from scoring.diff.parser import read_change
-from scoring.packages import compare, files
+from scoring.packages import compare
+from scoring.packages.compare import format_of
 from scoring.packages.entry import Entry, Item, View
-from scoring.packages.files import format_of
 from scoring.scanners.dependencies import scan
 from scoring.scanners.submission import Submission
 from scoring.types import Severity
@@ -178,7 +178,7 @@ def test_no_more_is_read_of_a_change_than_so_many_characters(monkeypatch: pytest
         read.extend(line.text + "\n" for line in view.lines)
         return iter(())
 
-    formats = {name: replace(files.FORMATS[0], read=reading) for name in ("requirements.txt", "requirements-dev.txt")}
+    formats = {name: replace(compare.FORMATS[0], read=reading) for name in ("requirements.txt", "requirements-dev.txt")}
     monkeypatch.setattr(compare, "format_of", formats.get)
     change = read_change(text)
     found = compare.comparisons(change)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from scoring.diff.change import Line
+from scoring.packages.compare import FORMATS, Format
 from scoring.packages.entry import Package, View
-from scoring.packages.files import FORMATS, Format
 from scoring.scanners.dependencies import SCANNER, scan
 from scoring.scanners.submission import Advisory
 from scoring.types import Severity

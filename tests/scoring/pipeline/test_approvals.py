@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scoring.handlers.actions import ActionMessage, apply_action
-from scoring.pipeline.approvals import IN_FORCE, MERGED, MERGED_ELSE, read_outdated_pulls, settle_approvals
+from scoring.pipeline.interventions import IN_FORCE, MERGED, MERGED_ELSE, read_outdated_pulls, settle_approvals
 from scoring.queries import read
 from tests.ingest.stream.frames import MARA, PULL, REPO, SEED, Frames, at, pull_record
 from tests.pipeline import Result

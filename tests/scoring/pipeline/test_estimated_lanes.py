@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ingest.erasure.erase import erase
-from scoring.certificates.lane_offer import Offer, check_offer
-from scoring.handlers.closures import STRUCK, end_estimate, open_on_estimate
+from scoring.certificates.lane_counts import Offer, check_offer
+from scoring.handlers.settings import STRUCK, end_estimate, open_on_estimate
 from scoring.pipeline.lane_thresholds import estimated_lanes, read_openings
 from tests.ingest.erasure.planted import KEY, folders_below
 from tests.ingest.stream.frames import ANA, MALLORY, REPO, SOURCE, at

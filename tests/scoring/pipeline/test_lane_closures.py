@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ingest.erasure.erase import erase
-from scoring.handlers.closures import STRUCK, close, reopen
-from scoring.pipeline.lane_closures import ERASED, Closure, closed_because, read_closed_pulls, read_closures
+from scoring.handlers.settings import STRUCK, close, reopen
+from scoring.pipeline.interventions import ERASED, Closure, closed_because, read_closed_pulls, read_closures
 from tests.ingest.erasure.planted import KEY, folders_below
 from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, SOURCE, at
 from tests.pipeline import Result

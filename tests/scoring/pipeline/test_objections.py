@@ -9,8 +9,13 @@ import pytest
 
 from ingest.records.registry import DEFAULT_AUTHORITY
 from scoring.explain.sentences import sentence
-from scoring.pipeline.circumstances import read_open_objections
-from scoring.pipeline.objections import is_left_out, record_objections, write_objection, write_wish
+from scoring.pipeline.interventions import (
+    is_left_out,
+    read_open_objections,
+    record_objections,
+    write_objection,
+    write_wish,
+)
 from scoring.queries import read
 from scoring.types import Lane
 from tests.ingest.stream.frames import CREATED, MALLORY, MARA, REPO, Frames

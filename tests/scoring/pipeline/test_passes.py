@@ -1,6 +1,7 @@
-"""Passes over part of what is known: they leave what a pass over everything leaves, and fit a small store."""
+"""Passes judge what something touched, and leave what a pass over everybody leaves."""
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -10,23 +11,24 @@ import pytest
 
 import scoring.pipeline.score
 from ingest.store.database import Store
+from ingest.store.transaction import Rows
 from scoring.config.policy import Policy
 from scoring.config.repository import DEFAULTS
 from scoring.handlers.actions import ActionMessage
 from scoring.handlers.actions import apply_action as take_action
-from scoring.handlers.closures import close, reopen
-from scoring.handlers.settings import write_settings
-from scoring.pipeline.approvals import settle_approvals
-from scoring.pipeline.objections import write_objection
-from scoring.pipeline.rebuild import TRUST_CACHES
+from scoring.handlers.settings import close, reopen, write_settings
+from scoring.pipeline import evidence
+from scoring.pipeline.evidence import TRUST_CACHES, find_stale_people
+from scoring.pipeline.interventions import settle_approvals, write_objection
 from scoring.pipeline.score import CHANGED_PEOPLE
 from scoring.thresholds import Thresholds
-from scoring.types import Evidence, Verdict
+from scoring.types import Evidence, Pair, Verdict
 from tests.conftest import Count
-from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, SOURCE, at, pull_uri
+from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, SOURCE, Frames, at, pull_uri
 from tests.pipeline import Result, opened
 from tests.scoring.pipeline.offered_world import a_new_round, offered_world
-from tests.scoring.small import MERGED_AT, OFFERED, again, settled, take
+from tests.scoring.small import MERGED_AT, OFFERED, again, feed, settled, take
+from tests.scoring.trust.test_structure import world
 from tests.stores import fresh_store
 
 STANDS = ("current_scores", "current_decisions", "trust", "features", "labels", "seeds")
@@ -186,3 +188,130 @@ def test_everyone_is_judged_anew_three_times_within_a_small_memory(tmp_path: Pat
         result.policy = Policy(thresholds=Thresholds(t_low=0.1 + number / 100))
         assert result.judge(at(20 + number)) == people + 2
     store.close()
+
+
+ALL_PAIRS = None
+JUDGED_AT = at(50)
+LOOKS = list[set[str] | None]
+
+
+@pytest.fixture(name="looked")
+def looked_fixture(result: Result, monkeypatch: pytest.MonkeyPatch) -> LOOKS:
+    """Whom each pass looked at; seed vouches for ana, ana for mara, and mallory offered something."""
+    looks: LOOKS = []
+
+    def noted(rows: Rows, basis: str, among: Collection[Pair] | None) -> dict[Pair, str]:
+        dids = {row["contributor_id"]: row["did"] for row in rows.rows("from contributors")}
+        looks.append(ALL_PAIRS if among is None else {dids[person] for person, _ in among})
+        return find_stale_people(rows, basis, among)
+
+    monkeypatch.setattr(scoring.pipeline.score, "find_stale_people", noted)
+    frames = world((SEED, ANA), (ANA, MARA))
+    frames.pull(MALLORY, "first")
+    take(result, frames, JUDGED_AT)
+    assert looks == [ALL_PAIRS]
+    looks.clear()
+    return looks
+
+
+def test_where_nothing_changed_nobody_is_looked_at(result: Result, looked: LOOKS) -> None:
+    again(result, JUDGED_AT)
+    assert looked == [set()]
+
+
+def test_a_pull_request_is_about_its_author_alone(result: Result, looked: LOOKS) -> None:
+    frames = Frames()
+    frames.pull(MARA, "offered")
+    feed(result, frames)
+    result.judge(JUDGED_AT)
+    assert looked == [{MARA}]
+    assert result.score(MARA, REPO).verdict.reasons
+
+
+def test_whoever_is_named_otherwise_is_told_to_all_who_are_trusted_through_them(result: Result, looked: LOOKS) -> None:
+    with result.store.write() as txn:
+        txn.execute("update contributors set handle = 'ana.example.org', handle_verified = true where did = ?", [ANA])
+    again(result, JUDGED_AT)
+    assert looked == [{ANA, MARA}]
+    assert "ana.example.org" in str(result.score(MARA).verdict)
+
+
+def test_other_rules_are_about_everybody(result: Result, looked: LOOKS) -> None:
+    result.policy = replace(result.policy, thresholds=Thresholds(t_low=0.2))
+    result.judge(JUDGED_AT)
+    again(result, JUDGED_AT)
+    assert looked == [ALL_PAIRS, set()]
+
+
+def test_after_a_pass_that_failed_everybody_is_looked_at(
+    result: Result, looked: LOOKS, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*given: object) -> None:
+        raise OSError("no room")
+
+    frames = Frames()
+    frames.vouch(SEED, MALLORY)
+    feed(result, frames)
+    with monkeypatch.context() as failing:
+        failing.setattr(scoring.pipeline.score, "append_decisions", fail)
+        with pytest.raises(OSError, match="no room"):
+            result.judge(JUDGED_AT)
+    result.judge(JUDGED_AT)
+    again(result, JUDGED_AT)
+    assert looked[1:] == [ALL_PAIRS, set()]
+    assert result.score(MALLORY).structural_trust > 0
+
+
+def test_a_change_that_touches_many_is_about_everybody(
+    result: Result, looked: LOOKS, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evidence, "MOST_CHANGED", 0)
+    frames = Frames()
+    frames.pull(MARA, "offered")
+    feed(result, frames)
+    result.judge(JUDGED_AT)
+    assert looked == [ALL_PAIRS]
+
+
+def test_a_process_that_begins_on_a_filled_store_judges_everybody_once_and_decides_nothing_twice(
+    result: Result, looked: LOOKS
+) -> None:
+    history = result.rows("from scores order by all")
+    assert result.judge(JUDGED_AT) == 0
+    CHANGED_PEOPLE.pop(result.store)
+    assert result.judge(JUDGED_AT) > 0
+    assert result.judge(JUDGED_AT + timedelta(hours=1)) == 0
+    assert looked == [ALL_PAIRS]
+    assert result.rows("from scores order by all") == history
+
+
+def test_after_any_history_everything_stands_as_a_pass_over_everybody_leaves_it(result: Result, count: Count) -> None:
+    draw, people = random.Random(8), [SEED, ANA, MARA, MALLORY, *(f"did:plc:{letter * 24}" for letter in "bcdef")]
+    frames = world((SEED, ANA), (ANA, MARA))
+    take(result, frames, NOW)
+    for step in range(count(3, 60)):
+        one, other = draw.sample(people, 2)
+        first = len(frames)
+        match draw.choice(["vouch", "denounce", "pull", "merge", "rename", "maintain"]):
+            case "vouch" | "denounce" as kind:
+                frames.vouch(one, other, "update", kind=kind)
+            case "pull":
+                frames.pull(one, f"pull{step}")
+            case "merge":
+                frames.pull(one, f"pull{step}")
+                frames.status(SEED, pull_uri(one, f"pull{step}"), "merged")
+            case "rename":
+                with result.store.write() as txn:
+                    txn.execute("update contributors set handle = ? where did = ?", [f"{step}.example.org", one])
+                    txn.execute("update contributors set handle_verified = handle is not null")
+                    txn.inputs_changed()
+            case "maintain":
+                result.watch([REPO], [one])
+        feed(result, frames[first:])
+        again(result, NOW)
+        check_full_pass_changes_nothing(result)
+
+
+def test_a_process_that_begins_on_an_empty_store_has_nothing_to_do(result: Result) -> None:
+    result.policy = Policy()
+    assert result.judge(JUDGED_AT) == 0

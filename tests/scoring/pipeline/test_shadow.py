@@ -10,8 +10,8 @@ import pytest
 from scoring.config.repository import DEFAULTS, rules_under, thresholds_under
 from scoring.diff.globs import matching_pattern
 from scoring.handlers.settings import switch_shadow, write_settings
-from scoring.pipeline.decisions import reasons_json
-from scoring.pipeline.shadow import ShadowDay, record_shadow
+from scoring.pipeline.decisions import to_json
+from scoring.pipeline.lane_history import ShadowDay, record_shadow
 from scoring.queries.read import shadow_report
 from scoring.thresholds import RepositoryRules, Thresholds
 from scoring.types import Reason
@@ -93,7 +93,7 @@ def test_what_would_have_been_fast_lane_is_counted_once_and_without_push_holders
 
 def test_what_only_the_audit_holds_back_would_have_been_fast_lane(result: Result) -> None:
     take(result, two_open())
-    drawn = reasons_json((Reason("audit_drawn", {"odds": 1.0}), Reason("no_trust_path", {})))
+    drawn = to_json((Reason("audit_drawn", {"odds": 1.0}), Reason("no_trust_path", {})))
     with result.store.write() as txn:
         txn.execute("update current_decisions set reasons = ? where pull_uri = ?", [drawn, OFFERED])
     record_shadow(result.store)

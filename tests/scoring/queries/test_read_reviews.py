@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from scoring.queries.reviews import _newest
+from scoring.queries.changes import _newest
 
 EARLY, LATE = datetime(2026, 3, 1), datetime(2026, 3, 2)
 

@@ -9,8 +9,7 @@ from scoring.queries import read
 from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, STRANGER, pull_uri
 from tests.pipeline import Result, opened
 from tests.scoring.small import DAY, MERGED_AT, again, settled, take
-from tests.scoring.trust.test_structure import world
-from tests.scoring.trust.test_structure_merges import WEAK, merged
+from tests.scoring.trust.test_structure import WEAK, merged, world
 
 
 def explained(result: Result, did: str, repository: str | None = REPO) -> read.TrustExplanation:

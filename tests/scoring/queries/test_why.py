@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from ingest.records.watched import watch_everything
 from ingest.store.database import StreamClock
 from scoring.gate.decide import NOTABLE, differ_notably, judge_inputs, read_inputs
-from scoring.pipeline.decisions import reason_codes
-from scoring.queries.replay import judge_again, replay_decision, why_json, why_lines
+from scoring.pipeline.stored import reason_codes
+from scoring.queries.past_decisions import judge_again, replay_decision, why_json, why_lines
 from tests.conftest import Count, simulated_network
 from tests.ingest.stream.frames import MARA, SEED, Frames, at
 from tests.pipeline import OPEN_LANE, Result, opened

@@ -12,10 +12,20 @@ from typing import Any
 import numpy as np
 
 from scoring.config.policy import Parameters, Policy
-from scoring.redteam.attack import Attack, Generator, Ground, Pairs, choose_vouchers
+from scoring.redteam.attack import (
+    Attack,
+    Generator,
+    Ground,
+    Pairs,
+    choose_vouchers,
+    each_to_each,
+    half_mass,
+    largest_gains,
+    most_passing,
+    people_reached,
+    play_cliques,
+)
 from scoring.redteam.attacks import SHAPES, Score
-from scoring.redteam.fitting import each_to_each, largest_gains, most_passing, play_cliques
-from scoring.redteam.measures import half_mass, people_reached
 from scoring.redteam.report import Cell, Grid, Play, judge_fakes, regions
 from scoring.trust.first_passage import first_passage
 from scoring.trust.graph import Edges, Floats, Integers, matrix_of, strongest
@@ -50,7 +60,7 @@ def textbook_eigentrust(edges: Edges, seeds: Integers, size: int, damping: float
     """The loop t = (1 - a) C^T t + a p; t /= sum(t), with a self-vouch counted and idle mass scaled away each step.
 
     Broken on purpose, as it is found in textbooks: a closed loop soaks trust until most people's idle share is small
-    enough. `scoring.trust.eigentrust` mends both.
+    enough. `scoring.trust.first_passage` mends both.
     """
     voucher, subject, weight = strongest(edges.voucher, edges.subject, edges.weight, size)
     given = np.bincount(voucher, weights=weight, minlength=size)

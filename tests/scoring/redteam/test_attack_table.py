@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 
 from scoring.config.policy import Parameters, Policy
-from scoring.redteam.attack import Attack, Ground, attack, choose_vouchers
+from scoring.redteam.attack import Attack, Ground, attack, choose_vouchers, people_reached, standing_on_two
 from scoring.redteam.attacks import SHAPES, largest_lift
-from scoring.redteam.measures import people_reached, standing_on_two
 from scoring.redteam.report import BRIEF, MOST_TRUSTED, RANDOM, WHOLE, Grid
 from scoring.thresholds import Thresholds
-from scoring.trust.eigentrust import eigentrust
-from scoring.trust.first_passage import first_passage
+from scoring.trust.first_passage import eigentrust, first_passage
 from tests.scoring.redteam.attack_table import (
     OURS,
     SCORES,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scoring.config.policy import Parameters
-from scoring.trust.eigentrust import eigentrust
+from scoring.trust.first_passage import eigentrust
 from tests.scoring.redteam.attack_table import auc
 from tests.scoring.trust.graphs import edges_of, people
 from tests.scoring.trust.market import Market, bitcoin_otc

@@ -1,4 +1,4 @@
-"""Attacks beyond regions of fakes: denounce bombing, merge farming, stolen accounts, cliques fitted to the budget."""
+"""Scenes of attacks: denounces, farmed merges and stolen accounts, their report, and the file of the newest run."""
 
 import json
 from collections.abc import Callable
@@ -13,11 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.config.policy import Parameters, Policy
-from scoring.redteam.attack import Ground
+from scoring.redteam.attack import RECORDS, Ground, LaneCounts, choose_regulars, count_lanes, simulate_theft
 from scoring.redteam.attacks import MERGES, Plan, simulate_bombing, simulate_evidence, simulate_farming
-from scoring.redteam.fitting import choose_regulars, simulate_theft
-from scoring.redteam.measures import RECORDS, LaneCounts, count_lanes
-from scoring.redteam.render import aligned, report_lines, say_result, shown_report
+from scoring.redteam.render import (
+    ShownAttack,
+    ShownReport,
+    aligned,
+    read_report,
+    report_lines,
+    say_result,
+    shown_report,
+    write_report,
+)
 from scoring.redteam.report import BRIEF, MOST_TRUSTED, RANDOM, Grid, attack_everything
 from scoring.thresholds import Thresholds
 from scoring.trust.first_passage import first_passage
@@ -240,3 +247,39 @@ def test_columns_have_one_width() -> None:
 def test_no_more_are_bought_and_denounced_than_there_are() -> None:
     found = simulate_bombing(tree(3), Plan(fakes=5), DEFAULTS, 1.0, np.random.default_rng(1))
     assert (found.bought, found.denounced) == (4, 4)
+
+
+RUN_AT = datetime(2026, 11, 20, 12)
+STOLEN = ShownAttack("A trusted account is stolen", "1 account, the worst of 10 tried", "7 in the fast lane", "It", 7)
+RUN = ShownReport("sunstead-redteam/2", RUN_AT, 7_440, 51_160, 2, 15, True, 0.9, (STOLEN,))
+
+
+def test_a_run_is_kept_whole_and_read_back(tmp_path: Path) -> None:
+    write_report(tmp_path, RUN)
+    write_report(tmp_path, RUN)
+    assert read_report(tmp_path) == RUN
+    assert [file.name for file in tmp_path.iterdir()] == ["redteam.json"]
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b"\xff\xfe", b'{"form": "sunstead-redteam/1"}', b"[" * 100_000, b" " * 70_000 + b"{}"]
+)
+def test_a_file_that_is_no_run_reads_as_none(tmp_path: Path, content: bytes) -> None:
+    assert read_report(tmp_path) is None
+    (tmp_path / "redteam.json").write_bytes(content)
+    assert read_report(tmp_path) is None
+
+
+@pytest.mark.parametrize("wrong", [{"at": -1}, {"people": -3}, {"vouches": 10**13}, {"t_high": 1.5}, {"attacks": []}])
+def test_figures_out_of_every_range_read_as_none(tmp_path: Path, wrong: dict[str, object]) -> None:
+    path = write_report(tmp_path, RUN)
+    path.write_text(json.dumps(json.loads(path.read_text()) | wrong))
+    assert read_report(tmp_path) is None
+
+
+def test_a_drive_that_cannot_be_written_keeps_the_run_before(tmp_path: Path) -> None:
+    write_report(tmp_path, RUN)
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(OSError, match=r"File exists|Not a directory"):
+        write_report(tmp_path / "taken", RUN)
+    assert read_report(tmp_path) == RUN

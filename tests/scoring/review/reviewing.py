@@ -6,9 +6,8 @@ from typing import Any
 from scoring.diff.change import Change, FileChange, Hunk, Line
 from scoring.review.anthropic_client import Access, Claude
 from scoring.review.cache import Ledger, MemoryLedger
-from scoring.review.cost_gate import Call
+from scoring.review.costs import Call, Price
 from scoring.review.payload import Case
-from scoring.review.pricing import Price
 from scoring.review.reviewer import Models, Reviewer
 from scoring.review.schema import Assessment, Review
 from scoring.scanners.submission import Submission

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from scoring.review.cost_gate import Call
+from scoring.review.costs import Call
 from scoring.review.payload import Case
 from scoring.review.schema import Review
 from scoring.scanners import scanners

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from scoring.review import prose_mask
 from scoring.review.cache import MemoryLedger
-from scoring.review.cost_gate import Call
+from scoring.review.costs import Call
 from scoring.review.payload import Case, render_change
 from scoring.review.prose_mask import GRAMMARS, masked_hunks, masked_path
 from scoring.review.schema import Review
 from scoring.scanners.submission import Submission
-from scoring.training.prose_grammar import attempts, grammar
+from scoring.training.prose import attempts, grammar
 from scoring.types import Severity
 from tests.conftest import count
 from tests.growth import WHOLE_LINE, in_linear_time

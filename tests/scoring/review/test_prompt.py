@@ -1,4 +1,4 @@
-"""A model gets the system prompt word for word, and data that nobody can break out of."""
+"""The prompt holds what it should and nothing that persuades; an assessment is read strictly."""
 
 import hashlib
 import json
@@ -7,18 +7,28 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from scoring.diff.change import Change, FileChange, Line, Mail
-from scoring.review import prompt
-from scoring.review.locations import NOT_FOUND, finding_place, number_lines, resolve_flag_place
+from scoring.review import reviewer
+from scoring.review.deterministic import NOT_FOUND, finding_place, number_lines, resolve_flag_place
 from scoring.review.payload import WORDS_LENGTH, Case, Rendering, render_change, render_words
-from scoring.review.prompt import PARTS, content_hash, first_request, nonce, prompt_part, prompt_version, second_request
-from scoring.review.schema import Flag
+from scoring.review.reviewer import (
+    PARTS,
+    content_hash,
+    first_request,
+    nonce,
+    prompt_part,
+    prompt_version,
+    second_request,
+)
+from scoring.review.schema import Assessment, Flag, plain_text, tool_schema
 from scoring.scanners.run import IDENTITY_RULES
 from scoring.scanners.submission import Submission
 from scoring.types import Severity
-from tests.scoring.review.reviewing import SITE_KEY, SONNET, a_case, a_change, a_file, a_finding, an_assessment
+from tests.scoring.review.reviewing import SITE_KEY, SONNET, a_case, a_change, a_file, a_finding, a_flag, an_assessment
 from tests.scoring.review.reviewing import a_flag as flag_parts
+from tests.standins.claude_rules import schema_problems
 
 # SHA-256 of the agreed words, without a line end at their end.
 WORD_FOR_WORD = "0d915b019871b64a53580311df0a1b1220d798670b0ef50c6cb715eaef2d92a9"
@@ -92,13 +102,13 @@ def test_the_mark_depends_on_content_and_key_alone() -> None:
 def test_the_version_changes_with_every_word_that_is_always_sent(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = prompt_version()
     if part == "rendering":
-        monkeypatch.setattr(prompt, "RENDERING", 0)
+        monkeypatch.setattr(reviewer, "RENDERING", 0)
     elif part == "schema":
-        monkeypatch.setattr(prompt.Assessment, "model_json_schema", dict)
+        monkeypatch.setattr(reviewer.Assessment, "model_json_schema", dict)
     else:
         told = {name: prompt_part(name) for name in PARTS}
-        monkeypatch.setattr(prompt, "prompt_part", lambda name: told[name] + (" " if name == part else ""))
-    assert prompt.prompt_version.__wrapped__() != before
+        monkeypatch.setattr(reviewer, "prompt_part", lambda name: told[name] + (" " if name == part else ""))
+    assert reviewer.prompt_version.__wrapped__() != before
 
 
 def test_findings_go_out_with_places_and_without_quotes() -> None:
@@ -231,3 +241,78 @@ def test_lines_are_numbered_over_all_hunks() -> None:
     file = a_file("a.py", ["one", "two"], ["gone"])
     assert [(number, line.mark) for number, line in number_lines(file)] == [(1, "-"), (2, "+"), (3, "+")]
     assert isinstance(next(number_lines(file))[1], Line)
+
+
+def told(**changes: object) -> str:
+    whole = {"content_risk": 0.2, "flags": [a_flag()], "summary": "Fine.", "review_recommended": False}
+    return json.dumps(whole | changes)
+
+
+def test_an_assessment_is_read_strictly() -> None:
+    assert Assessment.model_validate_json(told(), strict=True).content_risk == 0.2
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"content_risk": 1.01},
+        {"content_risk": -0.01},
+        {"content_risk": float("nan")},
+        {"content_risk": float("inf")},
+        {"content_risk": "0.2"},
+        {"content_risk": True},
+        {"content_risk": None},
+        {"review_recommended": "false"},
+        {"review_recommended": 0},
+        {"summary": ""},
+        {"summary": "x" * 901},
+        {"flags": {}},
+        {"flags": [a_flag()] * 61},
+        {"flags": [a_flag(severity="none")]},
+        {"flags": [a_flag(kind="praise")]},
+        {"flags": [a_flag(location="")]},
+        {"flags": [a_flag() | {"line": 3}]},
+        {"approved": True},
+    ],
+)
+def test_what_is_out_of_range_or_shape_is_refused(changes: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        Assessment.model_validate_json(told(**changes), strict=True)
+
+
+def test_the_schema_of_the_tool_has_no_keyword_that_a_strict_grammar_refuses() -> None:
+    assert list(schema_problems(tool_schema())) == []
+    assert list(schema_problems(Assessment.model_json_schema())) != [], "the bare one has bounds"
+
+
+def test_the_schema_tells_the_bounds_in_words() -> None:
+    risk = tool_schema()["properties"]["content_risk"]
+    assert "maximum: 1" in risk["description"]
+    assert tool_schema()["required"] == ["content_risk", "flags", "summary", "review_recommended"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("see https://evil.example/a?b for more", "see (link removed) for more"),
+        ("see WWW.evil.example", "see (link removed)"),
+        ("at at://did:plc:x/y and javascript:alert(1)", "at (link removed) and (link removed)"),
+        ("a\x00b\x1b[0m\nc\u2028d", "a b [0m c d"),
+        ("pass\u200bword \u202eevil\U000e0041", "password evil"),
+        ("src/a.py:12 sets metadata: none", "src/a.py:12 sets metadata: none"),
+    ],
+)
+def test_links_and_what_cannot_be_seen_are_taken_out(text: str, shown: str) -> None:
+    assert plain_text(text, 200) == shown
+
+
+@given(st.text(), st.integers(1, 50))
+def test_plain_text_is_short_one_line_and_stays_as_it_is(text: str, limit: int) -> None:
+    shown = plain_text(text, limit)
+    assert len(shown) <= limit
+    assert "\n" not in shown
+    assert plain_text(shown, limit) == shown
+
+
+def test_assessments_are_equal_by_what_they_say() -> None:
+    assert an_assessment(0.3, a_flag()) == an_assessment(0.3, a_flag())

@@ -8,10 +8,9 @@ import pytest
 
 from scoring.review.anthropic_client import OUTPUT_TOKENS
 from scoring.review.cache import MemoryLedger
-from scoring.review.cost_gate import Call
+from scoring.review.costs import Call
 from scoring.review.deterministic import assess
-from scoring.review.prompt import prompt_version
-from scoring.review.reviewer import is_hard
+from scoring.review.reviewer import is_hard, prompt_version
 from scoring.types import Severity
 from tests.scoring.review.reviewing import (
     HAIKU,

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from ingest.store.database import Store
 from scoring.queries import read
 from scoring.review.cache import Reading, Reserved, StoreLedger, Ticket, costs_since
-from scoring.review.cost_gate import Call
-from scoring.review.pricing import Usage
+from scoring.review.costs import Call, Usage
 from tests.conftest import count
 from tests.scoring.review.reviewing import (
     HAIKU,

@@ -8,7 +8,7 @@ import pytest
 
 from scoring.review.anthropic_client import Access, Claude
 from scoring.review.cache import MemoryLedger
-from scoring.review.cost_gate import Call
+from scoring.review.costs import Call
 from scoring.review.payload import Case
 from scoring.review.pending import TRIES, Reviewing, review_due
 from scoring.review.reviewer import Models, Reviewer

@@ -12,7 +12,7 @@ from ingest.store.database import Store
 from scoring.gate.decide import HASHES_OF_VERSIONS
 from scoring.pipeline import decisions
 from scoring.review import pending
-from scoring.review.cost_gate import Call
+from scoring.review.costs import Call
 from scoring.review.payload import Case
 from scoring.review.pending import TRIES, ReviewCase, Reviewing, review_due
 from scoring.review.schema import Review

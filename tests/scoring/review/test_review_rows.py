@@ -8,10 +8,9 @@ from ingest.store.long_texts import COLUMN_BYTES
 from ingest.store.migrate import KEPT_REVIEWS
 from scoring.diff.change import Change
 from scoring.diff.parser import read_bytes
-from scoring.queries.reviews import content_review
+from scoring.queries.changes import content_review
 from scoring.review.cache import Reading, verdict_json
 from scoring.review.deterministic import assess
-from scoring.review.known_bad import REVIEWS_WITH_RULE
 from scoring.review.reviewer import LEFT_OUT_KEPT
 from scoring.review.schema import (
     DETERMINISTIC,
@@ -24,7 +23,7 @@ from scoring.review.schema import (
     Review,
     tidy_assessment,
 )
-from scoring.review.store import NOT_KEPT, review_columns, shown_findings, shown_flags
+from scoring.review.store import NOT_KEPT, REVIEWS_WITH_RULE, review_columns, shown_findings, shown_flags
 from scoring.types import PATH_LENGTH, Finding, Severity, short_path
 from tests.conftest import count
 from tests.pipeline import Result

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from scoring.queries.reviews import reread
-from scoring.review.cost_gate import Call
+from scoring.queries.changes import reread
+from scoring.review.costs import Call
 from scoring.review.payload import Case
 from scoring.review.pending import GIVEN_UP, review_due
 from scoring.review.schema import Review

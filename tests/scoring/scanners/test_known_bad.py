@@ -8,8 +8,8 @@ import pytest
 from ingest.records.pull_state import settle
 from ingest.store.transaction import Rows
 from scoring.diff.similarity import nearest_known_bad
-from scoring.review.known_bad import RULE
 from scoring.review.pending import Reviewing, review_due
+from scoring.review.store import RULE
 from scoring.scanners.submission import Knowledge
 from tests.ingest.stream.frames import MARA, SEED, pull_uri
 from tests.pipeline import Later, Result, by_scanners, prepared

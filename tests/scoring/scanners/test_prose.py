@@ -15,8 +15,7 @@ from scoring.scanners._prose import PIECE, Floats, Model, pieces, scores, shippe
 from scoring.scanners._text import is_comment
 from scoring.scanners.prompt_injection import LIKELY, scan
 from scoring.scanners.submission import Submission
-from scoring.training.prose import ATTEMPTS, train, translations
-from scoring.training.prose_grammar import FORMS, attempts, grammar
+from scoring.training.prose import ATTEMPTS, FORMS, attempts, grammar, train, translations
 from scoring.types import Severity
 from tests.conftest import Count, count
 from tests.scoring.scanners.real_diffs import real_submissions

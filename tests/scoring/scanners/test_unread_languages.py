@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from scoring.diff.change import FileChange
 from scoring.diff.parser import read_change
-from scoring.explain.content import CONTENT_SENTENCES, missing_words
-from scoring.gate.conditions import ORDINARY
-from scoring.gate.decide import decide_change
+from scoring.explain.reasons import CONTENT_SENTENCES, missing_words
+from scoring.gate.decide import ORDINARY, decide_change
 from scoring.pipeline.decisions import read_content
 from scoring.review.deterministic import review_without_model
 from scoring.review.store import review_columns

@@ -1,24 +1,30 @@
-"""The backtest on a made-up history: its shape, that it repeats itself, and that nothing later leaks into it."""
+"""The backtest, orders of the queue, features that are rarely known, and the weights of trees."""
 
 import json
 import re
+import struct
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from scoring.dataset.cases import Cases
+from scoring.dataset.dataset import Material
 from scoring.dataset.labels import outcomes, settled
-from scoring.dataset.track_record import settled_record
-from scoring.models.linear import Logistic
+from scoring.dataset.track_record import CLEAN, settled_record
+from scoring.models.estimators import Logistic
+from scoring.models.registry import make_estimator
+from scoring.queries.queue_order import TURN, Waiting
 from scoring.training.backtest import BacktestProblem, Plan, run, steps
-from scoring.training.lane_budgets import replay_lane
 from scoring.training.metrics import auc, interval_widths, widths_of
-from scoring.training.report import interval_words, page, table
+from scoring.training.replays import FIRST, WINDOW, Arrivals, order_figures, replay_lane
+from scoring.training.report import MOST_CASES, Weighed, _summary, interval_words, page, summary_plot, table, weighed
 from scoring.training.rolling_origin import Clock, Past, calibrate_quarters, score_quarters
 from scoring.training.summary import read_backtest, shown_backtest, write_backtest
+from scoring.training.train import CHECKS, FEWEST_CHECKED, train, without_rare_checks
 from tests.scoring.dataset.people import made_up, material
 
 PLAN = Plan(labels=("label_merge",), quarters=2, draws=20, seed=3)
@@ -251,3 +257,154 @@ def test_one_author_whose_outcomes_are_all_equal_is_judged_by_the_shrunk_rate() 
     found, besides = run(material(merged), replace(PLAN, quarters=1))
     assert found["labels"]["label_merge"]["test"]["model"] == "beta"
     assert any("outcomes are the same" in words for words in besides["label_merge"]["person"]["said"])
+
+
+DAY = np.timedelta64(1, "D")
+START = np.datetime64("2025-01-01", "us")
+
+
+def arrivals(chance: np.ndarray, first: np.ndarray, days: np.ndarray | None = None, a_day: int = 4) -> Arrivals:
+    """`a_day` a day, each decided so many days after it came; bad are those whose chance is below one half."""
+    count = len(chance)
+    days = np.ones(count) if days is None else days
+    opened = START + (np.arange(count) * (86_400_000_000 // a_day)).astype("m8[us]")
+    nothing = np.zeros(count, dtype=bool)
+    waiting = Waiting(chance, np.full(count, np.nan), np.zeros(count), opened, first, nothing, nothing)
+    return Arrivals(waiting, chance, chance < 0.5, opened + (days * 86_400_000_000).astype("m8[us]"))
+
+
+@pytest.fixture(scope="module")
+def mixed() -> Arrivals:
+    """600 over 150 days, three in ten bad, four in ten first-timers, a third answered only after a hundred days."""
+    draw = np.random.default_rng(5)
+    bad, first = draw.random(600) < 0.3, draw.random(600) < 0.4
+    chance = np.where(bad, draw.uniform(0, 0.49, 600), draw.uniform(0.5, 1, 600))
+    return arrivals(chance, first, np.where(draw.random(600) < 0.33, 100.0, 1.0))
+
+
+@pytest.fixture(scope="module")
+def figures(mixed: Arrivals) -> dict[str, dict[str, Any]]:
+    return order_figures(mixed, seed=1)
+
+
+def test_the_best_order_holds_every_bad_one_that_fits_and_random_a_share_of_its_length(
+    mixed: Arrivals, figures: dict[str, Any]
+) -> None:
+    bad = mixed.bad.sum()
+    assert figures["best"]["tenth"] == pytest.approx(60 / bad, abs=1e-6)
+    assert (figures["best"]["tenth_bad"], figures["best"]["third"]) == (1.0, 1.0)
+    assert figures["random"]["third"] == pytest.approx(1 / 3, abs=0.1)
+    assert figures["oldest"]["tenth"] == pytest.approx(mixed.bad[:60].sum() / bad, abs=1e-6)
+
+
+def test_a_model_that_is_right_is_as_good_as_the_best_and_the_rules_cost_some_of_it(figures: dict[str, Any]) -> None:
+    for name in ("tenth", "third", "window"):
+        assert figures["model"][name] == figures["best"][name]
+        assert figures["random"][name] < figures["need"][name] <= figures["best"][name]
+
+
+def test_the_windows_are_all_runs_of_thirty_arrivals(mixed: Arrivals, figures: dict[str, Any]) -> None:
+    bad = [mixed.bad[start : start + WINDOW].sum() for start in range(len(mixed.bad) - WINDOW + 1)]
+    assert figures["best"]["window"] == pytest.approx(np.minimum(bad, FIRST).mean(), abs=1e-6)
+
+
+def test_oldest_first_lets_everybody_wait_alike_and_others_starve_first_timers(figures: dict[str, Any]) -> None:
+    """All orders give the same verdicts a day, so what one saves another waits for."""
+    assert figures["oldest"]["longest"] < figures["model"]["longest"]
+    assert figures["model"]["first_timer_longest"] > figures["oldest"]["first_timer_longest"]
+    assert figures["need"]["first_timer_longest"] < figures["oldest"]["first_timer_longest"]
+
+
+def test_a_first_timer_waits_three_verdicts_for_each_who_came_before() -> None:
+    """One verdict a day, ten regulars who are needier, and two first-timers of the first day: the second is sixth."""
+    chance = np.array([0.9, 0.9, *([0.1] * 10)])
+    first = np.arange(12) < 2
+    found = order_figures(arrivals(chance, first, np.arange(12.0), a_day=24), seed=0)
+    assert TURN * 2 - 1 <= found["need"]["first_timer_longest"] <= TURN * 2
+    assert found["model"]["first_timer_longest"] > 11
+
+
+def test_the_content_risk_is_an_order_only_where_it_is_known(mixed: Arrivals, figures: dict[str, Any]) -> None:
+    assert "risk" not in figures
+    known = replace(mixed, waiting=replace(mixed.waiting, risk=np.where(mixed.bad, 0.8, np.nan)))
+    assert order_figures(known, 1)["risk"]["third"] == 1.0
+
+
+def test_of_nothing_there_is_nothing_to_say() -> None:
+    found = order_figures(arrivals(np.zeros(0), np.zeros(0, dtype=bool)), 0)["need"]
+    assert found["third"] == 0.0
+    assert [found[name] for name in ("tenth_bad", "window", "wait", "first_timer_longest")] == [None] * 4
+
+
+NOW = datetime(2026, 1, 1)
+
+
+@pytest.mark.parametrize(("checked", "kept"), [(0, False), (FEWEST_CHECKED - 1, False), (FEWEST_CHECKED, True)])
+def test_ci_is_unknown_to_a_model_until_enough_settled_cases_have_it(checked: int, kept: bool) -> None:
+    cases = made_up()
+    rates = np.full(len(cases), np.nan)
+    rates[np.flatnonzero(settled(cases))[:checked]] = 0.5
+    given = {CHECKS: rates, "other": np.ones(len(cases))}
+    found = without_rare_checks(cases, given)
+    assert np.count_nonzero(~np.isnan(found[CHECKS])) == (checked if kept else 0)
+    assert found["other"] is given["other"]
+
+
+def test_cases_that_are_not_settled_do_not_count() -> None:
+    made = made_up()
+    cases = replace(made, observed_until=np.where(np.arange(len(made)) < 400, made.opened_at, made.observed_until))
+    rates = np.where(settled(cases), np.nan, 0.5)
+    assert np.count_nonzero(~np.isnan(rates)) >= FEWEST_CHECKED
+    assert np.isnan(without_rare_checks(cases, {CHECKS: rates})[CHECKS]).all()
+
+
+def test_a_model_trained_on_rare_ci_runs_gives_them_no_weight() -> None:
+    cases = made_up()
+    rates = np.full(len(cases), np.nan)
+    rates[np.flatnonzero(settled(cases))[: FEWEST_CHECKED - 1]] = 0.5
+    given = replace(cases, features={**cases.features, CHECKS: rates})
+    ours = Material(given, {"worth": 1, CHECKS: 1}, {"worth": 1, CHECKS: 1}, (), {-1: "one", -2: "two", -3: "three"})
+    model = train(ours, "label_merge", NOW, 20, 1)["person"].model
+    person = {"worth": np.full(3, 0.4), "clean_before": np.full(3, 4.0), "not_clean_before": np.ones(3)}
+    told = model.decision_function({**person, CHECKS: np.array([0.0, 1.0, np.nan])})
+    assert len(set(told.tolist())) == 1
+
+
+DIRECTIONS = {CLEAN: 1, "lines_changed": 0, "structural_trust": 1}
+ROWS = 900
+
+
+@pytest.fixture(scope="module")
+def found() -> Weighed:
+    draw = np.random.default_rng(3)
+    columns = {name: draw.random(ROWS) for name in DIRECTIONS}
+    columns["lines_changed"][::5] = np.nan
+    labels = (draw.random(ROWS) < columns[CLEAN]).astype(np.int8)
+    model = make_estimator("lightgbm", DIRECTIONS, rounds=10).fit(columns, labels)
+    told = weighed(model, columns, np.arange(ROWS) > 100, seed=1)
+    assert told is not None
+    return told
+
+
+def test_of_many_cases_some_are_drawn_and_each_share_has_its_value(found: Weighed) -> None:
+    assert found.shares.shape == found.values.shape == (MOST_CASES, len(DIRECTIONS))
+    assert found.names == tuple(DIRECTIONS)
+    assert abs(found.shares).mean(axis=0).argmax() == 0
+
+
+def test_without_trees_or_cases_nothing_is_drawn_and_the_page_says_so() -> None:
+    assert weighed(None, {}, np.ones(3, dtype=bool), 0) is None
+    assert weighed(make_estimator("logistic", DIRECTIONS), {}, np.ones(3, dtype=bool), 0) is None
+    assert "No trees could be fitted" in _summary(None)
+
+
+def test_the_plot_is_an_image_that_is_the_same_each_time_and_moves_nobodys_random_numbers(found: Weighed) -> None:
+    before = np.random.get_state()[1].tolist()  # ty: ignore[invalid-argument-type]
+    first, second = summary_plot(found), summary_plot(found)
+    assert np.random.get_state()[1].tolist() == before  # ty: ignore[invalid-argument-type]
+    assert first == second
+    assert first.startswith(b"\x89PNG\r\n")
+    width, height = struct.unpack(">II", first[16:24])
+    assert 400 < width < 1600
+    assert 200 < height < 1200
+    assert len(first) < 200_000

@@ -17,9 +17,8 @@ from scoring.config.policy import Policy
 from scoring.dataset.dataset import Material, material_of_file
 from scoring.training import backtest
 from scoring.training.backtest import SCOPES, Plan, Study
-from scoring.training.lane_budgets import budget_figures, replay_lane
 from scoring.training.metrics import figures_of, gain_of, gains_by_split, splits_of
-from scoring.training.queue_orders import order_figures
+from scoring.training.replays import budget_figures, order_figures, replay_lane
 from scoring.training.rolling_origin import Scored
 from tests.conftest import PROVE
 

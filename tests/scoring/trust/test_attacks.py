@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from scoring.config.policy import Parameters
 from scoring.redteam.attack import Ground
 from scoring.redteam.attacks import self_lifts
-from scoring.trust.eigentrust import eigentrust
-from scoring.trust.first_passage import find_transfers, first_passage
+from scoring.trust.first_passage import eigentrust, find_transfers, first_passage
 from tests.scoring.redteam.attack_table import first_passage_by
 from tests.scoring.trust.graphs import advogato, edges_of, graphs, parameters, people, region, young_forge
 

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 
 from scoring.config.policy import Parameters
-from scoring.trust.eigentrust import eigentrust
-from scoring.trust.first_passage import find_transfers, first_passage, transfers_within
+from scoring.trust.first_passage import eigentrust, find_transfers, first_passage, transfers_within
 from scoring.trust.graph import Edges, cleaned, order_by_subject, prepare
 from tests.conftest import Count
 from tests.scoring.trust.graphs import edges_of, graphs, parameters, people, vouches_of

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from scoring.config.policy import Parameters
 from scoring.trust import first_passage as returns
-from scoring.trust.eigentrust import eigentrust
-from scoring.trust.first_passage import first_passage, vouch_weights
+from scoring.trust.first_passage import eigentrust, first_passage, vouch_weights
 from scoring.trust.graph import Edges
 from tests.conftest import Count
 from tests.scoring.trust.graphs import edges_of, graphs, parameters, people, vouches_of, walks, young_forge

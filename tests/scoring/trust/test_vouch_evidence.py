@@ -27,7 +27,7 @@ from tests.ingest.stream.frames import (
 )
 from tests.pipeline import Result, opened
 from tests.scoring.small import again, feed, take
-from tests.scoring.trust.test_structure_denounces import row
+from tests.scoring.trust.test_structure import row
 from triage.presenters.text import vouching_words
 
 WEIGHED = Policy(vouch_weight=0.5, evidence_weight=0.25)

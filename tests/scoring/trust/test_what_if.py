@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.config.policy import Parameters
-from scoring.trust.dominators import hangs_on_one, immediate_dominators
 from scoring.trust.first_passage import find_transfers, first_passage, passage_along
 from scoring.trust.graph import Edges, prepare
 from scoring.trust.incremental import SeedSetTrust
+from scoring.trust.paths import hangs_on_one, immediate_dominators
 from scoring.trust.what_if import Exposure, ProposedVouch, blast_radius, exposure_of, propose_vouches
 from tests.growth import in_linear_time
 from tests.scoring.trust.graphs import Vouch, edges_of, graphs, parameters, people, random_edges, young_forge

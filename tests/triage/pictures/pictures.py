@@ -17,7 +17,7 @@ from pytest_django.live_server_helper import LiveServer
 from scoring.queries.read import LaneMonth
 from scoring.redteam.render import write_report
 from scoring.training.summary import write_backtest
-from tests.scoring.redteam.test_last_run import RUN
+from tests.scoring.redteam.test_scenes import RUN
 from tests.triage.axe import violations
 from tests.triage.every_page import BEN, lane_pages, signed_out_pages, something_of_everything
 from tests.triage.views.test_reports import EVERY_LANE, serve, whole_backtest

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.certificates.lane_offer import Group, LaneCurve, LanePoint, Offer, Source
+from scoring.certificates.lane_counts import Group, LaneCurve, LanePoint, Offer, Source
 from scoring.certificates.sample_size import Need
 from scoring.pipeline.lane_history import AGREEMENTS, HAPPENED, Agreement, LaneHistory, LaneRow, LaneSum
 from scoring.queries.read import AuditCount, Person

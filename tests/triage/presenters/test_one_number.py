@@ -19,7 +19,7 @@ from scoring.explain import sentences as explain
 from scoring.explain.spoken import calibrated
 from scoring.formatting import percent, percent_interval
 from scoring.queries import read
-from scoring.queries.replay import Replayed, why_lines
+from scoring.queries.past_decisions import Replayed, why_lines
 from scoring.types import Estimate, Evidence, Lane, Reason, Verdict
 from tests.sources import PROJECT
 from tests.triage.every_page import lane_pages, something_of_everything

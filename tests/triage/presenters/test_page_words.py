@@ -11,7 +11,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from scoring.explain import decided, sentences, spoken
-from scoring.pipeline.objections import DAYS
+from scoring.pipeline.interventions import DAYS
 from tests.ingest.stream.frames import MARA
 from tests.pipeline import UNAUDITED
 from tests.scoring.explain.test_plain import Watched

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.queries import read
+from scoring.queries.progress import LEAST_ACCOUNTS, LEAST_SECONDS, FirstReading, seconds_left
 from scoring.queries.read import ForgeHome
-from scoring.queries.setup import LEAST_ACCOUNTS, LEAST_SECONDS, FirstReading, seconds_left
 from tests.ingest.stream.frames import MARA, REPO, SEED, Frames
 from tests.pipeline import opened
 from tests.scoring.small import OFFERED, settled, take

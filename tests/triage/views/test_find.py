@@ -16,7 +16,7 @@ from pytest_django import Settings
 
 from ingest.http.fetcher import Fetcher
 from ingest.store.snapshots import publish
-from scoring.pipeline.objections import write_wish
+from scoring.pipeline.interventions import write_wish
 from scoring.queries import read
 from scoring.queries.read import AnswerMonth, Answers
 from tests.ingest.stream.frames import ANA, MALLORY, MARA, SEED, STRANGER, at, pull_uri

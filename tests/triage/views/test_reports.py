@@ -27,7 +27,7 @@ from scoring.training.summary import (
     write_figures,
 )
 from tests.scoring.certificates.certified_cases import MODEL
-from tests.scoring.redteam.test_last_run import RUN
+from tests.scoring.redteam.test_scenes import RUN
 from tests.scoring.training.test_shown import SCOPE, backtest, shown
 from tests.triage.explained import unexplained
 from tests.triage.worlds.drawn_rows import HOSTILE, MARA, NOW

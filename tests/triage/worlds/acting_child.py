@@ -31,7 +31,7 @@ def work(folder: Path) -> None:
     """Act as often as is left, each time as a person would from what the store shows; deliver, settle, judge."""
     from ingest.http.fetcher import Fetcher
     from ingest.store.database import StreamClock
-    from scoring.pipeline.approvals import settle_approvals
+    from scoring.pipeline.interventions import settle_approvals
     from tests.pipeline import opened
     from triage.models import Action
     from triage.services.deliveries import deliver_due

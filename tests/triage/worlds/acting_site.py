@@ -18,7 +18,7 @@ from ingest.store import snapshots as snapshot
 from ingest.store.database import StreamClock
 from ingest.store.snapshots import SnapshotReader, publish
 from scoring.config.policy import Policy
-from scoring.pipeline.approvals import settle_approvals
+from scoring.pipeline.interventions import settle_approvals
 from scoring.queries import read
 from tests.ingest.stream.frames import REPO, SEED
 from tests.pipeline import Later, Result, opened

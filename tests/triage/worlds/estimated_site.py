@@ -15,7 +15,7 @@ import pytest
 from pytest_django import Settings
 
 from ingest.store.snapshots import publish
-from scoring.certificates.lane_offer import Offer
+from scoring.certificates.lane_counts import Offer
 from scoring.config.policy import AuditRules
 from tests.ingest.stream.frames import ANA, MARA, SEED, pull_uri
 from tests.pipeline import UNAUDITED, Later, opened

@@ -14,8 +14,8 @@ from django.test import Client
 
 from scoring.explain import sentences as explain
 from scoring.queries import read
+from scoring.queries.changes import Reread
 from scoring.queries.read import QueueQuery, QueueRow
-from scoring.queries.reviews import Reread
 from scoring.types import Lane
 from tests.triage.worlds.drawn_rows import ANA, HOSTILE, MALLORY, MARA, NOW, SEED, drawn_rows, judged
 from triage import context, middleware

@@ -15,7 +15,7 @@ from pytest_django import Settings
 
 from ingest.records.pull_state import settle
 from ingest.store.snapshots import publish
-from scoring.pipeline.shadow import record_shadow
+from scoring.pipeline.lane_history import record_shadow
 from tests.ingest.stream.frames import REPO, SEED, Frames, pull_uri
 from tests.pipeline import UNAUDITED, Later, Result, opened
 from tests.scoring.offered import CLEAN, end_lookups, offer

@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
 from ingest.store.snapshots import Publisher
-from scoring.pipeline.shadow import record_shadow
+from scoring.pipeline.lane_history import record_shadow
 from tests.ingest.stream.frames import REPO
 from tests.pipeline import opened
 from tests.scoring.small import settled, take

@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 from ingest.store.database import Store
 from ingest.worker.status import Status
 from scoring.review.anthropic_client import ModelCall
-from scoring.review.pricing import Usage, parse_prices
+from scoring.review.costs import Usage, parse_prices
 from tests.triage.worlds.pages_world import DrawnWorld
 from triage.measured import MEASURES
 from triage.presenters.freshness import Known, families

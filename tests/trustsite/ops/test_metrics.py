@@ -23,7 +23,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from ingest.errors import StoreProblem
 from ingest.store.database import Store
 from ingest.stream.load import load
-from scoring.review.answers import NoAnswer
 from scoring.review.anthropic_client import (
     FROM_LEDGER,
     Access,
@@ -35,8 +34,8 @@ from scoring.review.anthropic_client import (
     notify_listeners,
     stop_listening,
 )
-from scoring.review.cost_gate import Call
-from scoring.review.pricing import Usage, parse_prices
+from scoring.review.costs import Call, Usage, parse_prices
+from scoring.review.schema import NoAnswer
 from tests.ingest.stream.frames import Frames
 from tests.scoring.review.reviewing import PRICES, SONNET, a_reviewer, worded
 from tests.standins.claude import KEY, ClaudeStandIn, error

@@ -6,8 +6,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from scoring.review.anthropic_client import Claude
-from scoring.review.check_models import ModelReport, check_model
-from scoring.review.settings import access_from_settings
+from scoring.review.settings import ModelReport, access_from_settings, check_model
 
 ROLES = (("CLAUDE_MODEL", "reads"), ("CLAUDE_HARD_MODEL", "reads hard cases"), ("CLAUDE_SCREEN_MODEL", "screens"))
 

@@ -13,7 +13,7 @@ from ingest.lookups.forge import MergeOrder, Outcome, TokenSession, merge
 from ingest.store.snapshots import Snapshot, SnapshotReader
 from scoring.diff.mailbox import MailboxProblem, MailSource, write_mailbox
 from scoring.queries import read
-from scoring.queries.approvals import data_server, merge_place
+from scoring.queries.lists import data_server, merge_place
 
 PARTIAL = {Outcome.NOT_RECORDED, Outcome.UNKNOWN}
 

@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from scoring.explain.content import missing_words
+from scoring.explain.reasons import missing_words
 from scoring.formatting import risk_percent
 from scoring.review.by_hand import SentPatch, review_json, review_patch
 from scoring.review.cache import MemoryLedger

@@ -5,7 +5,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ingest.store.snapshots import Snapshot, SnapshotReader
 from scoring.formatting import visible
-from scoring.pipeline.shadow import DAYS
+from scoring.pipeline.lane_history import DAYS
 from scoring.queries import read
 
 HEADING = f"{'day':<12}{'would be fast':>14}{'merged as sent':>16}{'changed':>9}{'closed':>8}{'open':>6}"

@@ -25,9 +25,9 @@ from scoring.certificates.lane_curve import FILE as CURVE_FILE
 from scoring.certificates.sample_size import Need, say_low_need, say_need
 from scoring.certificates.threshold_queries import write_table
 from scoring.config.policy import policy_from_settings
-from scoring.dataset.audit_weights import FastLaned
 from scoring.dataset.cases import LABELS, LabelName
 from scoring.dataset.dataset import Material, material_of_file, read_lane, read_material
+from scoring.dataset.labels import FastLaned
 from scoring.formatting import percent_in_full
 from scoring.models.base import FitProblem
 from scoring.models.serving import LABEL
@@ -37,24 +37,22 @@ from scoring.models.storage import (
     card_of,
     load_model,
     objection,
-    record_of,
     save_model,
     serve,
     serving_name,
 )
 from scoring.pipeline.lane_thresholds import CERTIFICATES
-from scoring.training.certify import attempt, lane_table
 from scoring.training.process import note_end
 from scoring.training.starter import starter_of_file, text_of
 from scoring.training.summary import shown_model, write_figures
-from scoring.training.train import train
+from scoring.training.train import attempt, lane_table, record_of, train
 
 if TYPE_CHECKING:
     from scoring.certificates.certificate import Certificate, Side
     from scoring.certificates.issue import Terms
-    from scoring.dataset.audit_weights import FastLaned
     from scoring.dataset.cases import Cases
     from scoring.dataset.dataset import Material
+    from scoring.dataset.labels import FastLaned
     from scoring.training.train import Trained
 
 

@@ -17,8 +17,7 @@ from scoring.certificates.certificate import (
     load_certificate,
     read_bytes,
 )
-from scoring.certificates.store import compare_with_store
-from scoring.certificates.verify import differences, differences_to_previous
+from scoring.certificates.verify import compare_with_store, differences, differences_to_previous
 from scoring.formatting import bad_percent, percent_in_full
 
 

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ingest.store.snapshots import SnapshotReader
-from scoring.queries.replay import Replayed, replay_decision, why_json, why_lines
+from scoring.queries.past_decisions import Replayed, replay_decision, why_json, why_lines
 
 
 class Command(BaseCommand):

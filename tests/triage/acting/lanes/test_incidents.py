@@ -9,7 +9,7 @@ from django.test import Client
 
 from ingest.records.pull_state import settle
 from ingest.records.watched import set_maintainer
-from scoring.queries.incidents import BudgetState
+from scoring.queries.past_decisions import BudgetState
 from tests.ingest.stream.frames import MARA, REPO, SEED
 from tests.pipeline import Later
 from tests.scoring.offered import CLEAN, end_lookups, offer

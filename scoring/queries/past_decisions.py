@@ -1,5 +1,9 @@
-"""Examines an approved pull request that went wrong: facts known then, rules that would hold it, others like it."""
+"""Explains decisions of the past: judges one again from its inputs, and examines an approval that went wrong.
 
+Of an approval that went wrong it reads the facts known then, the rules that would have held it, and others like it.
+"""
+
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -9,13 +13,124 @@ import msgspec
 
 from ingest.json_decoding import decode_json
 from ingest.store.transaction import Rows
-from scoring.formatting import display_name
+from scoring.explain.sentences import sentence
+from scoring.formatting import display_name, percent, percent_interval, risk_percent, visible_name
 from scoring.gate.counterfactual import TightenedRule, what_would_hold
-from scoring.gate.decide import Inputs, read_inputs
-from scoring.pipeline.approvals import IN_FORCE, MERGED
+from scoring.gate.decide import GATE_VERSION, judge_inputs, read_inputs
+from scoring.pipeline.interventions import IN_FORCE, MERGED
 from scoring.pipeline.lane_history import PASSED
 from scoring.pipeline.stored import People, read_thresholds, read_verdict
 from scoring.types import Content, Lane, Person, Verdict
+
+# `as_of` is the clock of what was seen, live the wall's and in a replay the recording's. The wall may be set back: the
+# pass that had read more is the later one whatever they say.
+DECISION_AT = """
+select * from scores where pull_uri = $uri and as_of <= $moment
+order by data_version desc nulls last, as_of desc, decided_clock desc limit 1
+"""
+SHOWN_COLUMNS = ("score_id", "pull_uri", "record_cid", "round", "patch_id", "as_of", "decided_clock", "data_version")
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A decision of the past, and what today's rules make of its inputs; `again` is None where no inputs were kept."""
+
+    row: Mapping[str, Any]
+    told: Verdict
+    again: Verdict | None
+    same_rules: bool
+
+    @property
+    def is_same(self) -> bool:
+        """Return whether the same lane, reasons and P(clean) come out, to the last digit."""
+        return self.again is not None and (
+            self.again.lane is self.told.lane
+            and self.again.reasons == self.told.reasons
+            and self.again.estimate == self.told.estimate
+        )
+
+
+def replay_decision(rows: Rows, uri: str, moment: datetime) -> Replayed | None:
+    """The decision on this pull request that was in force at `moment`, judged again; None where there was none."""
+    row = rows.row(DECISION_AT, {"uri": uri, "moment": moment})
+    return None if row is None else judge_again(row)
+
+
+def judge_again(row: Mapping[str, Any]) -> Replayed:
+    """A row of `scores` about a pull request, judged again from the inputs that it keeps."""
+    told = read_verdict(row)
+    if row["inputs"] is None:
+        return Replayed(row, told, None, same_rules=False)
+    inputs = read_inputs(row["inputs"])
+    return Replayed(row, told, judge_inputs(inputs), inputs.gate_version == GATE_VERSION)
+
+
+def why_json(found: Replayed) -> dict[str, Any]:
+    """Return what `why --json` prints: the row, its inputs, and what they give now."""
+    row, again = found.row, found.again
+    return {
+        **{name: row[name] for name in SHOWN_COLUMNS},
+        "verdict": found.told,
+        "content_risk": row["content_risk"],
+        "thresholds": msgspec.json.decode(row["thresholds"]),
+        "model_version": row["model_version"],
+        "trust_measure": row["trust_measure"],
+        "inputs": None if row["inputs"] is None else msgspec.json.decode(row["inputs"]),
+        "again": again,
+        "same_rules": found.same_rules,
+        "is_same": found.is_same,
+    }
+
+
+def why_lines(found: Replayed) -> list[str]:
+    """Return what `why` prints: what was judged, what was decided and why, what was known, and what that gives now."""
+    row = found.row
+    return [
+        f"{row['pull_uri']}",
+        f"decided as of {row['as_of']:%Y-%m-%d %H:%M:%S} UTC, decision {row['score_id']}",
+        f"judged: record {visible_name(row['record_cid'])}, round {row['round']}, "
+        f"patch {row['patch_id'] or 'not known'}",
+        f"lane: {found.told.lane}, stays clean: {_probability(found.told)}, "
+        f"content risk {_figure(row['content_risk'])}",
+        *(f"  - {sentence(reason)}" for reason in found.told.reasons),
+        f"model {row['model_version']}, trust by {row['trust_measure']}, data version {row['data_version']}",
+        *_known(row["inputs"]),
+        _outcome(found),
+    ]
+
+
+def _probability(verdict: Verdict) -> str:
+    estimate = verdict.estimate
+    if estimate.probability is None:
+        return "no score yet"
+    interval = percent_interval(estimate.low, estimate.high)
+    return f"{percent(estimate.probability)} ({interval}, {estimate.cases} cases)"
+
+
+def _figure(value: float | None) -> str:
+    return "not known" if value is None else risk_percent(value)
+
+
+def _known(stored: str | None) -> list[str]:
+    """The inputs, a line each part; texts in them come from the network and are shown as JSON in ASCII."""
+    if stored is None:
+        return []
+    parts = msgspec.json.decode(stored).items()
+    return ["known then:", *(f"  {name}: {json.dumps(value, separators=(',', ':'))}" for name, value in parts)]
+
+
+def _outcome(found: Replayed) -> str:
+    if found.again is None:
+        return "This decision was made by a version that kept no inputs: it cannot be judged again."
+    if found.is_same:
+        return "Judged again from these inputs: the same lane, reasons and chance."
+    because = "" if found.same_rules else " The rules have changed since."
+    return f"Judged again from these inputs: {found.again.lane} ({_codes(found.again)}).{because}"
+
+
+def _codes(verdict: Verdict) -> str:
+    return ", ".join(reason.code for reason in verdict.reasons)
+
 
 SPAN = timedelta(days=30)
 LISTED = 100
@@ -35,10 +150,10 @@ SAME = (
     "s.pull_uri = a.pull_uri and s.round = a.round and s.record_cid is not distinct from a.record_cid "
     "and s.patch_id is not distinct from a.patch_id and (s.score_id = a.decision or s.as_of <= a.approved_at)"
 )
-NAMED = "coalesce(s.score_id = a.decision, false)"
+IS_NAMED = "coalesce(s.score_id = a.decision, false)"
 NEWEST = "s.data_version desc nulls last, s.as_of desc, s.decided_clock desc"
 DECISION = f"""
-select s.*, {NAMED} as is_named from scores s join approvals a on {SAME} where a.action_key = ?
+select s.*, {IS_NAMED} as is_named from scores s join approvals a on {SAME} where a.action_key = ?
 order by is_named desc, {NEWEST} limit 1
 """
 VOUCHERS = """
@@ -110,7 +225,6 @@ class BudgetState:
 
     @property
     def is_spent(self) -> bool:
-        """Return whether the share of bad ones is above the budget."""
         return self.bad > self.budget * self.settled
 
 
@@ -170,15 +284,11 @@ def incident(rows: Rows, uri: str, now: datetime) -> Incident | None:
         data_version=row["data_version"],
         model_version=row["model_version"],
         is_named=row["is_named"],
-        would_hold=_would_hold(inputs, paths),
+        would_hold=(what_would_hold(inputs, paths) if inputs else ()),
         like_it=like_it,
         shared=shared,
         budget=_budget(rows, row, now),
     )
-
-
-def _would_hold(inputs: Inputs | None, paths: Sequence[str]) -> tuple[TightenedRule, ...]:
-    return what_would_hold(inputs, paths) if inputs else ()
 
 
 def _voucher_name(path: Sequence[str]) -> str:

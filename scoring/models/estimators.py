@@ -1,6 +1,15 @@
-"""The two models that are always fitted: a rate shrunk towards the prior, and a penalised logistic regression. Pure."""
+"""The estimators of P(clean): the shrunk rate, logistic regression, boosted trees, and pairs of these. Pure.
 
-from collections.abc import Callable, Iterator, Mapping
+The rate, shrunk towards the prior, and the penalised logistic regression are always fitted. Boosted trees (LightGBM)
+are small, monotone where the direction is certain, and stopped early on the latest slice.
+
+A pair takes the lower of two P(clean), or the mean of their log odds. The lower one lets columns that a person moves
+alone lower P(clean), but never raise it. The mean joins a logistic model with trees, which see what a line cannot. On
+real history it beat the logistic model for every label (log-loss .009 to .011 lower), which trees alone did not do with
+certainty: the less the errors of two models have in common, the less their mean errs.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -8,7 +17,17 @@ import numpy as np
 
 from scoring.dataset.cases import Directions
 from scoring.dataset.track_record import CLEAN, NOT_CLEAN
-from scoring.models.base import Design, FitProblem, Floats, Labels, Scales, checked_labels, probabilities
+from scoring.models.base import (
+    Design,
+    Estimator,
+    FitProblem,
+    Floats,
+    Labels,
+    Paired,
+    Scales,
+    checked_labels,
+    probabilities,
+)
 
 STRENGTH = 5.0  # cases that the prior is worth
 STEPS, HALVINGS = 50, 20
@@ -51,12 +70,10 @@ class ShrunkRate:
         return np.column_stack([1 - clean, clean])
 
     def decision_function(self, features: Mapping[str, Floats]) -> Floats:
-        """Return the log odds of each row."""
         probability = self.predict_proba(features)
         return np.log(probability[:, 1] / probability[:, 0])
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the model as JSON values."""
         return {
             "name": self.name,
             "clean": self.clean,
@@ -67,7 +84,6 @@ class ShrunkRate:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
-        """Read what `as_dict` returned."""
         model = cls(str(stored["clean"]), str(stored["not_clean"]), float(stored["strength"]))
         model.prior_ = float(stored["prior"])
         if not (0 < model.prior_ < 1 and model.strength > 0):
@@ -110,16 +126,13 @@ class Logistic:
         return self
 
     def decision_function(self, features: Mapping[str, Floats]) -> Floats:
-        """Return the log odds of each row. Raises FitProblem for a missing column."""
         values = Design(self.names_).matrix(features)
         return self.scales_.apply(values) @ self.coefficients_ + self.intercept_
 
     def predict_proba(self, features: Mapping[str, Floats]) -> Floats:
-        """Return (n, 2), the chances of not clean and clean, before calibration."""
         return probabilities(self.decision_function(features))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the model as JSON values."""
         return {
             "name": self.name,
             "directions": list(self.directions.items()),  # a list: sorted keys would change the order of columns
@@ -162,7 +175,6 @@ class _Loss:
     penalties: Floats  # twice the penalty of each coefficient; 0 for the intercept
 
     def at(self, point: Floats) -> float:
-        """Return the loss at one point."""
         total = 0.0
         for rows, labels, weights in self._blocks():
             raised = rows @ point
@@ -170,7 +182,6 @@ class _Loss:
         return total + float(self.penalties @ point**2) / 2
 
     def derivatives(self, point: Floats) -> tuple[Floats, Floats]:
-        """Return the gradient and the Hessian at one point."""
         slope, curvature = self.penalties * point, np.diag(self.penalties + RIDGE)
         for rows, labels, weights in self._blocks():
             probability = np.exp(-np.logaddexp(0.0, -(rows @ point)))
@@ -217,3 +228,198 @@ def _search(
         if lower < value:
             return ahead, lower
     return point, value
+
+
+LATEST = 0.2  # the share of the latest rows on which the number of trees is chosen
+PATIENCE = 20  # trees without a gain on these rows
+# The latest labels are mostly estimates of unsettled cases: stopping by them alone cost .01 of AUC on real history.
+FEWEST, MOST = 400, 600
+FEWEST_ROWS = 200  # with fewer no rows are left to stop on
+
+
+class Boosted:
+    """log odds of clean as a sum of trees. Learned values: `names_`, `rounds_`, `booster_`.
+
+    `rounds` fixes the number of trees; without it the latest 20 % of the rows choose it, and all rows are then fitted
+    with that many. `seed` draws rows and columns; the same seed gives the same trees on any number of cores.
+    """
+
+    name = "lightgbm"
+
+    def __init__(
+        self, directions: Directions, leaves: int = 7, rate: float = 0.1, rounds: int | None = None, seed: int = 0
+    ) -> None:
+        self.directions = directions
+        self.leaves = leaves
+        self.rate = rate
+        self.rounds = rounds
+        self.seed = seed
+
+    def fit(
+        self,
+        features: Mapping[str, Floats],
+        labels: Labels,
+        graph: object = None,
+        as_of: object = None,
+        weights: Floats | None = None,
+    ) -> Self:
+        """Learn from rows in the order of time; arguments and errors as those of every estimator (`Logistic.fit`)."""
+        import lightgbm
+
+        labels, weights = checked_labels(labels, weights)
+        self.names_ = tuple(self.directions)
+        values = Design(self.names_).matrix(features, len(labels))
+        self.rounds_ = self.rounds or self._rounds(values, labels, weights)
+        self.booster_ = lightgbm.train(self._parameters(len(labels)), _dataset(values, labels, weights), self.rounds_)
+        return self
+
+    def decision_function(self, features: Mapping[str, Floats]) -> Floats:
+        values = Design(self.names_).matrix(features)
+        return np.asarray(self.booster_.predict(values, raw_score=True, num_threads=1), dtype=np.float64)
+
+    def predict_proba(self, features: Mapping[str, Floats]) -> Floats:
+        return probabilities(self.decision_function(features))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the model as JSON values; the trees in LightGBM's own text."""
+        return {
+            "name": self.name,
+            "directions": list(self.directions.items()),  # a list: sorted keys would change the order of columns
+            "rounds": self.rounds_,
+            "seed": self.seed,
+            "trees": self.booster_.model_to_string(),
+        }
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Self:
+        """Read what `as_dict` returned. Raises FitProblem for text that LightGBM cannot read."""
+        import lightgbm
+
+        model = cls(
+            {str(name): int(value) for name, value in stored["directions"]},
+            rounds=int(stored["rounds"]),
+            seed=int(stored["seed"]),
+        )
+        model.names_, model.rounds_ = tuple(model.directions), int(stored["rounds"])
+        try:
+            model.booster_ = lightgbm.Booster(model_str=_check_trees(str(stored["trees"])))
+        except lightgbm.basic.LightGBMError as problem:
+            raise FitProblem("the kept trees cannot be read") from problem
+        if model.booster_.feature_name() != _columns(model.names_):
+            raise FitProblem("the kept trees have other features than the model")
+        return model
+
+    def _rounds(self, values: Floats, labels: Labels, weights: Floats) -> int:
+        import lightgbm
+
+        cut = int(len(labels) * (1 - LATEST))
+        if len(labels) < FEWEST_ROWS or len(np.unique(labels[:cut])) < 2:
+            return PATIENCE  # a few, on so few rows
+        earlier = _dataset(values[:cut], labels[:cut], weights[:cut])
+        latest = _dataset(values[cut:], labels[cut:], weights[cut:], earlier)
+        stop = lightgbm.early_stopping(PATIENCE, verbose=False)
+        booster = lightgbm.train(self._parameters(cut), earlier, MOST, valid_sets=[latest], callbacks=[stop])
+        return max(booster.best_iteration, FEWEST)
+
+    def _parameters(self, rows: int) -> dict[str, Any]:
+        return {
+            "objective": "binary",
+            "metric": "binary_logloss",
+            "num_leaves": self.leaves,
+            "learning_rate": self.rate,
+            "max_bin": 63,
+            "extra_trees": True,  # cuts drawn at random: .004 of AUC on real history, .008 of log-loss
+            "min_data_in_leaf": max(10, rows // 150),
+            "lambda_l2": 5.0,
+            "feature_fraction": 0.8,
+            "bagging_fraction": 0.8,
+            "bagging_freq": 1,
+            "monotone_constraints": [self.directions[name] for name in self.names_],
+            "seed": self.seed,
+            "deterministic": True,
+            "force_row_wise": True,
+            "num_threads": 1,  # two threads on two busy cores took five times as long as one
+            "verbose": -1,
+        }
+
+
+def _dataset(values: Floats, labels: Labels, weights: Floats, reference: Any = None) -> Any:
+    import lightgbm
+
+    names = _columns(tuple(map(str, range(values.shape[1]))))
+    return lightgbm.Dataset(
+        values, labels, weight=weights, reference=reference, feature_name=names, params={"verbose": -1, "max_bin": 63}
+    )
+
+
+def _columns(names: Sequence[str]) -> list[str]:
+    """Name columns by their place, since LightGBM's text allows no JSON characters in names."""
+    return [f"c{place}" for place in range(len(names))]
+
+
+def _check_trees(trees: str) -> str:
+    """Refuse a cut text, since some of these make LightGBM end the process."""
+    if not trees.startswith("tree\n") or "\nend of trees\n" not in trees:
+        raise FitProblem("the kept trees are cut")
+    return trees
+
+
+class Lowered(Paired):
+    """Takes the lower log odds of a model without the columns that a person moves alone, and of one with them."""
+
+    def __init__(self, without: Estimator, whole: Estimator) -> None:
+        self.without = without
+        self.whole = whole
+
+    @property
+    def name(self) -> str:
+        return self.whole.name
+
+    @property
+    def parts(self) -> tuple[Estimator, Estimator]:
+        """Return both models, the one without those columns first."""
+        return self.without, self.whole
+
+    def decision_function(self, features: Mapping[str, Floats]) -> Floats:
+        return np.minimum(self.without.decision_function(features), self.whole.decision_function(features))
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"name": "lowered", "without": self.without.as_dict(), "whole": self.whole.as_dict()}
+
+
+def without_alone(directions: Directions, alone: tuple[str, ...]) -> dict[str, int]:
+    return {name: sign for name, sign in directions.items() if name not in alone}
+
+
+class Blended(Paired):
+    """Takes the mean log odds of two estimators; columns that may only lower both may only lower the mean."""
+
+    name = "blend"
+
+    def __init__(self, line: Estimator, trees: Estimator) -> None:
+        self.line = line
+        self.trees = trees
+
+    @property
+    def parts(self) -> tuple[Estimator, Estimator]:
+        return self.line, self.trees
+
+    def decision_function(self, features: Mapping[str, Floats]) -> Floats:
+        return mean_odds(self.line.decision_function(features), self.trees.decision_function(features))
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "line": self.line.as_dict(), "trees": self.trees.as_dict()}
+
+
+def mean_odds(line: Floats, trees: Floats) -> Floats:
+    return (line + trees) / 2
+
+
+def without_alone_of(model: object) -> Estimator | None:
+    """Return the part without the columns that a person moves alone; None for a model that has no such part."""
+    if isinstance(model, Lowered):
+        return model.without
+    if isinstance(model, Blended):
+        line, trees = without_alone_of(model.line), without_alone_of(model.trees)
+        return Blended(line, trees) if line is not None and trees is not None else None
+    return None
