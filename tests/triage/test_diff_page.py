@@ -212,9 +212,9 @@ def test_a_finding_and_the_flag_made_of_it_are_told_once_though_its_link_was_rem
     """28 of 29 findings stood twice, once as "(deterministic)" flags in which the link was taken out."""
     said = "It comes from {} which is not the usual registry."
     found = replace(finding("sum.py", 11), explanation=said.format("https://mirror.example/x?y,"))
-    same = ShownFlag(found.type, found.severity, "sum.py:11", said.format("(link removed)"))
+    same = ShownFlag(found.type, found.severity, "sum.py:11", said.format("(link to mirror.example)"))
     notes = review_notes(review(found, flags=(same, replace(same, location="sum.py:12"))))
-    shown = [(note.place, "mirror.example" in note.text) for note in notes]
+    shown = [(note.place, "https" in note.text) for note in notes]
     assert shown == [("sum.py:11", True), ("sum.py:12", False)]
 
 
