@@ -37,7 +37,7 @@ from scoring.types import Estimate, Lane, Reason, Verdict
 
 DRAWN_CLAUSE = CHANGE_CLAUSES["audit_drawn"]({})
 ASKED = f"{DRAWN_CLAUSE} Read it as it was sent, then answer"
-AUDITED = {True: "Passed a maintainer's audit: merge it", False: "Audit failed: not to be merged as sent"}
+PASSED, FAILED = "Audit passed", "Audit failed: not to be merged as sent"
 UNKNOWN = Estimate(None, 0.0, 1.0, 0)
 
 
@@ -52,7 +52,7 @@ def seal(row: QueueRow, answer: AuditAnswer | None) -> QueueRow:
     The one reason that stays is that of the draw: its odds are the same whatever the change is.
     """
     if answer is not None:
-        told = AUDITED[answer.would_merge]
+        told = FAILED if not answer.would_merge else f"{PASSED}, but tests fail" if row.ci == "failed" else PASSED
         sentence = joined([told, *row.sentence.split("; ")[1:]])
         return replace(row, audited=answer, decided=told, decided_exact=told, sentence=sentence)
     drawn = next(reason for reason in row.verdict.reasons if reason.code == "audit_drawn")
