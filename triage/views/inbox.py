@@ -26,7 +26,7 @@ from triage.access.permissions import Role, Roles, sees_thresholds
 from triage.access.requests import Request
 from triage.access.sign_in import viewing
 from triage.charts import reports
-from triage.context import present, told_dashboard
+from triage.context import present
 from triage.diff_page.page import flag_quotes
 from triage.forms.actions import read_choice, written_choice
 from triage.forms.filters import QueueFilters, is_in_view, read_queue
@@ -139,7 +139,6 @@ def pane(
         "item": rows.row_view(row, present(snapshot), filters, expanded(request, snapshot, row)),
         "act": act,
         "merge_commands": row_actions.merge_commands(row, act, request.user),
-        "board": told_dashboard(request, snapshot),
         "offered": offered,
         "next": reverse("queue") + filters.opening("") if offered else address or reverse("pull", args=[uri]),
     }
