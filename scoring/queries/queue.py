@@ -21,6 +21,7 @@ from scoring.gate.decide import read_inputs
 from scoring.pipeline.approvals import current_approvals
 from scoring.pipeline.stored import CLAIMS, People, read_thresholds, read_verdict, verdict_evidence
 from scoring.queries.audit import DRAWN, SEALED, WOULD_MERGE, answers
+from scoring.queries.change_facts import COUNTED
 from scoring.queries.pull_labels import pull_labels
 from scoring.queries.queue_order import Mask, Positions, Waiting, order_lane
 from scoring.queries.reviews import standing_findings
@@ -117,11 +118,11 @@ select (select count(*) from pull_requests where state <> 'open' and list_contai
   select count(distinct (pull_uri, round, patch_id)) from maintainer_actions
   where kind = 'request_changes' and list_contains($watched, repository_id))
 """
-DECISIONS = """
+DECISIONS = f"""
 select c.*, p.title, p.opened_at, p.merge_proof, k.files, k.added, k.removed, t.distance,
   coalesce(t.path, []) as path, coalesce(t.path_merges, []) as path_merges,
   g.number, g.url, r.state as ci,
-  (select count(*) from comments m where m.subject_uri = c.pull_uri and m.deleted_at is null) as comments
+  (select count(*) from comments m where m.subject_uri = c.pull_uri and {COUNTED}) as comments
 from current_decisions c
 join pull_requests p on p.pull_uri = c.pull_uri
 left join patches k on k.pull_uri = p.pull_uri and k.patch_ref = p.patch_ref

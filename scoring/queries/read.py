@@ -21,7 +21,7 @@ from scoring.queries.approvals import (
     subjects,
     taken_keys,
 )
-from scoring.queries.change_facts import ChangeFacts, CiRun, FileOwner, change_facts, ci_run
+from scoring.queries.change_facts import ChangeFacts, CiRun, Comment, FileOwner, change_facts, ci_run, comments
 from scoring.queries.contributors import (
     contributor,
     estimate_after,
@@ -119,6 +119,7 @@ __all__ = [
     "CiRun",
     "Closure",
     "ContentReview",
+    "Comment",
     "Contribution",
     "ContributorPage",
     "ContributorScore",
@@ -188,6 +189,7 @@ __all__ = [
     "content_review",
     "contributor",
     "dashboard",
+    "comments",
     "decided_subjects",
     "dids_of_handles",
     "estimate_after",

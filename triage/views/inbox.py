@@ -135,9 +135,12 @@ def pane(
     address = reverse("queue") + filters.search() if filters.opened else ""
     change = shown_change(request, snapshot, uri, row, address, offered)
     act = row_actions.acts_of(request.user, viewing(request), snapshot, [row], timezone.now())[uri]
+    more = expanded(request, snapshot, row)
     return change | {
-        "item": rows.row_view(row, present(snapshot), filters, expanded(request, snapshot, row)),
+        "item": rows.row_view(row, present(snapshot), filters, more),
         "act": act,
+        "comments": rows.comment_views(more.facts.comments if more.facts else (), act.notes),
+        "comment_count": row.comments + len(act.notes),
         "merge_commands": row_actions.merge_commands(row, act, request.user),
         "offered": offered,
         "next": reverse("queue") + filters.opening("") if offered else address or reverse("pull", args=[uri]),
@@ -167,7 +170,8 @@ def expanded(request: Request, snapshot: Snapshot, row: read.QueueRow) -> rows.E
     home = read.forge_home(snapshot, row.uri, row.author.did, row.repository_key)
     place = forge_place(home, settings.APPVIEW_URL)
     if row.is_sealed:
-        return rows.Expanded(place=place, facts=read.ChangeFacts(read.ci_run(snapshot, row.uri), (), 0))
+        public = read.ChangeFacts(read.ci_run(snapshot, row.uri), (), 0, read.comments(snapshot, row.uri))
+        return rows.Expanded(place=place, facts=public)
     explained = read.explain_trust(snapshot, row.author.did, row.repository_key, policy_from_settings())
     exact = sees_thresholds(viewing(request), row.repository_key)
     said = objections.sentences(row.author.did, row.uri, row.repository_key, row.repository_name)
