@@ -43,6 +43,7 @@ class RowActs:
     can_act: bool
     can_approve: bool  # not what the audit asks about, nor the viewer's own
     done: str  # "Approved by you"
+    done_brief: str  # the same in a word
     is_approved: bool
     is_reviewed: bool
     is_decided: bool  # somebody approved or refused this round
@@ -181,6 +182,7 @@ def row_acts(
         can_approve=may and not refused_approval(row) and not is_own,
         refused=refused if may else "",
         done=f"{words[done.kind]} {_name(done.person, viewer)}" if done else "",
+        done_brief=_brief(done, viewer) if done else "",
         is_approved=stand.approval is not None,
         is_reviewed=stand.review is not None,
         is_decided=is_decided,
@@ -198,6 +200,13 @@ def row_acts(
         and row_pill(row).kind == "fast"
         and (row.ci == "passed" if row.audited else row.ci != "failed"),
     )
+
+
+def _brief(done: Action, viewer: Person | None) -> str:
+    if done.kind == Action.Kind.PULL_FOR_REVIEW and done.person == viewer:
+        return "you"
+    words = {"approve": "approved", "pull_for_review": "assigned", "request_changes": "asked", "close": "closing"}
+    return words[done.kind]
 
 
 def _changed_words(changed: ChangedApproval | None, stand: Standing, viewer: Person | None) -> str:
