@@ -231,6 +231,20 @@ def test_every_row_shows_what_decided_whole_with_its_facts_and_drops_from_the_en
         assert author > 24, "the repository's name goes before the author's"
 
 
+def test_back_leaves_a_pull_request_whatever_parts_of_it_were_read(admin: Client, open_page: OpenPage) -> None:
+    page = open_page(390, admin)
+    page.goto("/")
+    page.locator(".row-link").first.click()
+    for part in ("who", "checks", "change"):
+        page.locator(f".parts [href='#part-{part}']").click()
+        expect(page.locator(f"#part-{part}")).to_be_focused()
+    page.go_back()
+    expect(page.locator(".list")).to_be_visible()
+    expect(page).to_have_url("/")
+    page.go_forward()
+    expect(page.locator("#pull-title")).to_be_visible()
+
+
 def test_the_focus_is_never_lost_on_a_phone(admin: Client, open_page: OpenPage) -> None:
     page = open_page(390, admin)
     page.goto("/")

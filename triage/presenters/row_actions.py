@@ -212,7 +212,8 @@ def _brief(done: Action, viewer: Person | None) -> str:
 def _changed_words(changed: ChangedApproval | None, stand: Standing, viewer: Person | None) -> str:
     """Say why an approval does not count any more or never did, or that a request for changes was answered."""
     if changed:
-        return f"changed after {visible(changed.approver.name)} approved it"
+        who = "you" if viewer and viewer.did == changed.approver.did else visible(changed.approver.name)
+        return f"changed after {who} approved it"
     if stand.own_approval:
         return f"the approval by {_name(stand.own_approval.person, None)} is void: they sent it"
     return f"new since {_name(stand.answered.person, viewer)} asked for changes" if stand.answered else ""

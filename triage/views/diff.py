@@ -121,6 +121,7 @@ def shown_change(
         "subject": subject,
         "query": query,
         "page": page,
+        "round": round_words(query.found) if query.found else "",
         "rounds": _choices(query, rounds),
         "others": _others(query, rounds),
         "state": state_words(query.found) if query.found else "",
@@ -238,7 +239,7 @@ def history(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
         "trouble": read.troubles_in_words(snapshot, [uri]).get(uri),
         "counted": read.outcome_in_words(snapshot, uri),
         "changed": changed,
-        "approved_round": _approved_round(snapshot, changed) if changed else None,
+        "approved_round": approved_round(snapshot, changed) if changed else None,
         "next": reverse("history", args=[uri]),
         "may_read_notes": viewing(request).role(subject.repository_key) >= Role.MAINTAINER,
         **_forms(request, subject),
@@ -258,7 +259,7 @@ def _forms(request: Request, subject: Subject) -> dict[str, object]:
     }
 
 
-def _approved_round(snapshot: Snapshot, changed: ChangedApproval) -> str | None:
+def approved_round(snapshot: Snapshot, changed: ChangedApproval) -> str | None:
     """Name the approved patch as the page of the change does; None where it is no longer listed there."""
     seen = changed.seen
     for one in read.rounds(snapshot, changed.uri):

@@ -39,7 +39,7 @@ from triage.services import actions, objections
 from triage.services.actions import ActionProblem
 from triage.services.lane_closures import banners
 from triage.views import lane_offers
-from triage.views.diff import shown_change
+from triage.views.diff import approved_round, shown_change
 from triage.views.queue import at_address, reading, wants_fragment
 
 PANE = "open"  # the id of the pane that a row opens in
@@ -135,10 +135,11 @@ def pane(
     address = reverse("queue") + filters.search() if filters.opened else ""
     change = shown_change(request, snapshot, uri, row, address, offered)
     act = row_actions.acts_of(request.user, viewing(request), snapshot, [row], timezone.now())[uri]
-    more = expanded(request, snapshot, row)
+    more, changed = expanded(request, snapshot, row), as_shown.changed_after(snapshot).get(uri)
     return change | {
         "item": rows.row_view(row, present(snapshot), filters, more),
         "act": act,
+        "approved_round": approved_round(snapshot, changed) if changed else None,
         "comments": rows.comment_views(more.facts.comments if more.facts else (), act.notes),
         "comment_count": row.comments + len(act.notes),
         "merge_commands": row_actions.merge_commands(row, act, request.user),
