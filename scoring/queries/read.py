@@ -31,6 +31,7 @@ from scoring.queries.contributors import (
     troubles_in_words,
 )
 from scoring.queries.dashboard import AnswerMonth, Answers, Week, actable, answers, dashboard, weeks
+from scoring.queries.events import PastJudgement, PullEvent, events, judged_when_decided
 from scoring.queries.incidents import BudgetState, Incident, LikeIt, Shared, incident
 from scoring.queries.lane_page import AuditCount, LanePast, lane_past, opened_lane, watched_lane
 from scoring.queries.lanes import (
@@ -118,8 +119,8 @@ __all__ = [
     "ChangedApproval",
     "CiRun",
     "Closure",
-    "ContentReview",
     "Comment",
+    "ContentReview",
     "Contribution",
     "ContributorPage",
     "ContributorScore",
@@ -145,7 +146,9 @@ __all__ = [
     "LeaderboardSort",
     "LikeIt",
     "PastAction",
+    "PastJudgement",
     "Person",
+    "PullEvent",
     "PullLine",
     "PullResult",
     "Queue",
@@ -186,14 +189,15 @@ __all__ = [
     "changed_after",
     "ci_run",
     "closed_because",
+    "comments",
     "content_review",
     "contributor",
     "dashboard",
-    "comments",
     "decided_subjects",
     "dids_of_handles",
     "estimate_after",
     "estimated_lanes",
+    "events",
     "explain_trust",
     "fares",
     "first_reading",
@@ -206,6 +210,7 @@ __all__ = [
     "hide_score",
     "incident",
     "is_left_out",
+    "judged_when_decided",
     "kept_text",
     "labels",
     "lane_past",

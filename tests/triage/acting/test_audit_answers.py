@@ -190,6 +190,22 @@ def test_an_answer_shows_the_rest_at_once_and_to_everybody(site: ActingSite, ben
     assert "Stays clean" in row_of(Client())
 
 
+def test_a_decided_one_tells_its_lane_and_chance_only_once_its_audit_and_that_of_its_author_are_answered(
+    site: ActingSite, ben: Client
+) -> None:
+    answer(ben, site)
+    site.work()
+    for uri in (NEXT, OTHER):
+        site.merge(uri)
+    drawn = Client().get(f"/history/{OTHER}").content.decode()
+    assert "merged it" in drawn
+    assert "judged it" not in drawn, "nobody answered, so nobody is told"
+    assert "judged it: For a person, stays clean 60 %" in Client().get(f"/history/{NEXT}").content.decode()
+    assert "judged it" not in ben.get(f"/history/{NEXT}").content.decode(), "ben has another audit of its author due"
+    answer(ben, site, uri=MORE)
+    assert "judged it" in ben.get(f"/history/{NEXT}").content.decode()
+
+
 def test_the_answer_is_kept_with_its_odds(site: ActingSite, ben: Client) -> None:
     answer(ben, site, "no")
     site.work()
