@@ -98,7 +98,8 @@ _USUAL = {
     "Go": {"proxy.golang.org"},
     "RubyGems": {"rubygems.org", "index.rubygems.org"},
 }
-_CRATES_ON_GITHUB = ("github.com", "/rust-lang/crates.io-index")
+# Repositories of the organisation that publishes the index of crates.io: nobody else can put one there.
+_CRATES_ON_GITHUB = re.compile(r"https://github\.com/rust-lang/(?!\.+$)[A-Za-z0-9._-]{1,100}", re.IGNORECASE)
 _PLAIN = re.compile(r"[a-z+]{1,20}://")
 
 
@@ -116,10 +117,9 @@ def is_usual(ecosystem: str, url: str) -> bool:
     """Return whether an address is a default source of the ecosystem's own tools, over https."""
     if url.lower().startswith("http://"):
         return False
-    host = host_of(url)
-    if ecosystem == "crates.io" and host == _CRATES_ON_GITHUB[0]:
-        return urlsplit(url.removeprefix("registry+")).path == _CRATES_ON_GITHUB[1]
-    return host in _USUAL.get(ecosystem, set())
+    if ecosystem == "crates.io" and _CRATES_ON_GITHUB.fullmatch(url.removeprefix("registry+").partition("#")[0]):
+        return True
+    return host_of(url) in _USUAL.get(ecosystem, set())
 
 
 def place_of(ecosystem: str, url: str) -> str:

@@ -1,4 +1,4 @@
-"""Reads from a snapshot what is known of open changes and moves no lane: labels, CI, owners of files, and reviews.
+"""Reads from a snapshot what is known of open changes and moves no lane: labels, CI, owners of files, comments, and reviews.
 
 It also compares how a new prompt or model judges the changes that an older one has read.
 
@@ -101,6 +101,13 @@ anti join hidden_people h on h.contributor_id = p.author_id
 where p.merge_proof = 'verified' and p.pull_uri <> $uri
 group by p.author_id, c.own_id order by own desc, merged desc, p.author_id limit $most
 """
+# Those that a row of the queue counts; the newest are listed.
+COUNTED = "m.deleted_at is null and m.author_id not in (select contributor_id from hidden_people)"
+COMMENTS = f"""
+select m.author_id, left(m.body, $longest) as body, least(m.written_at, m.seen_at) as written_at from comments m
+where m.subject_uri = $uri and {COUNTED} order by least(m.written_at, m.seen_at) desc, m.uri limit $most
+"""
+LISTED, LONGEST = 50, 2_000  # comments that are shown, and characters of one
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +127,25 @@ class FileOwner:
 
 
 @dataclass(frozen=True, slots=True)
+class Comment:
+    """A comment on the forge, in the words of its author; what is longer than LONGEST is cut."""
+
+    author: Person
+    text: str
+    written_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class ChangeFacts:
-    """Facts about a change; `run` is None where CI was not asked, `own` counts the merges of its author."""
+    """Facts about a change; `run` is None where CI was not asked, `own` counts the merges of its author.
+
+    `comments` are the newest LISTED, the oldest first.
+    """
 
     run: CiRun | None
     owners: tuple[FileOwner, ...]
     own: int
+    comments: tuple[Comment, ...] = ()
 
 
 class _Workflow(msgspec.Struct):
@@ -138,7 +158,20 @@ def change_facts(rows: Rows, uri: str) -> ChangeFacts:
     others = [row for row in found if not row["own"]][:OWNERS]
     people = People(rows, (row["author_id"] for row in others)).persons
     owners = tuple(FileOwner(people[row["author_id"]], row["merged"]) for row in others)
-    return ChangeFacts(ci_run(rows, uri), owners, sum(row["merged"] for row in found if row["own"]))
+    own = sum(row["merged"] for row in found if row["own"])
+    return ChangeFacts(ci_run(rows, uri), owners, own, comments(rows, uri))
+
+
+def comments(rows: Rows, uri: str) -> tuple[Comment, ...]:
+    """Return the newest comments of people who are not hidden, the oldest of them first."""
+    found = rows.rows(COMMENTS, {"uri": uri, "most": LISTED, "longest": LONGEST + 1})
+    people = People(rows, (row["author_id"] for row in found)).persons
+    return tuple(_comment(row, people[row["author_id"]]) for row in reversed(found))
+
+
+def _comment(row: Mapping[str, Any], author: Person) -> Comment:
+    text = row["body"]
+    return Comment(author, text if len(text) <= LONGEST else f"{text[:LONGEST]}…", row["written_at"])
 
 
 def ci_run(rows: Rows, uri: str) -> CiRun | None:

@@ -20,7 +20,7 @@ from scoring.explain.sentences import explain, would_change
 from scoring.gate.decide import read_inputs
 from scoring.pipeline.interventions import current_approvals
 from scoring.pipeline.stored import CLAIMS, People, read_thresholds, read_verdict, verdict_evidence
-from scoring.queries.changes import DRAWN, SEALED, WOULD_MERGE, answers, pull_labels, standing_findings
+from scoring.queries.changes import COUNTED, DRAWN, SEALED, WOULD_MERGE, answers, pull_labels, standing_findings
 from scoring.queries.queue_order import Mask, Positions, Waiting, order_lane
 from scoring.queries.types import (
     AuditAnswer,
@@ -35,7 +35,7 @@ from scoring.types import Estimate, Lane, Reason, Verdict
 
 DRAWN_CLAUSE = CHANGE_CLAUSES["audit_drawn"]({})
 ASKED = f"{DRAWN_CLAUSE} Read it as it was sent, then answer"
-AUDITED = {True: "Passed a maintainer's audit: merge it", False: "Audit failed: not to be merged as sent"}
+PASSED, FAILED = "Audit passed", "Audit failed: not to be merged as sent"
 UNKNOWN = Estimate(None, 0.0, 1.0, 0)
 
 
@@ -49,7 +49,7 @@ def seal(row: QueueRow, answer: AuditAnswer | None) -> QueueRow:
     The one reason that stays is that of the draw: its odds are the same whatever the change is.
     """
     if answer is not None:
-        told = AUDITED[answer.would_merge]
+        told = FAILED if not answer.would_merge else f"{PASSED}, but tests fail" if row.ci == "failed" else PASSED
         sentence = joined([told, *row.sentence.split("; ")[1:]])
         return replace(row, audited=answer, decided=told, decided_exact=told, sentence=sentence)
     drawn = next(reason for reason in row.verdict.reasons if reason.code == "audit_drawn")
@@ -114,11 +114,11 @@ select (select count(*) from pull_requests where state <> 'open' and list_contai
   select count(distinct (pull_uri, round, patch_id)) from maintainer_actions
   where kind = 'request_changes' and list_contains($watched, repository_id))
 """
-DECISIONS = """
+DECISIONS = f"""
 select c.*, p.title, p.opened_at, p.merge_proof, k.files, k.added, k.removed, t.distance,
   coalesce(t.path, []) as path, coalesce(t.path_merges, []) as path_merges,
   g.number, g.url, r.state as ci,
-  (select count(*) from comments m where m.subject_uri = c.pull_uri and m.deleted_at is null) as comments
+  (select count(*) from comments m where m.subject_uri = c.pull_uri and {COUNTED}) as comments
 from current_decisions c
 join pull_requests p on p.pull_uri = c.pull_uri
 left join patches k on k.pull_uri = p.pull_uri and k.patch_ref = p.patch_ref

@@ -19,9 +19,11 @@ from scoring.pipeline.stored import dids_of_handles, persons
 from scoring.queries.changes import (
     ChangeFacts,
     CiRun,
+    Comment,
     FileOwner,
     change_facts,
     ci_run,
+    comments,
     content_review,
     reread,
     round_review,
@@ -35,6 +37,7 @@ from scoring.queries.contributors import (
     troubles_in_words,
 )
 from scoring.queries.dashboard import AnswerMonth, Answers, Week, actable, answers, dashboard, weeks
+from scoring.queries.events import PastJudgement, PullEvent, events, judged_when_decided
 from scoring.queries.lanes import (
     AuditCount,
     Basis,

@@ -30,6 +30,7 @@ DETERMINISTIC = "deterministic"  # the reviewer that is no model
 State = Literal["content verdict", "no content verdict"]
 # A link that a browser, a mail program or a person could follow.
 _LINK = re.compile(r"(?:[a-z][a-z0-9+.-]{1,20}://|www\.|\b(?:mailto|javascript|data|tel):(?=\S))\S*", re.IGNORECASE)
+_HOST = re.compile(r"(?:[^/@]*@)?(?:www\.)?((?:[a-z0-9-]{1,63}\.){1,4}[a-z]{2,20})(?::\d*)?(?:[/?#,;)].*)?", re.DOTALL)
 # Formatting (bidirectional marks, tags, zero widths), surrogates, private and unassigned characters.
 _UNSEEN = {"Cf", "Cs", "Co", "Cn"}
 _BREAKS = {"Cc", "Zl", "Zp"}
@@ -121,14 +122,20 @@ def tool_schema() -> dict[str, Any]:
 def plain_text(text: str, limit: int) -> str:
     """Return outside text as one line of at most `limit` characters without links or unprintable characters.
 
-    It stays untrusted: pages must escape it.
+    Of a link its host is named. It stays untrusted: pages must escape it.
     """
     categories = ((character, unicodedata.category(character)) for character in text)
     visible_text = "".join(
         " " if category in _BREAKS else character for character, category in categories if category not in _UNSEEN
     )
-    line = " ".join(_LINK.sub("(link removed)", visible_text).split())
+    line = " ".join(_LINK.sub(_linked_host, visible_text).split())
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def _linked_host(link: re.Match[str]) -> str:
+    """Say where a link leads, in words that are no link; of what names no plain host only that it was one."""
+    found = _HOST.fullmatch(link[0].lower().rpartition("://")[2] if link[0].count("://") == 1 else link[0].lower())
+    return f"(link to {found[1]})" if found and "www." not in found[1] else "(link removed)"
 
 
 def tidy_assessment(assessment: Assessment) -> Assessment:

@@ -87,6 +87,13 @@ on("click", (event) => {
   if (target.closest("#theme")) kept.theme = root.dataset.theme = themes[root.dataset.theme];
   const said = target.closest(".say > summary")?.nextElementSibling.querySelector("textarea, button");
   if (said) setTimeout(() => said.focus());
+  const { hash } = target.closest(".parts a") ?? {};
+  if (hash) { // Back leaves the pull request
+    const { state } = history;
+    event.preventDefault();
+    location.replace(hash);
+    history.replaceState(state, "");
+  }
   if (target.id === "help") byId("keys").showModal();
   if (target.id === "keys-on") kept.keys = root.dataset.keys = target.checked ? "on" : "off";
   ready();

@@ -94,8 +94,14 @@ def comparison_words(found: Comparison, same_patch: bool) -> tuple[str, ...]:
         told.append("Only the lines around them differ.")
     else:
         count = len(found.files) + len(found.too_long)
-        told = [f"{_files(count)} differ{'s' if count == 1 else ''} between the two rounds; {found.same:,} do not."]
-        told.append("The first mark says which round has a line, the second what the round does with it.")
+        alike = f"; {found.same:,} do{'es' if found.same == 1 else ''} not" if found.same else ""
+        told = [f"{_files(count)} differ{'s' if count == 1 else ''} between the two rounds{alike}."]
+        if found.by_patch:
+            count = len(found.by_patch)
+            told.append(
+                f"{_files(count)} {'is' if count == 1 else 'are'} compared patch with patch, as the text after each "
+                "round is not known: the first mark says which round has a line, the second what it does with it."
+            )
     if found.opaque and not same_patch:
         told.append(f"{_files(found.opaque)} cannot be compared: binary.")
     if found.too_long:

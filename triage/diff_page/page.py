@@ -104,7 +104,8 @@ def comparison_page(
     for change, review in zip(changes, reviews, strict=True):
         told |= masks(change, review) if masked else {}
     only = only if only <= len(found.files) else 0
-    page = _page(Change(found.files, (), (), 1.0), file_views(found.files, {}, How(told, inner=True), only), only)
+    how = How(told, compared=True, by_patch=found.by_patch)
+    page = _page(Change(found.files, (), (), 1.0), file_views(found.files, {}, how, only), only)
     return replace(page, sentences=comparison_words(found, same_patch))
 
 

@@ -18,7 +18,7 @@ from scoring.queries.read import ContentReview
 from scoring.types import short_path
 from triage.diff_page.facts import file_facts
 from triage.diff_page.highlight import Allowance, Spans, colour, language
-from triage.presenters.review import NoteView, named_path, place_anchor
+from triage.presenters.review import ORDER, NoteView, named_path, place_anchor
 
 Placed = Mapping[int, Mapping[str, Sequence[NoteView]]]  # number of the file, from 1 -> id of the place -> notes
 
@@ -125,13 +125,14 @@ class FileView:
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """The way to show lines: `masks` maps a text to what stands in its place; `inner`: this is a diff of two diffs.
+    """The way to show lines: `masks` maps a text to what stands in its place; `compared`: two rounds are.
 
-    `acts` draws what a person can do about one finding.
+    Of the files in `by_patch` the lines are a diff of two diffs. `acts` draws what a person can do about one finding.
     """
 
     masks: Mapping[str, str] = field(default_factory=dict)
-    inner: bool = False
+    compared: bool = False
+    by_patch: frozenset[str] = frozenset()
     acts: Callable[[NoteView], str] | None = None
 
 
@@ -145,7 +146,7 @@ def shown(text: str) -> str:
 def file_views(
     files: Sequence[FileChange], placed: Placed, how: How, only: int = 0, room: Room | None = None
 ) -> tuple[FileView, ...]:
-    """The files of a change in their order; where not all fit, those with a note and small ones get room first.
+    """The files with notes first, the worst before the others; where not all fit, these and small ones get room first.
 
     `only` names the one file that is shown, from 1; 0: the first FILES, and those with a note.
     """
@@ -155,7 +156,15 @@ def file_views(
     room = room or Room()
     made = {number: _file_view(number, files[number - 1], placed.get(number, {}), how, room) for number in order}
     alone = len(files) == 1 or bool(only)
-    return tuple(replace(made[n], folded=sizes[n] > FOLDED and n not in placed and not alone) for n in chosen)
+    return tuple(
+        replace(made[number], folded=sizes[number] > FOLDED and number not in placed and not alone)
+        for number in sorted(chosen, key=lambda number: _rank(placed.get(number, {})))
+    )
+
+
+def _rank(notes: Mapping[str, Sequence[NoteView]]) -> int:
+    """The place of a file by the worst that was found in it; without a note it comes last."""
+    return min((ORDER.index(note.severity) for told in notes.values() for note in told), default=len(ORDER))
 
 
 def lines_of(files: Sequence[FileChange]) -> int:
@@ -185,7 +194,7 @@ def _file_view(
         number,
         f"file-{number}",
         visible(file.path),
-        file_facts(file, how.inner),
+        file_facts(file, how.compared),
         sum(1 for _ in file.added()),
         sum(1 for _ in file.removed()),
         with_ids([note for anchor, told in notes.items() if anchor not in on_lines for note in told]),
@@ -201,13 +210,15 @@ def _rows(
 ) -> Iterator[tuple[str, str, bool]]:
     """Rows of one file in order, each with the anchor of the notes that it holds and whether it is a line."""
     lexer, base = language(file.path), place_anchor(named_path(file.path))
+    kinds: dict[tuple[str, str, str], str] = {}
+    inner = file.path in how.by_patch
     for hunk in file.hunks:
-        yield _hunk_row(hunk, how.inner), "", False
-        for line, spans in zip(hunk.lines, _coloured(lexer, hunk, how, room), strict=True):
-            yield _line_row(line, spans, how), "", True
+        yield _hunk_row(hunk, inner), "", False
+        for line, spans in zip(hunk.lines, _coloured(None if inner else lexer, hunk, room), strict=True):
+            yield _line_row(line, spans, how.masks, inner), "", True
             anchor = line_anchor(base, line) if notes else ""
             if anchor in notes:
-                yield _note_row(anchor, notes[anchor], how), anchor, False
+                yield _note_row(anchor, notes[anchor], how, kinds), anchor, False
 
 
 def _hunk_row(hunk: Hunk, inner: bool) -> str:
@@ -215,9 +226,9 @@ def _hunk_row(hunk: Hunk, inner: bool) -> str:
     return f'<tr class="hunk"><td colspan="4">{place}{shown(hunk.section[:200]) or " "}</td></tr>'
 
 
-def _coloured(lexer: str | None, hunk: Hunk, how: How, room: Room) -> Iterator[Spans]:
+def _coloured(lexer: str | None, hunk: Hunk, room: Room) -> Iterator[Spans]:
     """The spans of each line of a hunk: the new side is read as one text, and what is removed as part of the old."""
-    if lexer is None or how.inner or room.html <= 0:
+    if lexer is None or room.html <= 0:
         yield from ([("", line.text)] for line in hunk.lines)
         return
     new = iter(colour(lexer, [line.text for line in hunk.lines if line.mark != "-"], room.colours))
@@ -230,14 +241,14 @@ def _coloured(lexer: str | None, hunk: Hunk, how: How, room: Room) -> Iterator[S
         yield of_old if line.mark == "-" else of_new
 
 
-def _line_row(line: Line, spans: Spans, how: How) -> str:
-    mask = how.masks.get(line.text[1:] if how.inner else line.text)
+def _line_row(line: Line, spans: Spans, masks: Mapping[str, str], inner: bool) -> str:
+    mask = masks.get(line.text[1:] if inner else line.text)
     if mask is not None:
-        spans = [("", (line.text[:1] if how.inner else "") + mask)]
+        spans = [("", (line.text[:1] if inner else "") + mask)]
     code = _code(spans)
     if line.ends_file:
         code += ' <em class="quiet">no line end</em>'
-    tone = INNER_TONES.get(line.mark + line.text[:1], "") if how.inner else TONES[line.mark]
+    tone = INNER_TONES.get(line.mark + line.text[:1], "") if inner else TONES[line.mark]
     return (
         f'<tr class="{tone}"><td>{line.old or ""}</td><td>{line.new or ""}</td>'
         f"<td>{MARKS[line.mark]}</td><td>{code}</td></tr>"
@@ -258,13 +269,21 @@ def _code(spans: Spans) -> str:
     return "".join(parts)
 
 
-def _note_row(anchor: str, notes: Sequence[NoteView], how: How) -> str:
-    told = "".join(
-        f'<div class="finding {note.tone}" title="{escape(note.source)}"><strong>{note.severity.capitalize()}: '
-        f"{escape(note.kind)}.</strong> {escape(note.text)}{how.acts(note) if how.acts else _dismissed(note)}</div>"
-        for note in notes
-    )
+def _note_row(anchor: str, notes: Sequence[NoteView], how: How, kinds: dict[tuple[str, str, str], str]) -> str:
+    told = "".join(_note(note, how, kinds) for note in notes)
     return f'<tr id="{anchor}" class="told"><td colspan="4">{told}</td></tr>'
+
+
+def _note(note: NoteView, how: How, kinds: dict[tuple[str, str, str], str]) -> str:
+    """One note; after the first of its kind in a file a line that names it, which opens. `kinds` are those so far."""
+    place = f"line {note.line}{' (removed)' if note.removed else ''}"
+    first = kinds.setdefault((note.source, note.kind, note.severity), place)
+    name = f"<strong>{note.severity.capitalize()}: {escape(note.kind)}"
+    rest = f"{escape(note.text)}{how.acts(note) if how.acts else _dismissed(note)}"
+    told = f"{name}.</strong> {rest}"
+    if first != place and not note.dismissed:
+        told = f"<details><summary>{name}</strong>, same as {first}</summary>{rest}</details>"
+    return f'<div class="finding {note.tone}" title="{escape(note.source)}">{told}</div>'
 
 
 def _dismissed(note: NoteView) -> str:

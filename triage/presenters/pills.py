@@ -68,10 +68,15 @@ def lane_word(verdict: Verdict) -> str:
 
 
 def row_pill(row: QueueRow) -> Pill:
-    """The pill of a row. What the audit drew is neutral: no lane and, until somebody answered, no number."""
+    """The pill of a row. What the audit drew is neutral: no lane and, until somebody answered, no number.
+
+    Once it passed, it is in the fast lane again, where it was drawn.
+    """
     if row.is_sealed:
         return Pill("audit", "", "Audit")
     shown = pill(row.verdict, row.shadow)
+    if row.audited and row.audited.would_merge:
+        return replace(shown, kind="fast", word=f"{LANE_WORDS[Lane.FAST_LANE]}, audited")
     return replace(shown, word=f"{shown.word}, audited") if row.audited else shown
 
 

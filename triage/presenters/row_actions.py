@@ -43,6 +43,7 @@ class RowActs:
     can_act: bool
     can_approve: bool  # not what the audit asks about, nor the viewer's own
     done: str  # "Approved by you"
+    done_brief: str  # the same in a word
     is_approved: bool
     is_reviewed: bool
     is_decided: bool  # somebody approved or refused this round
@@ -56,11 +57,17 @@ class RowActs:
     snoozed: str = ""  # "Snoozed until 24 Nov 2026 by ana"
     snooze_key: str = ""
     notes: tuple[actions.Action, ...] = ()  # what maintainers noted, the oldest first
+    is_ready: bool = False  # the fast lane has it, and nothing that a person has to look at first
 
     @property
     def is_undecided(self) -> bool:
         """Return whether a verdict is still to come, which is when a button is the main one."""
         return not self.is_decided
+
+    @property
+    def speaks_first(self) -> bool:
+        """Return whether the main button is the one to comment, not the one to approve."""
+        return self.is_undecided and not self.is_ready
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +172,8 @@ def row_acts(
     refused = actions.OWN_WORK if is_own else refused_approval(row)
     if stand.approval:
         refused = f"Nothing changed. {words['approve']} {_name(stand.approval.person, viewer)} already."
+    is_decided = done is not None and done.kind in actions.ENDINGS
+    is_open = may and not is_own and not is_decided
     return RowActs(
         seen=seen_in(row),
         mark=blake2s(repr((seen_in(row), row.title, row_pill(row), row.sentence)).encode(), digest_size=6).hexdigest(),
@@ -173,9 +182,10 @@ def row_acts(
         can_approve=may and not refused_approval(row) and not is_own,
         refused=refused if may else "",
         done=f"{words[done.kind]} {_name(done.person, viewer)}" if done else "",
+        done_brief=_brief(done, viewer) if done else "",
         is_approved=stand.approval is not None,
         is_reviewed=stand.review is not None,
-        is_decided=done is not None and done.kind in actions.ENDINGS,
+        is_decided=is_decided,
         is_asked=done is not None and done.kind == Action.Kind.REQUEST_CHANGES,
         undo_key=done.key if done and done.person == viewer and now <= done.effective_at else "",
         undo_left_ms=_left_ms(done.effective_at, now) if done else 0,
@@ -185,13 +195,25 @@ def row_acts(
         snoozed=snoozing.snooze_words(snooze) if snooze else "",
         snooze_key=str(snooze.key) if snooze else "",
         notes=stand.notes if may else (),
+        # Who answered an audit did not say that the tests pass; elsewhere in the lane there may be none.
+        is_ready=is_open
+        and row_pill(row).kind == "fast"
+        and (row.ci == "passed" if row.audited else row.ci != "failed"),
     )
+
+
+def _brief(done: Action, viewer: Person | None) -> str:
+    if done.kind == Action.Kind.PULL_FOR_REVIEW and done.person == viewer:
+        return "you"
+    words = {"approve": "approved", "pull_for_review": "assigned", "request_changes": "asked", "close": "closing"}
+    return words[done.kind]
 
 
 def _changed_words(changed: ChangedApproval | None, stand: Standing, viewer: Person | None) -> str:
     """Say why an approval does not count any more or never did, or that a request for changes was answered."""
     if changed:
-        return f"changed after {visible(changed.approver.name)} approved it"
+        who = "you" if viewer and viewer.did == changed.approver.did else visible(changed.approver.name)
+        return f"changed after {who} approved it"
     if stand.own_approval:
         return f"the approval by {_name(stand.own_approval.person, None)} is void: they sent it"
     return f"new since {_name(stand.answered.person, viewer)} asked for changes" if stand.answered else ""

@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString
 
 from scoring.explain.decided import CHANGE_CLAUSES
 from scoring.formatting import visible
+from scoring.queries.read import QueueRow
 from triage.forms.actions import written_choice
 from triage.presenters.pills import Pill
 from triage.presenters.row_actions import RowActs
@@ -19,8 +20,7 @@ from triage.presenters.rows import RowView
 from triage.presenters.text import brief_age
 
 CHANGED = CHANGE_CLAUSES["approved_before"]({})
-CI_BRIEF = {"passed": "✓ CI", "failed": "✕ CI failed", "running": "CI running", "never_ran": "no CI"}
-CHANGED_BRIEF = "Changed"  # after an approval: the pane says whose
+CI_BRIEF = {"passed": "✓ CI", "failed": "✕ CI", "running": "… CI", "never_ran": "no CI"}
 LABELS = 3  # named in a line; the pane names all
 KEPT = 500  # lines: six first pages of the queue, in 2 MB
 LONGEST = 1_000  # characters of what strangers write in a line, beyond which it is drawn anew each time
@@ -47,13 +47,11 @@ class RowLine(NamedTuple):
     size: str
     comments: int
     labels: str  # the first of them, and how many more there are
-    notes: int
-    turn: str
+    state: str  # what people did to it or whose turn it is, in a word
+    more: str  # further states, a word each
+    told: str  # all of them in full
     claim: str  # of a merge that nobody confirms
-    done: str
     struck: bool  # decided a moment ago
-    looked_at: str
-    changed: str
     pill: Pill
     start: str  # where the fast lane starts, in per cent, for maintainers
     pick: str  # what its checkbox sends; "" where it has none
@@ -62,9 +60,8 @@ class RowLine(NamedTuple):
 def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
     """Return the line of a row, with what its viewer did to it; `opened` is the at-uri of the row in the pane."""
     row, (repository, _, number) = item.row, item.label.rpartition(" ")
-    done, looked_at, changed = (act.done, act.looked_at, act.changed) if act else ("", "", "")
+    changed = act.changed if act else ""
     decided = item.decided_exact if act and act.can_act else item.decided
-    on_author = bool(act and act.is_asked) or (row.on_author and not done)
     is_cause, told = bool(changed) and item.decided == CHANGED, f"{changed[:1].upper()}{changed[1:]}"
     return RowLine(
         item.anchor,
@@ -80,19 +77,31 @@ def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
         row.ci or "",
         CI_BRIEF[row.ci] if row.ci else "",
         "" if row.files is None else f"+{row.added or 0:,} \N{MINUS SIGN}{row.removed or 0:,}",
-        row.comments,
+        row.comments + (len(act.notes) if act else 0),
         _labels(row.labels),
-        len(act.notes) if act else 0,
-        "Waiting on author" if on_author else "",
+        *_states(row, act, "" if is_cause else told),
         f"{row.claim[:1].upper()}{row.claim[1:]}",
-        "" if on_author else done,
         bool(act and act.is_decided and act.undo_left_ms),
-        looked_at,
-        "" if is_cause or (act and act.is_decided) else CHANGED_BRIEF if changed.startswith("changed after") else told,
         item.pill,
         f"{100 * row.lane_start:g}" if act and act.can_act and row.lane_start is not None else "",
         pick_of(item, act),
     )
+
+
+def _states(row: QueueRow, act: RowActs | None, changed: str) -> tuple[str, str, str]:
+    """Return the state that tells most, the others, and all in full; `changed` says how it changed since an action."""
+    done = act.done if act else ""
+    on_author = bool(act and act.is_asked) or (row.on_author and not done)
+    word = "changed" if changed.startswith("Changed after") else "answered" if changed.startswith("New") else "void"
+    found = {
+        act.done_brief if act else "": "" if on_author else done,
+        word: "" if act and act.is_decided else changed,
+        "waiting": "Waiting on author" if on_author else "",
+        "looking": act.looked_at if act else "",
+    }
+    states = {short: full for short, full in found.items() if full}
+    first, *others = states or ("",)
+    return first, " ".join(others), " ".join(f"{full}." for full in states.values())
 
 
 def _labels(labels: tuple[str, ...]) -> str:
@@ -117,6 +126,6 @@ def pick_of(item: RowView, act: RowActs | None) -> str:
     """Return what the checkbox of a row sends, which those that can be approved together have."""
     if act is None or not act.can_approve or act.done or item.pill.kind != "fast" or item.row.own:
         return ""
-    if item.row.ci == "failed":
+    if item.row.ci == "failed" or item.row.audited:
         return ""
     return written_choice(item.row.uri, act.seen, act.version)

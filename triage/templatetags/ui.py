@@ -20,7 +20,6 @@ from triage.presenters import text as trust_words
 from triage.presenters import text as words
 from triage.presenters.review import DraftLinks, NoteView
 from triage.presenters.row_actions import RowActs
-from triage.presenters.text import action_words
 
 register = template.Library()
 SAY_LABELS = {
@@ -96,9 +95,6 @@ def of(held: Mapping[str, Any] | None, key: str) -> Any:
 def any_may(acts: Mapping[str, RowActs] | None) -> bool:
     """Return whether the viewer may approve any of the rows."""
     return any(act.can_approve for act in (acts or {}).values())
-
-
-register.filter("action_words", action_words)
 
 
 @register.filter

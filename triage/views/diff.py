@@ -5,6 +5,7 @@ It also shows what people did with one pull request, in order, and how it change
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from urllib.parse import urlencode
 
 from django.conf import settings
@@ -15,8 +16,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from ingest.store.snapshots import Snapshot
+from scoring.formatting import visible
 from scoring.queries import read
-from scoring.queries.read import ChangedApproval, Round, Subject
+from scoring.queries.read import ChangedApproval, PastAction, Round, Subject
 from triage.access.permissions import Role, SignInNeeded, role_of, sees_thresholds
 from triage.access.requests import Request
 from triage.access.sign_in import viewing
@@ -25,9 +27,12 @@ from triage.diff_page.page import DiffPage, Dismissals, change_page, comparison_
 from triage.models import Person
 from triage.presenters import queue as as_shown
 from triage.presenters import row_actions
+from triage.presenters.lists import hiding_audits
+from triage.presenters.pills import pill
 from triage.presenters.review import NoteGroup, NoteView, draft_links, read_draft
 from triage.presenters.row_actions import RowActs
 from triage.presenters.rows import ForgePlace, forge_place
+from triage.presenters.text import action_words
 from triage.services import actions
 from triage.services.reading_times import note_opened
 from triage.views.queue import reading, wants_fragment
@@ -121,6 +126,7 @@ def shown_change(
         "subject": subject,
         "query": query,
         "page": page,
+        "round": round_words(query.found) if query.found else "",
         "rounds": _choices(query, rounds),
         "others": _others(query, rounds),
         "state": state_words(query.found) if query.found else "",
@@ -227,23 +233,64 @@ def _others(query: DiffQuery, rounds: tuple[Round, ...]) -> list[tuple[str, str,
 
 @reading
 def history(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
-    """Every action on a pull request of a watched repository, also when it is merged or closed."""
+    """Everything that happened to a pull request of a watched repository; of a decided one also its change."""
     subject = read.subjects(snapshot, [uri]).get(uri)
     if subject is None:
         raise Http404("No pull request of a watched repository has this address.")
-    changed = as_shown.changed_after(snapshot).get(uri)
+    changed, past = as_shown.changed_after(snapshot).get(uri), as_shown.past_actions(snapshot, uri)
+    may_read_notes = viewing(request).role(subject.repository_key) >= Role.MAINTAINER
+    has_change = subject.state in ("merged", "closed") and not read.hidden_because(snapshot, subject.author.did)
     shown = {
         "subject": subject,
-        "past": as_shown.past_actions(snapshot, uri),
+        "past": past,
+        "lines": _timeline(request, snapshot, subject, past, may_read_notes),
         "trouble": read.troubles_in_words(snapshot, [uri]).get(uri),
         "counted": read.outcome_in_words(snapshot, uri),
         "changed": changed,
-        "approved_round": _approved_round(snapshot, changed) if changed else None,
+        "approved_round": approved_round(snapshot, changed) if changed else None,
         "next": reverse("history", args=[uri]),
-        "may_read_notes": viewing(request).role(subject.repository_key) >= Role.MAINTAINER,
         **_forms(request, subject),
     }
-    return render(request, "diff/history.html", shown)
+    change = shown_change(request, snapshot, uri, None) if has_change else {}
+    return render(request, "diff/history.html", change | {"has_change": has_change} | shown)
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineLine:
+    """One line of the history of a pull request; `action` is None where nobody did it here."""
+
+    at: datetime
+    who: str
+    what: str
+    seen: str = ""
+    action: PastAction | None = None
+
+
+def _timeline(
+    request: Request, snapshot: Snapshot, subject: Subject, past: Sequence[PastAction], with_notes: bool
+) -> list[TimelineLine]:
+    """Return what happened in order, with how it was judged when it was decided.
+
+    As everywhere, who has an audit of the same author to answer is not told that author's chance.
+    """
+    said = {"opened": "opened it", "merged": "merged it", "closed": "closed it", "reopened": "reopened it"}
+    lines: list[tuple[datetime, int, TimelineLine]] = []  # with what comes first of what happened at once
+    for event in read.events(snapshot, subject.uri):
+        who = visible(event.person.name) if event.person else "a hidden account"
+        what = said.get(event.what) or f"sent round {(event.round or 0) + 1}"
+        lines.append((event.at, 0 if event.round is not None else 3, TimelineLine(event.at, who, what)))
+    judged = read.judged_when_decided(snapshot, subject.uri)
+    if judged and subject.author.did not in hiding_audits(request, snapshot, (subject.author.did,)):
+        shown = pill(judged.verdict, judged.shadow)
+        words = f"judged it: {shown.word}" + (
+            f", stays clean {shown.number} ({shown.interval})" if shown.number else ""
+        )
+        lines.append((judged.as_of, 1, TimelineLine(judged.as_of, "Sunstead", words, f"round {judged.round + 1}")))
+    for one in past:
+        patch = f", patch {one.seen.patch_id[:12]}" if one.seen.patch_id else ""
+        words, seen = visible(action_words(one, with_notes)), f"round {one.seen.round + 1}{patch}"
+        lines.append((one.known_from, 2, TimelineLine(one.made_at, visible(one.actor.name), words, seen, one)))
+    return [line for *_, line in sorted(lines, key=lambda line: line[:2])]
 
 
 def _forms(request: Request, subject: Subject) -> dict[str, object]:
@@ -258,7 +305,7 @@ def _forms(request: Request, subject: Subject) -> dict[str, object]:
     }
 
 
-def _approved_round(snapshot: Snapshot, changed: ChangedApproval) -> str | None:
+def approved_round(snapshot: Snapshot, changed: ChangedApproval) -> str | None:
     """Name the approved patch as the page of the change does; None where it is no longer listed there."""
     seen = changed.seen
     for one in read.rounds(snapshot, changed.uri):

@@ -25,7 +25,7 @@ from triage.access.permissions import Role, Roles, sees_thresholds
 from triage.access.requests import Request
 from triage.access.sign_in import viewing
 from triage.charts import reports
-from triage.context import present, told_dashboard
+from triage.context import present
 from triage.diff_page.page import flag_quotes
 from triage.forms.actions import read_choice, written_choice
 from triage.forms.filters import QueueFilters, is_in_view, read_queue
@@ -38,7 +38,7 @@ from triage.services import actions, objections
 from triage.services.actions import ActionProblem
 from triage.services.lane_closures import banners
 from triage.views import lane_offers
-from triage.views.diff import shown_change
+from triage.views.diff import approved_round, shown_change
 from triage.views.queue import at_address, reading, wants_fragment
 
 PANE = "open"  # the id of the pane that a row opens in
@@ -134,11 +134,14 @@ def pane(
     address = reverse("queue") + filters.search() if filters.opened else ""
     change = shown_change(request, snapshot, uri, row, address, offered)
     act = row_actions.acts_of(request.user, viewing(request), snapshot, [row], timezone.now())[uri]
+    more, changed = expanded(request, snapshot, row), as_shown.changed_after(snapshot).get(uri)
     return change | {
-        "item": rows.row_view(row, present(snapshot), filters, expanded(request, snapshot, row)),
+        "item": rows.row_view(row, present(snapshot), filters, more),
         "act": act,
+        "approved_round": approved_round(snapshot, changed) if changed else None,
+        "comments": rows.comment_views(more.facts.comments if more.facts else (), act.notes),
+        "comment_count": row.comments + len(act.notes),
         "merge_commands": row_actions.merge_commands(row, act, request.user),
-        "board": told_dashboard(request, snapshot),
         "offered": offered,
         "next": reverse("queue") + filters.opening("") if offered else address or reverse("pull", args=[uri]),
     }
@@ -167,7 +170,8 @@ def expanded(request: Request, snapshot: Snapshot, row: read.QueueRow) -> rows.E
     home = read.forge_home(snapshot, row.uri, row.author.did, row.repository_key)
     place = forge_place(home, settings.APPVIEW_URL)
     if row.is_sealed:
-        return rows.Expanded(place=place, facts=read.ChangeFacts(read.ci_run(snapshot, row.uri), (), 0))
+        public = read.ChangeFacts(read.ci_run(snapshot, row.uri), (), 0, read.comments(snapshot, row.uri))
+        return rows.Expanded(place=place, facts=public)
     explained = read.explain_trust(snapshot, row.author.did, row.repository_key, policy_from_settings())
     exact = sees_thresholds(viewing(request), row.repository_key)
     said = objections.sentences(row.author.did, row.uri, row.repository_key, row.repository_name)

@@ -86,6 +86,7 @@ def test_what_comes_from_elsewhere_than_the_registry_is_said(path: str, text: st
         ("Gemfile", "source 'https://rubygems.org'\n"),
         ("package-lock.json", PACKAGE_LOCK),
         ("Cargo.lock", CARGO_LOCK),
+        ("Cargo.lock", CARGO_LOCK.replace("crates.io-index", "staging.crates.io-index")),
         ("yarn.lock", YARN_LOCK),
         ("Gemfile.lock", GEMFILE_LOCK),
     ],
@@ -103,6 +104,12 @@ def test_the_usual_registry_is_no_finding(path: str, text: str) -> None:
         ("yarn.lock", YARN_LOCK, "registry.yarnpkg.com", "evil.example"),
         ("Cargo.lock", CARGO_LOCK, "github.com/rust-lang/", "github.com/evil/"),
         ("Cargo.lock", CARGO_LOCK, "rust-lang/crates.io-index", "rust-lang/crates.io-index/../../evil"),
+        ("Cargo.lock", CARGO_LOCK, "rust-lang/crates.io-index", "rust-lang/.."),
+        ("Cargo.lock", CARGO_LOCK, "rust-lang/crates.io-index", "rust-lang-evil/crates.io-index"),
+        ("Cargo.lock", CARGO_LOCK, "https://github.com/rust-lang", "http://github.com/rust-lang"),
+        ("Cargo.lock", CARGO_LOCK, "https://github.com/", "https://github.com@evil.example/"),
+        ("Cargo.lock", CARGO_LOCK, "https://github.com/", "https://github.com.evil.example/"),
+        ("Cargo.lock", CARGO_LOCK, "https://github.com/", "https://evil.example/"),
     ],
 )
 def test_a_lock_file_that_points_elsewhere_is_high(path: str, text: str, usual: str, other: str) -> None:

@@ -294,8 +294,14 @@ def test_the_schema_tells_the_bounds_in_words() -> None:
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("see https://evil.example/a?b for more", "see (link removed) for more"),
-        ("see WWW.evil.example", "see (link removed)"),
+        ("see https://evil.example/a?b for more", "see (link to evil.example) for more"),
+        ("from registry+https://github.com/rust-lang/index, which", "from (link to github.com) which"),
+        ("see WWW.evil.example", "see (link to evil.example)"),
+        ("see https://crates.io@evil.example:8443/crates.io", "see (link to evil.example)"),
+        ("see https://evil.example?https://crates.io", "see (link removed)"),
+        ("see https://www.www.evil.example or https://10.0.0.1/", "see (link removed) or (link removed)"),
+        ("see https://\u0435vil.example/ or https://<b>x</b>.example", "see (link removed) or (link removed)"),
+        (f"see https://{'x' * 64}.example", "see (link removed)"),
         ("at at://did:plc:x/y and javascript:alert(1)", "at (link removed) and (link removed)"),
         ("a\x00b\x1b[0m\nc\u2028d", "a b [0m c d"),
         ("pass\u200bword \u202eevil\U000e0041", "password evil"),

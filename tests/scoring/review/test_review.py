@@ -102,7 +102,7 @@ def test_temperature_0_goes_to_the_models_that_take_one_and_under_the_version_th
 def test_flags_come_back_at_their_lines_and_unresolved_ones_are_kept(claude: ClaudeStandIn) -> None:
     review = reviewed(claude, says(flags=[a_flag("F1:L1"), a_flag("F7:L3", says="See https://evil.example now")]))
     assert [flag.location for flag in review.assessment.flags] == ["src/pear.py:1", "not found in the change: F7:L3"]
-    assert review.assessment.flags[1].explanation == "See (link removed) now"
+    assert review.assessment.flags[1].explanation == "See (link to evil.example) now"
 
 
 def test_the_second_pass_can_raise_and_not_lower(claude: ClaudeStandIn) -> None:

@@ -87,5 +87,9 @@ def test_a_row_leaves_the_state_of_the_lane_to_its_reasons_which_are_those_of_it
     draw(monkeypatch, DrawnWorld(rows=(row,), t_high=None, t_low=0.3137))
     sign_in(client, "maintainer", HERE)
     side = client.get(f"/pull/{row.uri}").content.decode().split("Why this lane", 1)[1].split("</section>", 1)[0]
-    assert "Flagged is below" in side
     assert "The fast lane is shut." not in side
+    assert "31.37 %" not in side, "where flagged begins is told only where the chance decided, in the reason"
+    (flagged,) = (row for row in drawn_rows.drawn_rows()[:5] if row.verdict.lane == "needs_human")
+    draw(monkeypatch, DrawnWorld(rows=(flagged,), t_high=None, t_low=0.3137))
+    page = client.get(f"/pull/{flagged.uri}").content.decode()
+    assert page.count("below 31.37 %") == 1

@@ -44,6 +44,9 @@ def test_a_round_between_approval_and_merge_ends_without_an_approval(site: Actin
     site.work()
     assert site.approvals() == ["voided"]
     assert approved(ana) == []
+    pane = ana.get(f"/pull/{OFFERED}").content.decode()
+    assert "<strong>Changed after you approved it.</strong>" in pane
+    assert f'<a href="/diff/{OFFERED}?since=1">What changed since</a>' in pane
     page = ana.get(f"/history/{OFFERED}").content.decode()
     assert "void: the patch changed later" in page
     assert f'href="/diff/{OFFERED}?since=1">See what changed since</a>' in page

@@ -1,7 +1,7 @@
 """A snoozed row leaves the queue for everybody, is counted, and comes back on its day or when it changes."""
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import quote_plus
 
@@ -254,17 +254,50 @@ def test_the_list_and_the_panel_escape_what_strangers_wrote(site: ActingSite, an
         assert "&lt;script&gt;" in page
 
 
-def test_notes_of_maintainers_are_counted_on_the_row_and_shown_with_it(
+def test_comments_are_counted_on_the_row_and_all_that_are_counted_are_listed_in_one_word(
     site: ActingSite, ana: Client, ben: Client
 ) -> None:
     ana.post("/act", site.form("note", note=f"Ask mara first. {HOSTILE}"))
     page = page_of(ben, f"/pull/{OFFERED}")
-    assert "1 written by maintainers" in page
-    assert ">1 note</span>" in page_of(ben)
-    assert "Ask mara first. &lt;script&gt;" in page
+    assert ">1 comment</a>" in page
+    assert ">1 comment</span>" in page_of(ben)
+    assert "for maintainers: <bdi>Ask mara first. &lt;script&gt;" in page
     assert "ana.example" in page
+    assert HOSTILE not in page
+    stranger = signed_in(Person.objects.create(did=f"did:plc:{'s' * 24}"))
+    assert "Ask mara first" not in page_of(stranger, f"/pull/{OFFERED}"), "what is for maintainers is theirs"
     ana.post("/act/undo", {"key": Change.objects.get(what="action.note").details["key"]}, headers=HTMX)
-    assert "written by maintainers" not in page_of(ben, f"/pull/{OFFERED}")
+    assert "Nobody commented yet." in page_of(ben, f"/pull/{OFFERED}")
+
+
+def test_comments_on_the_forge_are_listed_cut_and_as_text_but_not_those_of_who_is_hidden_or_took_them_back(
+    site: ActingSite, ben: Client
+) -> None:
+    moment = datetime(2026, 3, 1)
+    about = {"author_id": 1, "form": "pull", "subject_uri": OFFERED, "seen_at": moment, "changed_at": moment}
+    said = [
+        (f"at://{number}", f"Number {number} {HOSTILE}\u202e {'x' * 3_000}", moment - timedelta(hours=number + 1))
+        for number in range(60)
+    ]
+    with site.result.store.write() as txn:
+        txn.append("comments", [about | {"uri": uri, "body": body, "written_at": at} for uri, body, at in said])
+        txn.execute("update comments set deleted_at = ? where uri = 'at://1'", [moment])
+        txn.execute("update comments set written_at = ? where uri = 'at://2'", [moment + timedelta(days=900)])
+    site.publish()
+    page = page_of(ben, f"/pull/{OFFERED}")
+    assert ">59 comments</a>" in page
+    assert "The newest 50 of 59." in page
+    shown = re.findall(r"on Tangled: <bdi>Number (\d+) ", page)
+    assert (len(shown), shown[-1], shown[0]) == (50, "2", "50"), "no date is later than its arrival"
+    assert "1 Mar 2026 00:00 UTC" in page
+    assert HOSTILE not in page
+    assert "\u202e" not in page
+    assert "x" * 2_001 not in page
+    assert ">59 comments</span>" in page_of(ben)
+    with site.result.store.write() as txn:
+        txn.execute("update contributors set account_status = 'takendown' where contributor_id = 1")
+    site.publish()
+    assert "Nobody commented yet." in page_of(ben, f"/pull/{OFFERED}")
 
 
 def test_after_ten_seconds_a_snooze_is_ended_from_its_list(site: ActingSite, ana: Client) -> None:

@@ -17,7 +17,7 @@ from scoring.queries.read import ContentReview, ShownFinding, ShownFlag
 from tests.conftest import PROVE, Count
 from tests.scoring.diff.patches import SUM, mail, one_line
 from tests.triage.worlds.hostile_patches import PATCHES
-from triage.diff_page.page import DiffPage, change_page, comparison_page, quoted_lines
+from triage.diff_page.page import DiffPage, Dismissals, change_page, comparison_page, quoted_lines
 from triage.diff_page.rows import FOLDED, HTML, How, Room, file_views, masks, shown
 from triage.presenters.review import review_notes, review_view
 
@@ -197,6 +197,31 @@ def test_a_finding_stands_below_its_line_under_the_id_that_the_row_links_to() ->
     assert file.notes == ()
 
 
+def test_files_with_findings_come_first_by_their_worst_and_the_others_keep_their_order() -> None:
+    text = "".join(one_line(f"{name}.py") for name in "abcde")
+    found = review(finding("b.py", 1, severity="low"), finding("e.py", 1, severity="high"), finding("d.py", 1))
+    page = page_of(text, found)
+    assert [file.path for file in page.files] == ["d.py", "e.py", "b.py", "a.py", "c.py"]
+    assert [file.number for file in page.files] == [4, 5, 2, 1, 3], "a file's own address stays"
+
+
+def test_the_first_finding_of_a_kind_in_a_file_is_told_whole_and_the_others_name_its_line() -> None:
+    text = lines_added("x.py", 5) + lines_added("y.py", 2)
+    other = replace(finding("x.py", 4), rule="key")
+    notes = [finding("x.py", line) for line in (1, 2, 3)] + [other, finding("x.py", 5, severity="low")]
+    page = page_of(text, review(*notes, finding("y.py", 2)))
+    first, second = (file.rows for file in page.files)
+    assert (
+        re.findall("<summary>(.*?)</summary>", first)
+        == ["<strong>High: Secret in the code</strong>, same as line 1"] * 2
+    ), "another rule, or the same one as weaker, is another kind"
+    assert first.count("A token.") == 5, "what is folded is there"
+    assert "<summary>" not in second, "each file tells its own first one"
+    dismissed = {note.digest: "ben: a test key" for note in review_notes(review(*notes), "p")[:2]}
+    rows = change_page(text, review(*notes), False, False, 0, Dismissals("p", dismissed)).files[0].rows
+    assert rows.count("<summary>") == 1, "a false alarm says so at once"
+
+
 def test_a_flag_of_a_model_is_found_by_the_words_of_its_place() -> None:
     flags = tuple(
         ShownFlag("subtle_bug", "med", place, "Look.") for place in ("sum.py:11 (removed)", "sum.py", "title")
@@ -212,9 +237,9 @@ def test_a_finding_and_the_flag_made_of_it_are_told_once_though_its_link_was_rem
     """28 of 29 findings stood twice, once as "(deterministic)" flags in which the link was taken out."""
     said = "It comes from {} which is not the usual registry."
     found = replace(finding("sum.py", 11), explanation=said.format("https://mirror.example/x?y,"))
-    same = ShownFlag(found.type, found.severity, "sum.py:11", said.format("(link removed)"))
+    same = ShownFlag(found.type, found.severity, "sum.py:11", said.format("(link to mirror.example)"))
     notes = review_notes(review(found, flags=(same, replace(same, location="sum.py:12"))))
-    shown = [(note.place, "mirror.example" in note.text) for note in notes]
+    shown = [(note.place, "https" in note.text) for note in notes]
     assert shown == [("sum.py:11", True), ("sum.py:12", False)]
 
 
@@ -232,13 +257,13 @@ def test_findings_on_lines_that_are_not_shown_stand_at_their_file() -> None:
 
 def test_a_finding_in_a_series_stands_where_its_line_comes_first() -> None:
     first, second = one_line("x.py"), one_line("x.py").replace("@@ -1 +1 @@", "@@ -7 +7 @@")
-    early, late = page_of(mail(first) + mail(second), review(finding("x.py", 7))).files
+    late, early = page_of(mail(first) + mail(second), review(finding("x.py", 7))).files
     assert ("told" in early.rows, "told" in late.rows) == (False, True)
 
 
 def test_a_file_with_a_finding_gets_room_before_all_others() -> None:
     text = "".join(lines_added(f"{number}.py", 390) for number in range(40)) + lines_added("last.py", 900)
-    last = page_of(text, review(finding("last.py", 800))).files[-1]
+    last = page_of(text, review(finding("last.py", 800))).files[0]
     assert (last.path, last.rest, last.folded) == ("last.py", 0, False)
 
 
@@ -256,6 +281,24 @@ def test_a_secret_is_shown_masked_to_who_does_not_maintain_the_repository() -> N
     assert "***" in masked
     moved = comparison_page(one_line("x.py"), text, False, (None, found), True).files[0].rows
     assert "ghp_" not in moved
+    assert "***" in moved
+    rebased = text.replace("-a", "-z")
+    by_patch = comparison_page(one_line("x.py"), rebased, False, (None, found), True)
+    assert "ghp_" not in by_patch.files[0].rows
+    assert '<tr class="plus"><td></td><td>1</td><td>+</td><td>+token' in by_patch.files[0].rows
+    assert "1 file is compared patch with patch" in by_patch.sentences[1]
+
+
+def test_two_rounds_are_compared_as_one_plain_diff_of_what_the_file_became() -> None:
+    page = comparison_page(SUM, SUM.replace("check(item)", "guard(item)"), False, (None, None), False)
+    (file,) = page.files
+    assert cells(file.rows)[2:4] == [
+        ["12", "", "\N{MINUS SIGN}", "        check(item)"],
+        ["", "12", "+", "        guard(item)"],
+    ]
+    assert "@@ \N{MINUS SIGN}10 +10 @@" in file.rows
+    assert page.sentences == ("1 file differs between the two rounds.",)
+    assert "first mark" not in html_of(page)
 
 
 def test_masks_are_of_lines_with_a_secret_alone() -> None:

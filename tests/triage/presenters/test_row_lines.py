@@ -38,11 +38,10 @@ def acts(may: bool = True, **changed: Any) -> RowActs:
     return replace(row_acts(None, ROW, Standing(), None, may, NOW.replace(tzinfo=UTC)), **changed)
 
 
-LINE = row_line(view(), acts())
+LINE = row_line(view(), acts())._replace(state="you")
 OTHERS: dict[str, Any] = {
     "is_open": True,
     "comments": 4,
-    "notes": 2,
     "pill": replace(LINE.pill, interval="0.42\N{EN DASH}0.96"),
 }
 
@@ -57,8 +56,8 @@ def test_lines_that_differ_in_anything_are_drawn_apart(field: str) -> None:
 
 @given(st.lists(st.tuples(TEXT, TEXT, TEXT, TEXT), max_size=4))
 def test_what_was_drawn_before_changes_no_line(told: list[tuple[str, str, str, str]]) -> None:
-    for title, age, done, pick in told:
-        line = LINE._replace(title=title, age=age, done=done, pick=pick)
+    for title, age, state, pick in told:
+        line = LINE._replace(title=title, age=age, state=state, pick=pick)
         assert draw_line(line) == row_lines._draw(line)
 
 
@@ -94,8 +93,27 @@ def test_nobody_is_shown_what_another_may_do_or_has_done() -> None:
     maintainer, reader = (draw_line(row_line(view(), acts(may))) for may in (True, False))
     assert 'type="checkbox"' in maintainer
     assert 'type="checkbox"' not in reader
-    assert "Approved by you" in draw_line(row_line(view(), acts(done="Approved by you")))
+    approved = draw_line(row_line(view(), acts(done="Approved by you", done_brief="approved")))
+    assert (
+        '<b aria-hidden="true" title="Approved by you.">approved</b><span class="unseen">Approved by you.' in approved
+    )
     assert "Approved" not in draw_line(row_line(view(), acts()))
+
+
+def test_the_first_state_stands_before_ci_in_a_word_and_the_others_after_it() -> None:
+    act = acts(done="Assigned to you", done_brief="you", changed="changed after <i>ben</i> approved it", looked_at="x")
+    line = row_line(replace(view(), row=replace(ROW, ci="failed", comments=2)), act)
+    assert (line.state, line.more) == ("you", "changed looking")
+    drawn = draw_line(line)
+    places = [drawn.index(words) for words in (">you</b>", "✕ CI<", ">changed looking</b>", "2 comments")]
+    assert places == sorted(places)
+    assert "Assigned to you. Changed after &lt;i&gt;ben&lt;/i&gt; approved it. x." in drawn
+    answered = row_line(view(), acts(changed="new since you asked for changes"))
+    assert (answered.state, answered.told) == ("answered", "New since you asked for changes.")
+    asked = row_line(view(), acts(done="Changes requested by you", done_brief="asked", is_asked=True))
+    assert (asked.state, asked.told) == ("waiting", "Waiting on author.")
+    untouched = row_line(view(), acts())
+    assert (untouched.state, untouched.more, untouched.told) == ("", "", "")
 
 
 def test_the_head_of_the_fast_lane_counts_what_can_be_approved_and_says_what_keeps_the_rest() -> None:

@@ -186,13 +186,14 @@ def test_rounds_are_chosen_by_links_and_compared_with_one_another(site: ActingSi
     site.publish()
     page = text_of(anybody())
     assert "print" in page
-    assert re.findall(r'<a( aria-current="true")? href="([^"]*)">(Round[^<]*)</a>', page) == [
+    assert re.findall(r'<a( aria-current="true")? href="([^"]*)">([^<]*Round [^<]*)</a>', page) == [
         ("", f"{PAGE}?round=1", "Round 1"),
         (' aria-current="true"', PAGE, "Round 2, latest"),
-        ("", f"{PAGE}?since=1", "Round 1"),
+        ("", f"{PAGE}?since=1", "Changes since Round 1"),
     ]
+    assert "Rounds: </span>Round 2, latest</summary>" in page
     compared = text_of(anybody(), f"{PAGE}?since=1")
-    assert "1 file differs between the two rounds; 0 do not." in compared
+    assert "1 file differs between the two rounds." in compared
     assert compared.count('<tr class="plus">') == 1, "only the later round adds it"
     assert compared.count('<tr class="minus">') == 1, "only the earlier round added it"
     assert "The other round is not known here." in text_of(anybody(), f"{PAGE}?since=2")

@@ -95,11 +95,37 @@ def test_the_change_opens_beside_the_list_and_keys_lead_to_its_findings_and_file
 
 def test_rounds_are_compared_without_scripts(open_page: Open) -> None:
     page = open_page(f"/?open={quote(OFFERED)}", scripts=False)
-    page.get_by_role("navigation", name="Compare with another round").get_by_role(
-        "link", name="Round 1", exact=True
-    ).click()
+    menu = page.locator(".pull-head .menu")
+    menu.locator("summary").click()
+    expect(menu.get_by_role("link")).to_have_text(["Round 1", "Round 2, latest", "Changes since Round 1"])
+    menu.get_by_role("link", name="Changes since Round 1").click()
     expect(page.get_by_text("between the two rounds")).to_be_visible()
     expect(page.locator("main")).to_contain_text("gpj.⟨U+202E⟩exe")
+
+
+def test_the_head_of_the_pane_is_low_and_the_diff_begins_on_the_first_screen(open_page: Open) -> None:
+    page = open_page(f"/?open={quote(OFFERED)}")
+    page.locator("#pull-title + p").evaluate(
+        "one => one.insertAdjacentHTML('afterend', '<p><b>Assigned to you.</b></p>')"
+    )
+    crumb = page.locator(".pull-head .crumb")
+    tops = crumb.locator("> :not(.back)").evaluate_all("all => all.map(one => one.getBoundingClientRect().bottom)")
+    assert max(tops) - min(tops) < 24, "one line"
+    page.locator(".pull-head .menu summary").click()
+    shown = page.locator(".pull-head .menu div").bounding_box()
+    assert shown
+    assert shown["x"] > 472
+    page.keyboard.press("Escape")
+    expect(page.locator(".pull-head .menu div")).to_be_hidden()
+    page.set_viewport_size({"width": 390, "height": 844})
+    head, lines = page.locator(".pull-head").bounding_box(), page.locator(".code tr").nth(1).bounding_box()
+    assert head
+    assert lines
+    assert head["height"] < 260
+    assert lines["y"] < 740, "above the buttons"
+    page.locator(".pull-head .menu summary").click()
+    expect(page.get_by_role("link", name="Changes since Round 1")).to_be_in_viewport()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_a_finding_reads_as_one_sentence_without_a_gap_behind_its_severity(open_page: Open) -> None:

@@ -200,27 +200,57 @@ FACTS = """() => [...document.querySelectorAll('.row-text')].map(text => {
     text.querySelector('strong').textContent.length > 30 ||
       inside(text.querySelector('h3 bdi').getClientRects()[0], title)];
 })"""
-REMARK = "'<b>Changed after approval.</b> <b>ana.example is looking.</b>'"
+# The widest that a line has to hold besides: a state, an age and each answer of CI.
+FULL = """(text, ci) => {
+  const state = `<b>answered</b><span>11 min</span><span class="ci">${ci}</span>`;
+  text.querySelectorAll('p > b, p > span:not(.mono, :last-child)').forEach(one => one.remove());
+  text.querySelector('p > .mono + .mono').insertAdjacentHTML('afterend', state);
+  text.querySelector('p > :last-child').innerHTML = '<b>looking</b> <span>+1,240</span> <span>12 comments</span>';
+  const line = text.querySelector('p').getBoundingClientRect();
+  const whole = (one) => one.scrollWidth <= one.clientWidth && one.getBoundingClientRect().right <= line.right + 1;
+  const fixed = [...text.querySelectorAll('p > b, p > span:not(:last-child, .unseen)')];
+  const rest = [...text.querySelectorAll('p > :last-child > *')].map(one => one.getBoundingClientRect());
+  const shown = rest.filter(one => one.top < line.bottom);
+  return [fixed.length, fixed.every(whole),
+    shown.every(one => one.right <= line.right + 1 && one.bottom <= line.bottom + 1),
+    text.querySelector('p > bdi').offsetWidth];
+}"""
 
 
-@pytest.mark.parametrize("width", [1440, 1344, 1088, 390])
-def test_every_row_shows_what_decided_whole_with_author_repository_and_age(
+@pytest.mark.parametrize("width", [1440, 1344, 1200, 1088, 390])
+def test_every_row_shows_what_decided_whole_with_its_facts_and_drops_from_the_end_what_does_not_fit(
     admin: Client, open_page: OpenPage, width: int
 ) -> None:
     page = open_page(width, admin)
     page.goto("/")
-    page.locator(".row-text p bdi").first.evaluate("one => one.textContent = 'a-very-long-name'.repeat(9)")
+    page.locator(".row-text p > bdi:first-child").first.evaluate(
+        "one => one.textContent = 'a-very-long-name'.repeat(9)"
+    )
     page.locator(".row-text strong").last.evaluate(
         "one => one.textContent = 'Needs a person: scanner broke 12 times 123'"
     )
     shown = page.evaluate(FACTS)
     assert len(shown) > 1
     assert shown == [[True, 0, 0, True]] * len(shown)
-    page.locator(".row-text p span.mono").first.evaluate(f"one => one.insertAdjacentHTML('afterend', {REMARK})")
-    widths = page.locator(".row-text p").first.evaluate(
-        "all => [...all.children].slice(0, 3).map(one => one.offsetWidth)"
-    )
-    assert min(widths) > 24, "a remark leaves author, repository and number in sight"
+    row = page.locator(".row-text").first
+    for ci in ("✓ CI", "✕ CI", "… CI", "no CI"):
+        facts, all_whole, rest_whole, author = row.evaluate(FULL, ci)
+        assert (facts, all_whole, rest_whole) == (4, True, True), ci
+        assert author > 24, "the repository's name goes before the author's"
+
+
+def test_back_leaves_a_pull_request_whatever_parts_of_it_were_read(admin: Client, open_page: OpenPage) -> None:
+    page = open_page(390, admin)
+    page.goto("/")
+    page.locator(".row-link").first.click()
+    for part in ("who", "checks", "change"):
+        page.locator(f".parts [href='#part-{part}']").click()
+        expect(page.locator(f"#part-{part}")).to_be_focused()
+    page.go_back()
+    expect(page.locator(".list")).to_be_visible()
+    expect(page).to_have_url("/")
+    page.go_forward()
+    expect(page.locator("#pull-title")).to_be_visible()
 
 
 def test_the_focus_is_never_lost_on_a_phone(admin: Client, open_page: OpenPage) -> None:

@@ -22,7 +22,7 @@ from scoring.pipeline.interventions import settle_approvals
 from scoring.queries import read
 from tests.ingest.stream.frames import REPO, SEED
 from tests.pipeline import Later, Result, opened
-from tests.scoring.pipeline.offered_world import learn, offered_world
+from tests.scoring.pipeline.offered_world import MADE, learn, offered_world
 from tests.scoring.small import OFFERED
 from tests.waiting import wait_for
 from triage import middleware
@@ -63,6 +63,17 @@ class ActingSite:
         frames = Later(StreamClock(self.result.store).now())
         frames.status(SEED, uri, "merged", rkey=f"merged-{uri.rpartition('/')[2]}")
         learn(self.result, frames)
+        self.publish()
+
+    def run_ci(self, states: dict[str, str]) -> None:
+        """Record how CI of the newest rounds went, and publish it."""
+        with self.result.store.write() as txn:
+            for uri, state in states.items():
+                txn.execute(
+                    "insert or replace into ci_runs by name select pull_uri, patch_ref, '' as commit_id, ? as state, "
+                    "'[]' as workflows, ? as observed_at from pull_requests where pull_uri = ?",
+                    [state, MADE, uri],
+                )
         self.publish()
 
     def publish(self) -> None:

@@ -1,6 +1,7 @@
 """A drawn pull request shows no lane and no score until somebody said whether they would have merged it."""
 
 import json
+import re
 from functools import partial
 from pathlib import Path
 
@@ -64,7 +65,27 @@ def test_no_heading_and_no_count_tells_its_lane(site: ActingSite, ben: Client) -
     answer(ben, site)
     site.work()
     assert "Mend the gate" not in ben.get("/?bucket=normal_queue").content.decode(), "it is read, so it waits no more"
-    assert "Passed a maintainer&#x27;s audit: merge it" in ben.get("/?bucket=fast_lane").content.decode()
+    assert "<strong>Audit passed</strong>" in ben.get("/?bucket=fast_lane").content.decode()
+
+
+@pytest.mark.parametrize("ci", ["passed", "failed", "never_ran", None])
+def test_an_audit_that_passed_offers_an_approval_first_only_where_ci_passed_too(
+    site: ActingSite, ben: Client, ci: str | None
+) -> None:
+    if ci:
+        site.run_ci({NEXT: ci})
+    answer(ben, site)
+    site.work()
+    page = ben.get(f"/?open={NEXT}").content.decode()
+    told = "Audit passed, but tests fail" if ci == "failed" else "Audit passed"
+    assert f"<strong>{told}</strong>" in page
+    assert f"<span>{told};" in page, "the pane says the same"
+    assert "Fast lane, audited" in page
+    assert not re.search("merge it|ready to merge", page)
+    main = [name for _, name in re.findall(r'class="button primary" data-key="(.)"[^>]*>(Approve|Comment)', page)]
+    assert main == ["Approve" if ci == "passed" else "Comment"]
+    assert ("Approve anyway" in page) == (ci == "failed")
+    assert 'name="pull"' not in row_of(ben), "it was read one by one, so nobody approves it with others"
 
 
 def test_its_page_says_in_words_why_and_tells_nothing_of_the_decision(site: ActingSite, ben: Client) -> None:
@@ -162,6 +183,22 @@ def test_an_answer_shows_the_rest_at_once_and_to_everybody(site: ActingSite, ben
     assert "Stays clean" not in row_of(ben, "Paint the fence"), "the others still wait"
     site.work()
     assert "Stays clean" in row_of(Client())
+
+
+def test_a_decided_one_tells_its_lane_and_chance_only_once_its_audit_and_that_of_its_author_are_answered(
+    site: ActingSite, ben: Client
+) -> None:
+    answer(ben, site)
+    site.work()
+    for uri in (NEXT, OTHER):
+        site.merge(uri)
+    drawn = Client().get(f"/history/{OTHER}").content.decode()
+    assert "merged it" in drawn
+    assert "judged it" not in drawn, "nobody answered, so nobody is told"
+    assert "judged it: For a person, stays clean 60 %" in Client().get(f"/history/{NEXT}").content.decode()
+    assert "judged it" not in ben.get(f"/history/{NEXT}").content.decode(), "ben has another audit of its author due"
+    answer(ben, site, uri=MORE)
+    assert "judged it" in ben.get(f"/history/{NEXT}").content.decode()
 
 
 def test_the_answer_is_kept_with_its_odds(site: ActingSite, ben: Client) -> None:

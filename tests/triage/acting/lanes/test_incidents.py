@@ -13,6 +13,7 @@ from scoring.queries.past_decisions import BudgetState
 from tests.ingest.stream.frames import MARA, REPO, SEED
 from tests.pipeline import Later
 from tests.scoring.offered import CLEAN, end_lookups, offer
+from tests.scoring.pipeline.offered_world import learn
 from tests.scoring.small import DAY, MERGED_AT, OFFERED, feed
 from tests.triage.worlds.acting_site import ActingSite, signed_in
 from tests.triage.worlds.lane_site import MORE, NEXT, OTHER, lane_site, lanes
@@ -48,6 +49,13 @@ def part(page: str, name: str) -> str:
     return page.partition(f'id="{name}"')[2].partition("</article>")[0]
 
 
+def happened(client: Client, uri: str = NEXT) -> list[str]:
+    """Who did what by the history of a pull request, in order."""
+    page = client.get(f"/history/{uri}").content.decode()
+    lines = re.findall(r"<tr><td><time.*?</td><td><bdi>(.*?)</bdi></td><td>([^<]*)", page)
+    return [f"{who} {what}" for who, what in lines]
+
+
 @pytest.fixture
 def page(site: ActingSite, ben: Client) -> str:
     """The incident of an approved, fast-laned change, with another one approved beside it."""
@@ -63,6 +71,38 @@ def test_marking_an_approved_one_bad_opens_its_incident(site: ActingSite, ben: C
     page = ben.get(address).content.decode().replace("<bdi>", "").replace("</bdi>", "")
     assert "ben.example marked it as reverted" in page
     assert "<dt>Approved by</dt><dd>ben.example, " in page, "the network knows no handle of ben's, the site does"
+
+
+def test_a_decided_one_opens_with_what_happened_in_order_and_its_change_below(site: ActingSite, ben: Client) -> None:
+    mara, seed = "did:plc:maraaa\N{HORIZONTAL ELLIPSIS}aaaa", "did:plc:seedaa\N{HORIZONTAL ELLIPSIS}aaaa"
+    assert happened(ben)[1:] == [], "of an open one its page says how it is judged"
+    approve(site, ben)
+    site.merge(NEXT)
+    told = happened(ben)
+    assert [line.rpartition(" ")[0] if "judged" not in line else line for line in told][:1] == [f"{mara} opened"]
+    assert told[1].startswith("Sunstead judged it: Fast lane, stays clean 60 % (")
+    assert told[2].startswith("ben.example approved it")
+    assert told[3:] == [f"{seed} merged it"]
+    assert happened(Client()) == told
+    page = ben.get(f"/history/{NEXT}").content.decode()
+    assert page.index("merged it") < page.index('<h2 id="change">') < page.index("print")
+    with site.result.store.write() as txn:
+        txn.execute("update contributors set account_status = 'takendown' where did = ?", [SEED])
+    site.publish()
+    assert happened(ben)[3:] == ["a hidden account merged it"]
+
+
+def test_a_closed_one_says_who_closed_and_reopened_it_and_a_strangers_word_is_none(
+    site: ActingSite, ben: Client
+) -> None:
+    frames = Later(MERGED_AT + 21 * DAY)
+    for who, status, key in ((MARA, "closed", "a"), (SEED, "open", "b"), (MARA, "merged", "c"), (SEED, "closed", "d")):
+        frames.status(who, MORE, status, rkey=key)
+    frames.status("did:plc:" + "7" * 24, MORE, "merged", rkey="e")
+    learn(site.result, frames)
+    site.publish()
+    told = [line.rpartition(" ")[0].rpartition(" ")[2] for line in happened(ben, MORE)]
+    assert [word for word in told if word in ("closed", "reopened", "merged")] == ["closed", "reopened", "closed"]
 
 
 @pytest.mark.parametrize("outcome", ["clean", "needed_fix"])

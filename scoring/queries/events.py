@@ -1,0 +1,82 @@
+"""Reads what happened to one pull request, in order, and how it was judged when it was decided."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from ingest.store.transaction import Rows
+from scoring.pipeline.stored import People, read_verdict
+from scoring.types import Person, Verdict
+
+MOST = 50  # events that are listed, the newest: anybody can add a round of theirs every second
+# A word on the state by somebody whose word counts. That it is merged nobody says of their own who may not push.
+EVENTS = f"""
+select what, happened_at, person_id, round from (
+  select 'opened' as what, opened_at as happened_at, author_id as person_id, 0 as round
+  from pull_requests where pull_uri = $uri
+  union all
+  select 'sent', min(r.seen_at), any_value(p.author_id), r.round
+  from pull_rounds r join pull_requests p using (pull_uri) where r.pull_uri = $uri and r.round > 0 group by r.round
+  union all
+  select s.status, s.seen_at, s.actor_id, null from statuses s
+  where s.pull_uri = $uri and s.deleted_at is null and s.status in ('open', 'merged', 'closed')
+    and (s.authority in ('push_holder', 'author_push_holder') or (s.authority = 'author' and s.status <> 'merged'))
+) order by happened_at desc, round desc nulls first limit {MOST}
+"""
+# How it was judged when it was decided. What the audit drew and nobody answered keeps its lane and score to itself.
+JUDGED = """
+select s.*, exists (from shadow_rounds h where h.pull_uri = s.pull_uri and h.round = s.round) as shadow
+from scores s join pull_requests p on p.pull_uri = s.pull_uri
+where s.pull_uri = $uri and p.state in ('merged', 'closed') and s.as_of <= coalesce(p.state_at, p.changed_at)
+  and not exists (
+    from audit_draws d where d.pull_uri = s.pull_uri and d.drawn and not exists (
+      from audits a where a.pull_uri = d.pull_uri and a.round = d.round and coalesce(a.patch_id, '') = d.patch_id))
+order by s.data_version desc nulls last, s.as_of desc, s.decided_clock desc limit 1
+"""
+HIDDEN = "select contributor_id from hidden_people where list_contains(?, contributor_id)"
+
+
+@dataclass(frozen=True, slots=True)
+class PullEvent:
+    """One event of a pull request; `person` is None where the account is hidden, `round` counts from 0."""
+
+    what: Literal["opened", "sent", "merged", "closed", "reopened"]
+    at: datetime
+    person: Person | None
+    round: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PastJudgement:
+    """The judgement that stood when a pull request was decided; in `shadow` mode the lane is what it would be."""
+
+    verdict: Verdict
+    as_of: datetime
+    shadow: bool
+    round: int
+
+
+def events(rows: Rows, uri: str) -> tuple[PullEvent, ...]:
+    """Return the newest events of a pull request, the oldest of them first."""
+    found = rows.rows(EVENTS, {"uri": uri})[::-1]
+    numbers = sorted({row["person_id"] for row in found})
+    hidden = {row["contributor_id"] for row in rows.rows(HIDDEN, [numbers])}
+    people = People(rows, numbers).persons
+    told: list[PullEvent] = []
+    state = "open"
+    for row in found:
+        what = "reopened" if row["what"] == "open" else row["what"]
+        if what in ("reopened", "merged", "closed"):
+            if row["what"] == state:
+                continue  # said once more
+            state = row["what"]
+        person = None if row["person_id"] in hidden else people[row["person_id"]]
+        told.append(PullEvent(what, row["happened_at"], person, row["round"]))
+    return tuple(told)
+
+
+def judged_when_decided(rows: Rows, uri: str) -> PastJudgement | None:
+    """Return how a merged or closed pull request was judged then; None where it was not, or the audit hides it."""
+    row: Mapping[str, Any] | None = rows.row(JUDGED, {"uri": uri})
+    return PastJudgement(read_verdict(row), row["as_of"], row["shadow"], row["round"] or 0) if row else None
