@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ingest.records.watched import find_repository
 from ingest.store.transaction import Rows
 from scoring.config.repository import in_shadow
-from scoring.explain.decided import CHANGE_CLAUSES, ChangeOutline, decided, joined
+from scoring.explain.decided import CHANGE_CLAUSES, CLAUSES, ChangeOutline, decided, joined
 from scoring.explain.sentences import explain, would_change
 from scoring.gate.decide import read_inputs
 from scoring.pipeline.approvals import current_approvals
@@ -26,6 +26,7 @@ from scoring.queries.queue_order import Mask, Positions, Waiting, order_lane
 from scoring.queries.reviews import standing_findings
 from scoring.queries.types import (
     AuditAnswer,
+    DueAudit,
     GroupKey,
     Queue,
     QueueGroup,
@@ -39,6 +40,7 @@ DRAWN_CLAUSE = CHANGE_CLAUSES["audit_drawn"]({})
 ASKED = f"{DRAWN_CLAUSE} Read it as it was sent, then answer"
 AUDITED = {True: "Passed a maintainer's audit: merge it", False: "Audit failed: not to be merged as sent"}
 UNKNOWN = Estimate(None, 0.0, 1.0, 0)
+CHANCE_HIDDEN = "Chance hidden until an audit is answered"
 
 
 def is_drawn(verdict: Verdict) -> bool:
@@ -72,6 +74,27 @@ def seal(row: QueueRow, answer: AuditAnswer | None) -> QueueRow:
     )
 
 
+def hide_row(row: QueueRow, audit: DueAudit) -> QueueRow:
+    """Return the row without the chance of its author; its lane, which is about the change too, stays."""
+    if row.is_sealed:
+        return row
+    telling = [one for one in row.verdict.reasons if "probability" in one.params]
+    words = {CLAUSES[one.code](one.params).lower() for one in telling}
+    first = CHANCE_HIDDEN if row.decided.lower() in words else row.decided
+    rest = [part for part in row.sentence.split("; ")[1:] if part.lower() not in words]
+    reasons = tuple(one for one in row.verdict.reasons if one not in telling)
+    return replace(
+        row,
+        verdict=Verdict(row.verdict.lane, UNKNOWN, reasons, ()),
+        decided=first,
+        decided_exact=first,
+        sentence=joined([first, *rest]),
+        would_change="",
+        borrowed_from=None,
+        hidden_by=audit,
+    )
+
+
 # Planning is most of the time of these statements (0.7 ms for each join), so repositories are looked up in Python.
 # What the audit drew waits for a review like any other: a heading would tell its lane, and nothing is wrong with it.
 # Webhooks tell that lane, which no answer changes.
@@ -101,6 +124,7 @@ select pull_uri from (
 # One statement of narrow columns for all groups: 5,000 rows take as long as wide ones of a page.
 LISTED = f"""
 select c.pull_uri, {KEY} as key, {SEALED} as sealed, list_contains(?, c.pull_uri) as changed, {{where}} as narrowed,
+  c.contributor_id in (select c.contributor_id from current_decisions c where {SEALED}) as hidden,
   coalesce(c.probability, c.borrowed, 'nan') as chance, coalesce(c.content_risk, 'nan') as risk,
   coalesce(date_diff('day', p.seen_at, (select max(as_of) from current_scores)), 0)::double as waited, p.opened_at,
   coalesce(f.settled_here, 0) = 0 as first_timer,
@@ -176,8 +200,8 @@ def _listed(rows: Rows, query: QueueQuery, watched: Watched) -> dict[GroupKey, L
         row["newest"]["state"] == "open" for row in standing
     )
     waiting = Waiting(
-        # Nobody reads off its place what is sealed.
-        chance=np.where(columns["sealed"], np.nan, columns["chance"]),
+        # Nobody reads off its place what is sealed, or the chance of an author whose audit is due.
+        chance=np.where(columns["hidden"], np.nan, columns["chance"]),
         risk=np.where(columns["sealed"], np.nan, columns["risk"]),
         **{name: columns[name] for name in ("waited", "opened_at", "first_timer", "changed", "on_author")},
     )

@@ -56,6 +56,7 @@ from scoring.queries.lists import (
     unmarked_merges,
 )
 from scoring.queries.queue import (
+    hide_row,
     labels,
     lanes,
     opened_since,
@@ -201,6 +202,7 @@ __all__ = [
     "hidden_because",
     "hidden_words",
     "hide_chance",
+    "hide_row",
     "hide_score",
     "incident",
     "is_left_out",

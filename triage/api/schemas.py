@@ -78,8 +78,8 @@ class JudgedOut(PersonOut):
     )
     hidden_by: str | None = Field(
         None,
-        description="at-uri of the pull request whose audit you have to answer first: until then calibrated_prob is "
-        "null, decision is needs_human, and neither says anything. null where nothing is hidden from you.",
+        description="at-uri of the pull request whose audit a maintainer has to answer first: until then "
+        "calibrated_prob is null, decision is needs_human, and neither says anything. null where nothing is hidden.",
     )
 
 

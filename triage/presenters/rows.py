@@ -19,6 +19,7 @@ from scoring.queries.read import (
     QueueGroup,
     QueueRow,
     TrustExplanation,
+    hidden_words,
 )
 from scoring.types import Factor, Lane, Verdict
 from triage.forms.filters import Bucket, QueueFilters
@@ -326,6 +327,8 @@ def row_view(row: QueueRow, now: datetime, filters: QueueFilters, more: Expanded
 def _row_judgement(row: QueueRow, more: Expanded) -> Judgement:
     """The Who side of a row, with what its row says first though no lane depends on it."""
     made = judgement(row.verdict, row.path, row.content_risk is not None, more.explained, row.shadow, more.exact)
+    if row.hidden_by:
+        made = replace(made, interval=f"{hidden_words(row.hidden_by)}.", missing=())
     return replace(made, reasons=(*made.reasons, TESTS_FAIL)) if row.ci == "failed" else made
 
 

@@ -347,6 +347,7 @@ CI_STATES = {
 }
 LEFT_THE_LANE = "Nothing changed: some of them are no longer in the fast lane."
 CI_FAILED = "Nothing changed: CI failed on some of them. Approve those one by one."
+CHANCE_HIDDEN = "Nothing changed: a chance is hidden until an audit is answered. Approve those one by one."
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,6 +405,9 @@ def check_lane(
     outside = [one.uri for one in wanted if one.uri in changed or not _is_fast(found.get(one.uri))]
     if outside:
         raise Conflict(LEFT_THE_LANE, outside)
+    hidden = [one.uri for one in wanted if found[one.uri].hidden_by]
+    if hidden:
+        raise Conflict(CHANCE_HIDDEN, hidden)
     failed = [one.uri for one in wanted if found[one.uri].ci == "failed"]
     if failed:
         raise Conflict(CI_FAILED, failed)

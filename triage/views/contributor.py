@@ -76,8 +76,8 @@ def decision_by_link(request: Request, did: str, token: str) -> HttpResponse:
         link = open_link(token, did_of(did), DECISION, timezone.now())
     except LinkProblem as problem:
         return refused(request, problem.status, str(problem))
-    found = as_shown.pull(request.snapshot, str(link.pull_uri)) if request.snapshot else None
-    own = _own_pull(request.snapshot, found) if found and request.snapshot else None
+    found = as_shown.own_pulls(request.snapshot, [str(link.pull_uri)]) if request.snapshot else ()
+    own = _own_pull(request.snapshot, found[0]) if found and request.snapshot else None
     context = _spoken(str(link.did), token) | {"own": own, "pull_uri": link.pull_uri}
     context["objections"] = [one for one in said_by(str(link.did))["objections"] if one["pull_uri"] == link.pull_uri]
     return _unlisted(render(request, "rights/decision_data.html", context))
@@ -234,7 +234,7 @@ def _standing(snapshot: Snapshot, did: str) -> dict[str, Any]:
     Nothing that only readers know.
     """
     uris = [one.uri for one in read.offers(snapshot, did)][:SHOWN]
-    found = {row.uri: row for row in as_shown.pulls(snapshot, uris)}
+    found = {row.uri: row for row in as_shown.own_pulls(snapshot, uris)}
     page = read.contributor(snapshot, did)
     return {
         "name": page.score.person.name if page and not page.score.person.name.startswith("did:") else "",

@@ -31,6 +31,7 @@ from triage.presenters import lane as lane_words
 from triage.presenters import text as missing
 from triage.presenters.lane import State
 from triage.services import estimated_lanes, reading_times
+from triage.services.audit import hiding_audits
 from triage.services.lane_closures import banners
 from triage.services.reading_times import TimeSaved, time_saved
 from triage.services.repository_settings import newest
@@ -166,6 +167,7 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
         "computed": _computed(past, basis, state, training),
         "time": lane_words.time_words(time),
         "watched": watched,
+        "hidden_authors": hiding_audits(snapshot),
         "watched_sum": lane_words.sum_words(watched),
         "watched_rows": _rows(watched.rows, lane_words.SAYS),
         "opened": _opened(viewer, snapshot, past, opening, state, now) if opening else None,
