@@ -17,6 +17,7 @@ from ingest.store.transaction import Rows
 from scoring.config.repository import in_shadow
 from scoring.explain.decided import CHANGE_CLAUSES, CLAUSES, ChangeOutline, decided, joined
 from scoring.explain.sentences import explain, would_change
+from scoring.explain.what_would_change import own_change
 from scoring.gate.decide import read_inputs
 from scoring.pipeline.approvals import current_approvals
 from scoring.pipeline.stored import CLAIMS, People, read_thresholds, read_verdict, verdict_evidence
@@ -69,6 +70,7 @@ def seal(row: QueueRow, answer: AuditAnswer | None) -> QueueRow:
         decided=DRAWN_CLAUSE,
         decided_exact=DRAWN_CLAUSE,
         would_change="",
+        would_help="",
         is_sealed=True,
         borrowed_from=None,
     )
@@ -425,6 +427,7 @@ def _several_open(rows: Rows, found: Sequence[Mapping[str, Any]]) -> set[tuple[i
 def _queue_row(row: Mapping[str, Any], people: People, key: str, name: str, outline: ChangeOutline) -> QueueRow:
     verdict, path = read_verdict(row), people.path(row["path"])
     known, thresholds = verdict_evidence(row, verdict, path), read_thresholds(row)
+    inputs = read_inputs(row["inputs"]) if row["inputs"] else None
     return QueueRow(
         uri=row["pull_uri"],
         title=row["title"] or "(no title)",
@@ -450,7 +453,8 @@ def _queue_row(row: Mapping[str, Any], people: People, key: str, name: str, outl
         sentence=explain(verdict, known, outline),
         decided=decided(verdict, known, outline),
         decided_exact=decided(verdict, known, outline, exact=True),
-        would_change=would_change(verdict, known, thresholds, read_inputs(row["inputs"]) if row["inputs"] else None),
+        would_change=would_change(verdict, known, thresholds, inputs),
+        would_help=own_change(verdict, known, thresholds, inputs),
         as_of=row["as_of"],
         model_version=row["model_version"],
         trust_measure=row["trust_measure"],

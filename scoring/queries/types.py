@@ -174,6 +174,7 @@ class QueueRow:
     comments: int = 0
     on_author: bool = False  # a maintainer had the last word, so the author's comes next
     labels: tuple[str, ...] = ()  # that people who may push put on it, by name
+    would_help: str = ""  # what would change the lane, to its author: no threshold; "" where they can do nothing
     hidden_by: DueAudit | None = None  # while it is due, neither the verdict nor a sentence names the chance
 
 

@@ -1,5 +1,6 @@
 """The way to the next lane, in a sentence: computed where no model serves, else found by the search."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.explain.sentences import would_change
-from scoring.explain.what_would_change import WAYS, ways
+from scoring.explain.what_would_change import VOUCH_HELPS, WAYS, own_change, ways
 from scoring.gate.conditions import ORDINARY
 from scoring.gate.decide import Inputs, judge_inputs
 from scoring.models.counterfactual import LEVERS
@@ -62,6 +63,37 @@ def test_a_row_says_how_many_more_clean_ones_open_the_fast_lane_and_they_do() ->
 def test_a_flagged_row_says_what_brings_it_to_the_normal_queue() -> None:
     flagged = replace(TRUSTED, not_clean=7, settled_here=7)
     assert told(flagged).endswith("2 more pull requests that stay clean, with no bad one in between, would reach it.")
+
+
+def own(evidence: Evidence, prediction: Prediction | None = None) -> str:
+    inputs = inputs_of(evidence, prediction)
+    return own_change(judge_inputs(inputs), evidence, OPEN, inputs)
+
+
+def test_its_author_reads_the_same_counts_as_the_maintainer_and_no_threshold() -> None:
+    flagged, young = replace(TRUSTED, not_clean=7, settled_here=7), replace(TRUSTED, clean=8, settled_here=8)
+    assert own(flagged) == (
+        "Pull requests that stay clean raise your chance. "
+        "2 more pull requests that stay clean, with no bad one in between, would lift it."
+    )
+    assert own(young) == "10 more pull requests that stay clean, with no bad one in between, would lift it."
+    predicted = Prediction(Estimate(0.7, 0.6, 0.8, 40), (), "model", (Needed("structural_trust", 0.1, 0.6),))
+    assert (
+        own(young, predicted) == "Any one of these would lift it: a vouch by somebody whom the maintainers trust more."
+    )
+    alone = replace(young, structural_trust=0.0, path=())
+    assert own(alone).startswith(VOUCH_HELPS)
+    assert "warned about you" in own(replace(flagged, denounced_by_seed=True))
+    assert "%" not in "".join(map(own, (flagged, young, alone)))
+
+
+@given(COUNTS, COUNTS)
+def test_where_a_maintainer_reads_that_more_clean_ones_lift_a_flag_its_author_does_too(
+    clean: int, not_clean: int
+) -> None:
+    evidence = replace(TRUSTED, clean=clean, not_clean=not_clean, settled_here=clean + not_clean)
+    counts = [re.findall(r"(\d+ more) pull requests? that stay", words) for words in (told(evidence), own(evidence))]
+    assert counts[0] == counts[1]
 
 
 def test_where_a_model_serves_the_row_says_what_the_search_found() -> None:
