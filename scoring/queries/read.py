@@ -28,6 +28,7 @@ from scoring.queries.contributors import (
     hide_chance,
     leaderboard,
     outcome_in_words,
+    place_of,
     troubles_in_words,
 )
 from scoring.queries.dashboard import AnswerMonth, Answers, Week, actable, answers, dashboard, weeks
@@ -225,6 +226,7 @@ __all__ = [
     "past_actions",
     "persons",
     "pieces",
+    "place_of",
     "pull",
     "pull_at",
     "pulls",

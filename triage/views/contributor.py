@@ -24,6 +24,7 @@ from triage.context import present
 from triage.models import ContributorLink, Objection, Person
 from triage.presenters import queue as as_shown
 from triage.presenters import rights
+from triage.services.audit import hiding_audits
 from triage.services.erasure import account_of, said_by
 from triage.services.objections import ONLY_THE_CONTRIBUTOR, ObjectionProblem, object_to, wish
 from triage.views.about import first_answer_days
@@ -241,6 +242,7 @@ def _standing(snapshot: Snapshot, did: str) -> dict[str, Any]:
         "own_pulls": [_own_pull(snapshot, found[uri]) for uri in uris if uri in found],
         "own_score": rights.own_score(page) if page else None,
         "left_out": read.is_left_out(snapshot, did),
+        "listed": rights.listed_words(read.place_of(snapshot, did, hiding_audits(snapshot).keys() - {did})),
     }
 
 
