@@ -262,6 +262,7 @@ def test_notes_of_maintainers_are_counted_on_the_row_and_shown_with_it(
     assert "1 written by maintainers" in page
     assert ">1 note</span>" in page_of(ben)
     assert "Ask mara first. &lt;script&gt;" in page
+    assert re.search(r"\d\d:\d\d UTC</time>", page.partition("1 written by maintainers")[2])
     assert "ana.example" in page
     ana.post("/act/undo", {"key": Change.objects.get(what="action.note").details["key"]}, headers=HTMX)
     assert "written by maintainers" not in page_of(ben, f"/pull/{OFFERED}")
