@@ -170,7 +170,7 @@ def test_a_single_contributor_is_still_a_bar_that_can_be_seen() -> None:
 
 @given(draw_from.tuples(*[draw_from.integers(0, 10_000)] * 3))
 def test_lane_shares_fill_the_whole_bar(counts: tuple[int, int, int]) -> None:
-    shares = histogram.lane_shares(replace(BOARD, lanes=dict(zip(Lane, counts, strict=True))))
+    shares = histogram.lane_shares(dict(zip(Lane, counts, strict=True)))
     assert [share.count for share in shares] == list(counts)
     assert sum(share.width for share in shares) == pytest.approx(100 if sum(counts) else 0, abs=0.01)
     assert shares[2].x == pytest.approx(shares[0].width + shares[1].width, abs=0.01)

@@ -296,8 +296,12 @@ class OpenCounts:
 
 def open_counts(query: QueueQuery, snapshot: Snapshot, now: datetime) -> OpenCounts:
     """Count what is open for the repository and text of a query."""
-    found = less_in_flight(queue(snapshot, query), query, snapshot, now)
-    return OpenCounts(sum(found.counts.values()), *left_out(query, snapshot, now))
+    return OpenCounts(sum(lane_counts(query, snapshot, now).values()), *left_out(query, snapshot, now))
+
+
+def lane_counts(query: QueueQuery, snapshot: Snapshot, now: datetime) -> Mapping[Lane, int]:
+    """Return the counts at the head of the inbox."""
+    return less_in_flight(queue(snapshot, query), query, snapshot, now).counts
 
 
 def left_out(query: QueueQuery, snapshot: Snapshot, now: datetime) -> tuple[int, int]:
