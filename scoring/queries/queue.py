@@ -23,7 +23,7 @@ from scoring.pipeline.approvals import current_approvals
 from scoring.pipeline.stored import CLAIMS, People, read_thresholds, read_verdict, verdict_evidence
 from scoring.queries.audit import DRAWN, SEALED, WOULD_MERGE, answers
 from scoring.queries.pull_labels import pull_labels
-from scoring.queries.queue_order import Mask, Positions, Waiting, order_lane
+from scoring.queries.queue_order import Positions, Waiting, order_lane
 from scoring.queries.reviews import standing_findings
 from scoring.queries.types import (
     AuditAnswer,
@@ -126,6 +126,7 @@ select pull_uri from (
 # One statement of narrow columns for all groups: 5,000 rows take as long as wide ones of a page.
 LISTED = f"""
 select c.pull_uri, {KEY} as key, {SEALED} as sealed, list_contains(?, c.pull_uri) as changed, {{where}} as narrowed,
+  list_contains(?, c.repository_id) as shadow,
   c.contributor_id in (select c.contributor_id from current_decisions c where {SEALED}) as hidden,
   coalesce(c.probability, c.borrowed, 'nan') as chance, coalesce(c.content_risk, 'nan') as risk,
   coalesce(date_diff('day', p.seen_at, (select max(as_of) from current_scores)), 0)::double as waited, p.opened_at,
@@ -161,9 +162,13 @@ Watched = Mapping[int, tuple[str, str]]  # repository_id -> repo_key, name
 
 
 class Listed(NamedTuple):
-    """One group of the queue: how many are in it, and in order the at-uris of those that the query asks for."""
+    """One group of the queue: how many are in it, and in order the at-uris of those that the query asks for.
+
+    `watched` of them only would be in the fast lane.
+    """
 
     everything: int
+    watched: int
     uris: Sequence[str]
     oldest: datetime | None
     oldest_first_timer: datetime | None
@@ -183,6 +188,7 @@ def queue(rows: Rows, query: QueueQuery) -> Queue:
         own_count=counts.get("own", 0),
         groups=tuple(_group(key, group, found) for key, group in groups.items() if group.uris),
         repositories=tuple(sorted(watched.values(), key=lambda one: (one[1], one[0]))),
+        watched=groups["fast_lane"].watched if "fast_lane" in groups else 0,
     )
 
 
@@ -197,7 +203,7 @@ def _listed(rows: Rows, query: QueueQuery, watched: Watched) -> dict[GroupKey, L
     standing, voided = current_approvals(rows)
     approved, changed = ([row["pull_uri"] for row in found] for found in (standing, voided))
     sql = LISTED.replace("{where}", where)  # KEY holds braces of its own
-    columns = rows.columns(sql, [changed, *params, [*approved, *query.snoozed]])
+    columns = rows.columns(sql, [changed, *params, sorted(in_shadow(rows)), [*approved, *query.snoozed]])
     verdicts = rows.value(DECIDED, {"watched": list(watched)}) + sum(
         row["newest"]["state"] == "open" for row in standing
     )
@@ -208,14 +214,17 @@ def _listed(rows: Rows, query: QueueQuery, watched: Watched) -> dict[GroupKey, L
         **{name: columns[name] for name in ("waited", "opened_at", "first_timer", "changed", "on_author")},
     )
     of_group = {key: np.flatnonzero(columns["narrowed"] & (columns["key"] == key)) for key in get_args(GroupKey)}
-    # A person goes through the fast lane at speed, so what they have to stop at comes after the rest.
-    ends = columns["failed"] & (columns["key"] == "fast_lane") & (query.sort == "need")
+    # A person goes through the fast lane at speed, so what they have to stop at comes after the rest, and what only
+    # would be fast lane last of all.
+    is_fast = columns["key"] == "fast_lane"
+    watched_only = columns["shadow"] & is_fast
+    ends = 2 * watched_only + (columns["failed"] & is_fast & (query.sort == "need"))
     return {
         key: _lane(
             columns["pull_uri"],
             waiting,
             which if query.bucket in (None, key) else which[:0],
-            len(which),
+            (len(which), int(watched_only[which].sum())),
             query.sort,
             verdicts,
             ends,
@@ -229,18 +238,18 @@ def _lane(
     uris: NDArray[np.object_],
     waiting: Waiting,
     which: Positions,
-    everything: int,
+    counts: tuple[int, int],
     sort: QueueSort,
     verdicts: int,
-    ends: Mask,
+    ends: Positions,
 ) -> Listed:
-    """The rows of one lane in order; those in the mask `ends` come after all others."""
+    """The rows of one lane in order, those with a larger number in `ends` after all others; `counts` as in Listed."""
     asked = waiting.select(which)
     ages, first = asked.opened_at.astype("datetime64[us]"), asked.first_timer
     order = which[order_lane(asked, sort, verdicts)]
     ordered = uris[order[np.argsort(ends[order], kind="stable")]].tolist()
     oldest, oldest_first_timer = (some.min().item() if len(some) else None for some in (ages, ages[first]))
-    return Listed(everything, ordered, oldest, oldest_first_timer)
+    return Listed(*counts, ordered, oldest, oldest_first_timer)
 
 
 def _watched(rows: Rows) -> Watched:

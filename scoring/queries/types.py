@@ -220,6 +220,7 @@ class Queue:
     own_count: int
     groups: tuple[QueueGroup, ...]
     repositories: tuple[tuple[str, str], ...]  # (repo_key, name) of watched repositories
+    watched: int = 0  # how many of those in the fast lane only would be, since the lane is shut in their repository
 
 
 @dataclass(frozen=True, slots=True)

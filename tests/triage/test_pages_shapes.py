@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as draw_from
 
+from scoring.queries import read
 from scoring.queries.read import Bin, Dashboard, HistoryPoint, Person
 from scoring.types import Estimate, Factor, Lane, Reason, Verdict
 from tests.sources import PROJECT
-from tests.triage.drawn_rows import NOW
+from tests.triage.drawn_rows import NOW, drawn_rows
 from tests.triage.pages_world import DrawnWorld
 from triage.charts import histogram
 from triage.forms import filters
@@ -265,3 +266,22 @@ def from_hsl(hue: int, saturation: int, lightness: int) -> str:
 def test_own_css_and_javascript_stay_under_39_kilobytes() -> None:
     files = [path for folder in ("css", "js") for path in (PROJECT / "static" / folder).iterdir()]
     assert sum(path.stat().st_size for path in files) < 39_000
+
+
+def test_what_only_would_be_fast_lane_stands_apart_and_is_not_counted_with_what_can_be_approved() -> None:
+    row = next(one for one in drawn_rows() if one.verdict.lane is Lane.FAST_LANE and not one.own)
+    listed = (row, replace(row, uri="at://b"), *(replace(row, uri=f"at://{n}", shadow=True) for n in "cde"))
+    queue = read.Queue({Lane.FAST_LANE: 7}, 0, (read.QueueGroup("fast_lane", listed, 7, NOW, None),), (), watched=5)
+    shown = [
+        (one.key, one.title, one.count, len(one.rows), one.rest)
+        for one in rows.group_views(queue, filters.QueueFilters(), NOW)
+    ]
+    assert shown == [("fast_lane", "Fast lane", 2, 2, 0), ("would", "Would be fast lane", 5, 3, 2)]
+    assert [(one.bucket, one.count) for one in rows.tiles(queue)] == [
+        ("", 7),
+        ("needs_human", 0),
+        ("normal_queue", 0),
+        ("fast_lane", 2),
+    ]
+    (alone,) = rows.group_views(replace(queue, watched=0), filters.QueueFilters(), NOW)
+    assert (alone.key, alone.count) == ("fast_lane", 7)

@@ -27,7 +27,10 @@ def queue(snapshot: Snapshot, query: QueueQuery) -> Queue:
     query = unsnoozed(snapshot, query)
     found = _queues.get(snapshot, query, lambda: read.queue(snapshot, query))
     groups = tuple(replace(group, rows=_as_they_stand(snapshot, group.rows)) for group in found.groups)
-    return lowered(replace(found, groups=groups), standing_closures(snapshot))
+    # A lane that was shut since the snapshot is known of the rows in view alone.
+    seen = sum(row.shadow for group in groups if group.key == "fast_lane" for row in group.rows)
+    shown = replace(found, groups=groups, watched=max(found.watched, seen))
+    return lowered(shown, standing_closures(snapshot))
 
 
 def unsnoozed(snapshot: Snapshot, query: QueueQuery) -> QueueQuery:

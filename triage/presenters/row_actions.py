@@ -21,7 +21,7 @@ from triage.access.requests import Request
 from triage.forms.filters import QueueFilters
 from triage.models import Action, Person, Snooze
 from triage.presenters.pills import row_pill
-from triage.presenters.queue import approved, changed_after, queue, unsnoozed
+from triage.presenters.queue import approved, changed_after, pulls, queue, unsnoozed
 from triage.services import actions, snoozing
 from triage.services.actions import Standing
 
@@ -261,11 +261,13 @@ def less_in_flight(found: Queue, query: QueueQuery, snapshot: Snapshot, now: dat
     uris = [uri for uri in _approved_lately(snapshot, now) if uri not in hidden]
     if not uris:
         return found
-    counts = dict(found.counts)
-    for key in read.lanes(snapshot, uris, query).values():
+    counts, keys = dict(found.counts), read.lanes(snapshot, uris, query)
+    for key in keys.values():
         if key != "own":
             counts[Lane(key)] = max(counts.get(Lane(key), 0) - 1, 0)
-    return replace(found, counts=counts)
+    fast = [uri for uri, key in keys.items() if key == "fast_lane"]
+    shut = sum(row.shadow for row in pulls(snapshot, fast)) if found.watched else 0
+    return replace(found, counts=counts, watched=max(found.watched - shut, 0))
 
 
 def _approved_lately(snapshot: Snapshot, now: datetime) -> list[str]:
