@@ -117,6 +117,6 @@ def pick_of(item: RowView, act: RowActs | None) -> str:
     """Return what the checkbox of a row sends, which those that can be approved together have."""
     if act is None or not act.can_approve or act.done or item.pill.kind != "fast" or item.row.own:
         return ""
-    if item.row.ci == "failed" or item.row.hidden_by:
+    if item.row.ci == "failed":
         return ""
     return written_choice(item.row.uri, act.seen, act.version)
