@@ -1,4 +1,4 @@
-"""The decisive clause of a judgement, in at most LONGEST characters, and what would bring it to the next lane. Pure.
+"""The decisive clause of a judgement: the cause of its place in the queue, in at most LONGEST characters. Pure.
 
 The clause names no person, and no threshold unless it is for maintainers: readers of the feed are told it too.
 """
@@ -16,52 +16,11 @@ from scoring.formatting import (
     percent_in_full,
     risk_percent,
     things,
-    trust_figure,
     visible,
 )
-from scoring.gate.decide import SHUT_LANE, Inputs
-from scoring.models.registry import clean_needed
+from scoring.gate.decide import SHUT_LANE
 from scoring.thresholds import LARGE
-from scoring.types import Evidence, Lane, Needed, Param, ShownFinding, Verdict
-
-MOST_TOLD = 999  # contributions; who would need more is told none
-
-
-def ways(inputs: Inputs, probability: float | None, target: float) -> str:
-    """A sentence with what alone would bring the chance to `target`, "" where it is there or nothing alone would.
-
-    Where no model serves it is reckoned from the record; else it is what the search on the model found.
-    """
-    if probability is not None and probability >= target:
-        return ""
-    if inputs.prediction is None:
-        more = clean_needed(inputs.evidence, inputs.prior, inputs.strength, target)
-        if not more or more > MOST_TOLD:
-            return ""
-        kept = f"{things(more, 'more pull request')} that {_stay(more)} clean"
-        return f"{kept}, with no bad one in between, would reach it."
-    told = [words(way) for way in inputs.prediction.ways if (words := WAYS.get(way.name))]
-    return f"Any one of these would reach it: {'; '.join(told)}." if told else ""
-
-
-def _stay(count: int) -> str:
-    return "stays" if count == 1 else "stay"
-
-
-def _merges(way: Needed) -> str:
-    count = int(way.needed)
-    merged = "is merged" if count == 1 else "are merged"
-    return f"{things(count, 'more pull request')} here that {merged} and {_stay(count)} clean"
-
-
-WAYS: Mapping[str, Callable[[Needed], str]] = {
-    "clean_here": _merges,
-    "structural_trust": lambda way: (
-        f"trust from the seeds of {trust_figure(way.needed)} (now {trust_figure(way.value)})"
-    ),
-    "denounce_count": lambda way: f"no warning by trusted people (now {int(way.value)})",
-}
-
+from scoring.types import Evidence, Lane, Param, ShownFinding, Verdict
 
 Params = Mapping[str, Param]
 

@@ -151,9 +151,7 @@ CONDITION_SENTENCES: Mapping[str, Callable[[Params], str]] = {
     ),
     "closures_unknown": lambda params: "We do not know yet whether somebody closed the fast lane.",
     "audit_not_drawn": lambda params: "The audit draw has not happened yet.",
-    "audit_drawn": lambda params: (
-        f"Random audit ({100 * number_of(params['odds']):.3g} % of the fast lane): a person reads it."
-    ),
+    "audit_drawn": lambda params: "Random audit: read it as if nothing were known.",
     **{code: _say_attestation(code) for code in ATTESTATION_WORDS},
 }
 

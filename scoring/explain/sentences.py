@@ -24,7 +24,6 @@ from scoring.explain.decided import (
     joined,
     record_words,
     told_last,
-    ways,
 )
 from scoring.explain.reasons import (
     ALARMS,
@@ -34,6 +33,7 @@ from scoring.explain.reasons import (
     UNCLEAR,
     WOULD_LIFT,
 )
+from scoring.explain.what_would_change import ways
 from scoring.formatting import (
     bad_interval,
     budget_percent,

@@ -1,4 +1,4 @@
-"""Reads from a snapshot what is known of open changes and moves no lane: labels, CI, owners of files, comments, and reviews.
+"""Reads what is known of open changes and moves no lane: labels, CI, owners of files, comments, and reviews.
 
 It also compares how a new prompt or model judges the changes that an older one has read.
 

@@ -6,7 +6,7 @@ The pull requests of a contributor come with what became of each, in words: what
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -194,17 +194,18 @@ def contributor(rows: Rows, did: str, viewer: str | None = None) -> ContributorP
     if person is None or overall is None:
         return None
     number = person["contributor_id"]
-    here = scores_everywhere(rows, number)
+    here, vouches = scores_everywhere(rows, number), _vouches(rows, number, viewer)
+    warnings = sum(one.kind == "denounce" for one in vouches)  # those that the viewer may hear
     return ContributorPage(
         score=overall,
         per_repository=tuple(sorted(here, key=lambda one: one.repository or "")),
-        vouches=_vouches(rows, number, viewer),
+        vouches=vouches,
         pulls=pull_lines(rows, number),
         history=_history(rows, number),
         did_created_at=person["did_created_at"],
         first_seen_at=person["first_seen_at"] or overall.as_of,
         account_status=person["account_status"],
-        stored=_stored(rows, number, did),
+        stored=(*_stored(rows, number, did), ("warnings received", warnings)),
         record=record_of(rows, number),
         signals=tuple(_signals(rows, person)),
     )
@@ -279,7 +280,7 @@ def _stored(rows: Rows, number: int, did: str) -> tuple[tuple[str, int], ...]:
         ("pull requests", "pull_requests where author_id = ?", number),
         ("statuses written", "statuses where actor_id = ?", number),
         ("vouches given", "vouches where voucher_id = ?", number),
-        ("vouches received", "vouches where subject_id = ?", number),
+        ("vouches received", "vouches where kind = 'vouch' and superseded_at is null and subject_id = ?", number),
         ("scores and decisions", "scores where contributor_id = ?", number),
     )
     return tuple((what, rows.value(f"select count(*) from {where}", [key])) for what, where, key in asked)
@@ -298,11 +299,11 @@ with reverted as (
     union select author_id, pull_uri from marks where outcome = 'reverted'
   ) group by author_id
 ), chances as (
-  select contributor_id, repository_id, if(list_contains(?, contributor_id), null, probability) as probability
+  select contributor_id, repository_id, cases, if(list_contains(?, contributor_id), null, probability) as probability
   from current_scores where repository_id = 0
 ), placed as (
   select c.contributor_id, c.probability, p.did, p.handle, p.handle_verified, f.merged_here as merged, t.distance,
-    coalesce(r.reverts, 0) as reverts, {{number}} as number,
+    coalesce(r.reverts, 0) as reverts, if(c.cases < {PROVISIONAL_BELOW}, null, {{number}}) as number,
     if(number is null, null, rank() over (order by number {{direction}} nulls last)) as rank
   from chances c join contributors p using (contributor_id)
   left join features f using (contributor_id, repository_id) left join trust t using (contributor_id, repository_id)
@@ -318,13 +319,36 @@ LEADERBOARD_ORDER: Mapping[LeaderboardSort, str] = {
     "reverts": "reverts {}, c.probability desc nulls last, did",
     "hops": "distance {} nulls last, c.probability desc nulls last, did",
 }
-# The number that is shown in the column: who has the same one shares a rank, and who has none has no rank.
+# The number that is shown in the column: who has the same one shares a rank. Who has none, or too few settled to tell,
+# has no rank.
 NUMBERS: Mapping[LeaderboardSort, str] = {
     "score": "floor(round(c.probability * 100, 9))",
     "merged": "coalesce(f.merged_here, 0)",
     "reverts": "coalesce(r.reverts, 0)",
     "hops": "t.distance",
 }
+
+
+# The place in the leaderboard as it opens, without making all of it.
+PLACE = f"""
+with known as (
+  select c.contributor_id, c.cases, {NUMBERS["score"]} as number from current_scores c
+  where c.repository_id = 0 and c.{LISTED}
+)
+select m.cases, if(m.number is null or m.cases < {PROVISIONAL_BELOW}, null, 1 + (
+  select count(*) from known k join contributors o using (contributor_id)
+  where k.cases >= {PROVISIONAL_BELOW} and k.number > m.number and not list_contains($hidden, o.did))) as place
+from known m join contributors p using (contributor_id) where p.did = $did
+"""
+
+
+def place_of(rows: Rows, did: str, hidden: Collection[str] = ()) -> tuple[int | None, int] | None:
+    """Return somebody's rank by score, None below five settled pull requests, and how many have settled.
+
+    None for whoever is not listed; `hidden` are the DIDs of others whose chance nobody is told.
+    """
+    row = rows.row(PLACE, {"did": did, "hidden": list(hidden)})
+    return (row["place"], row["cases"]) if row else None
 
 
 def leaderboard(

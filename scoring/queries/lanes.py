@@ -264,10 +264,12 @@ from labels l join pull_requests p using (pull_uri)
 anti join own_people o on o.repository_id = l.repository_id and o.contributor_id = l.author_id
 where l.repository_id = $repository and l.known_from <= $now and l.known_from > $now - interval 1 year
 """
-DRAWN = """
+DRAWN = f"""
 select count(distinct d.pull_uri) as drawn, count(distinct a.pull_uri) as answered,
-  count(distinct a.pull_uri) filter (not a.would_merge) as bad
+  count(distinct a.pull_uri) filter (not a.would_merge) as bad,
+  count(distinct c.pull_uri) filter (a.pull_uri is null) as due
 from audit_draws d left join audits a on a.pull_uri = d.pull_uri and a.estimated and a.known_from >= $since
+left join (select c.pull_uri from current_decisions c where {SEALED}) c on c.pull_uri = d.pull_uri
 where d.repository_id = $repository and d.estimated and d.drawn and d.drawn_at >= $since
 """
 OPENING = f"select opening_key from ({STANDING}) where repository_id = $repository"
@@ -275,11 +277,12 @@ OPENING = f"select opening_key from ({STANDING}) where repository_id = $reposito
 
 @dataclass(frozen=True, slots=True)
 class AuditCount:
-    """The audit of an estimated lane: how many were drawn, answered, and would not have been merged."""
+    """The audit of an estimated lane: how many were drawn and answered, would not have been merged, or wait."""
 
     drawn: int
     answered: int
     bad: int
+    due: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,6 +375,6 @@ def opened_lane(rows: Rows, past: LanePast, opening: str, now: datetime) -> tupl
     """Return what the lane of this opening let through, and its audit; nothing until the opening is stored."""
     since = rows.value("select known_from from estimated_lanes where opening_key = ?", [opening])
     if since is None:
-        return LaneHistory((), None), AuditCount(0, 0, 0)
+        return LaneHistory((), None), AuditCount(0, 0, 0, 0)
     given = {"repository": past.repository.number, "since": since}
     return read_open_history(rows, past.repository.number, since, now), AuditCount(**rows.row(DRAWN, given) or {})

@@ -280,7 +280,7 @@ where p.state = 'merged' and p.merge_proof = 'verified' and c.did <> $viewer
   and ($everywhere or list_contains($keys, r.repo_key))
   and not exists (from maintainer_actions m where m.pull_uri = p.pull_uri and m.kind = 'outcome')
   and not exists (from pull_followups f where f.pull_uri = p.pull_uri)
-order by landed_at, p.pull_uri limit $most
+order by landed_at desc, p.pull_uri limit $most
 """
 ROW_STATES = f"""
 select c.pull_uri, c.record_cid, c.round, c.patch_id, {KEY} as lane,
@@ -386,7 +386,7 @@ def unmarked_merges(
 ) -> dict[str, datetime]:
     """Return when each was merged that was merged in that span, somebody else sent and nobody judged since.
 
-    The oldest comes first. `keys` are those of the repositories, "" among them for all.
+    The newest comes first. `keys` are those of the repositories, "" among them for all.
     """
     told = {"viewer": viewer, "everywhere": "" in keys, "keys": sorted(keys)}
     found = rows.rows(UNMARKED, told | {"after": after, "before": before, "most": most})

@@ -15,15 +15,17 @@ from numpy.typing import NDArray
 from ingest.records.watched import find_repository
 from ingest.store.transaction import Rows
 from scoring.config.repository import in_shadow
-from scoring.explain.decided import CHANGE_CLAUSES, ChangeOutline, decided, joined
+from scoring.explain.decided import CHANGE_CLAUSES, CLAUSES, ChangeOutline, decided, joined
 from scoring.explain.sentences import explain, would_change
+from scoring.explain.what_would_change import own_change
 from scoring.gate.decide import read_inputs
 from scoring.pipeline.interventions import current_approvals
 from scoring.pipeline.stored import CLAIMS, People, read_thresholds, read_verdict, verdict_evidence
 from scoring.queries.changes import COUNTED, DRAWN, SEALED, WOULD_MERGE, answers, pull_labels, standing_findings
-from scoring.queries.queue_order import Mask, Positions, Waiting, order_lane
+from scoring.queries.queue_order import Positions, Waiting, order_lane
 from scoring.queries.types import (
     AuditAnswer,
+    DueAudit,
     GroupKey,
     Queue,
     QueueGroup,
@@ -37,6 +39,7 @@ DRAWN_CLAUSE = CHANGE_CLAUSES["audit_drawn"]({})
 ASKED = f"{DRAWN_CLAUSE} Read it as it was sent, then answer"
 PASSED, FAILED = "Audit passed", "Audit failed: not to be merged as sent"
 UNKNOWN = Estimate(None, 0.0, 1.0, 0)
+CHANCE_HIDDEN = "Chance hidden until an audit is answered"
 
 
 def is_drawn(verdict: Verdict) -> bool:
@@ -64,8 +67,30 @@ def seal(row: QueueRow, answer: AuditAnswer | None) -> QueueRow:
         decided=DRAWN_CLAUSE,
         decided_exact=DRAWN_CLAUSE,
         would_change="",
+        would_help="",
         is_sealed=True,
         borrowed_from=None,
+    )
+
+
+def hide_row(row: QueueRow, audit: DueAudit) -> QueueRow:
+    """Return the row without the chance of its author; its lane, which is about the change too, stays."""
+    if row.is_sealed:
+        return row
+    telling = [one for one in row.verdict.reasons if "probability" in one.params]
+    words = {CLAUSES[one.code](one.params).lower() for one in telling}
+    first = CHANCE_HIDDEN if row.decided.lower() in words else row.decided
+    rest = [part for part in row.sentence.split("; ")[1:] if part.lower() not in words]
+    reasons = tuple(one for one in row.verdict.reasons if one not in telling)
+    return replace(
+        row,
+        verdict=Verdict(row.verdict.lane, UNKNOWN, reasons, ()),
+        decided=first,
+        decided_exact=first,
+        sentence=joined([first, *rest]),
+        would_change="",
+        borrowed_from=None,
+        hidden_by=audit,
     )
 
 
@@ -98,6 +123,8 @@ select pull_uri from (
 # One statement of narrow columns for all groups: 5,000 rows take as long as wide ones of a page.
 LISTED = f"""
 select c.pull_uri, {KEY} as key, {SEALED} as sealed, list_contains(?, c.pull_uri) as changed, {{where}} as narrowed,
+  list_contains(?, c.repository_id) as shadow,
+  c.contributor_id in (select c.contributor_id from current_decisions c where {SEALED}) as hidden,
   coalesce(c.probability, c.borrowed, 'nan') as chance, coalesce(c.content_risk, 'nan') as risk,
   coalesce(date_diff('day', p.seen_at, (select max(as_of) from current_scores)), 0)::double as waited, p.opened_at,
   coalesce(f.settled_here, 0) = 0 as first_timer,
@@ -132,9 +159,13 @@ Watched = Mapping[int, tuple[str, str]]  # repository_id -> repo_key, name
 
 
 class Listed(NamedTuple):
-    """One group of the queue: how many are in it, and in order the at-uris of those that the query asks for."""
+    """One group of the queue: how many are in it, and in order the at-uris of those that the query asks for.
+
+    `watched` of them only would be in the fast lane.
+    """
 
     everything: int
+    watched: int
     uris: Sequence[str]
     oldest: datetime | None
     oldest_first_timer: datetime | None
@@ -154,6 +185,7 @@ def queue(rows: Rows, query: QueueQuery) -> Queue:
         own_count=counts.get("own", 0),
         groups=tuple(_group(key, group, found) for key, group in groups.items() if group.uris),
         repositories=tuple(sorted(watched.values(), key=lambda one: (one[1], one[0]))),
+        watched=groups["fast_lane"].watched if "fast_lane" in groups else 0,
     )
 
 
@@ -168,25 +200,28 @@ def _listed(rows: Rows, query: QueueQuery, watched: Watched) -> dict[GroupKey, L
     standing, voided = current_approvals(rows)
     approved, changed = ([row["pull_uri"] for row in found] for found in (standing, voided))
     sql = LISTED.replace("{where}", where)  # KEY holds braces of its own
-    columns = rows.columns(sql, [changed, *params, [*approved, *query.snoozed]])
+    columns = rows.columns(sql, [changed, *params, sorted(in_shadow(rows)), [*approved, *query.snoozed]])
     verdicts = rows.value(DECIDED, {"watched": list(watched)}) + sum(
         row["newest"]["state"] == "open" for row in standing
     )
     waiting = Waiting(
-        # Nobody reads off its place what is sealed.
-        chance=np.where(columns["sealed"], np.nan, columns["chance"]),
+        # Nobody reads off its place what is sealed, or the chance of an author whose audit is due.
+        chance=np.where(columns["hidden"], np.nan, columns["chance"]),
         risk=np.where(columns["sealed"], np.nan, columns["risk"]),
         **{name: columns[name] for name in ("waited", "opened_at", "first_timer", "changed", "on_author")},
     )
     of_group = {key: np.flatnonzero(columns["narrowed"] & (columns["key"] == key)) for key in get_args(GroupKey)}
-    # A person goes through the fast lane at speed, so what they have to stop at comes after the rest.
-    ends = columns["failed"] & (columns["key"] == "fast_lane") & (query.sort == "need")
+    # A person goes through the fast lane at speed, so what they have to stop at comes after the rest, and what only
+    # would be fast lane last of all.
+    is_fast = columns["key"] == "fast_lane"
+    watched_only = columns["shadow"] & is_fast
+    ends = 2 * watched_only + (columns["failed"] & is_fast & (query.sort == "need"))
     return {
         key: _lane(
             columns["pull_uri"],
             waiting,
             which if query.bucket in (None, key) else which[:0],
-            len(which),
+            (len(which), int(watched_only[which].sum())),
             query.sort,
             verdicts,
             ends,
@@ -200,18 +235,18 @@ def _lane(
     uris: NDArray[np.object_],
     waiting: Waiting,
     which: Positions,
-    everything: int,
+    counts: tuple[int, int],
     sort: QueueSort,
     verdicts: int,
-    ends: Mask,
+    ends: Positions,
 ) -> Listed:
-    """The rows of one lane in order; those in the mask `ends` come after all others."""
+    """The rows of one lane in order, those with a larger number in `ends` after all others; `counts` as in Listed."""
     asked = waiting.select(which)
     ages, first = asked.opened_at.astype("datetime64[us]"), asked.first_timer
     order = which[order_lane(asked, sort, verdicts)]
     ordered = uris[order[np.argsort(ends[order], kind="stable")]].tolist()
     oldest, oldest_first_timer = (some.min().item() if len(some) else None for some in (ages, ages[first]))
-    return Listed(everything, ordered, oldest, oldest_first_timer)
+    return Listed(*counts, ordered, oldest, oldest_first_timer)
 
 
 def _watched(rows: Rows) -> Watched:
@@ -397,6 +432,7 @@ def _several_open(rows: Rows, found: Sequence[Mapping[str, Any]]) -> set[tuple[i
 def _queue_row(row: Mapping[str, Any], people: People, key: str, name: str, outline: ChangeOutline) -> QueueRow:
     verdict, path = read_verdict(row), people.path(row["path"])
     known, thresholds = verdict_evidence(row, verdict, path), read_thresholds(row)
+    inputs = read_inputs(row["inputs"]) if row["inputs"] else None
     return QueueRow(
         uri=row["pull_uri"],
         title=row["title"] or "(no title)",
@@ -422,7 +458,8 @@ def _queue_row(row: Mapping[str, Any], people: People, key: str, name: str, outl
         sentence=explain(verdict, known, outline),
         decided=decided(verdict, known, outline),
         decided_exact=decided(verdict, known, outline, exact=True),
-        would_change=would_change(verdict, known, thresholds, read_inputs(row["inputs"]) if row["inputs"] else None),
+        would_change=would_change(verdict, known, thresholds, inputs),
+        would_help=own_change(verdict, known, thresholds, inputs),
         as_of=row["as_of"],
         model_version=row["model_version"],
         trust_measure=row["trust_measure"],

@@ -34,7 +34,7 @@ from scoring.queries.contributors import (
     hide_chance,
     leaderboard,
     outcome_in_words,
-    troubles_in_words,
+    place_of,
 )
 from scoring.queries.dashboard import AnswerMonth, Answers, Week, actable, answers, dashboard, weeks
 from scoring.queries.events import PastJudgement, PullEvent, events, judged_when_decided
@@ -79,8 +79,8 @@ from scoring.queries.lists import (
 from scoring.queries.past_decisions import BudgetState, Incident, LikeIt, Shared, incident
 from scoring.queries.progress import FirstReading, TrainingNeed, first_reading, training_need
 from scoring.queries.queue import (
+    hide_row,
     labels,
-    lanes,
     opened_since,
     pull,
     pulls,

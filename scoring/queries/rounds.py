@@ -132,6 +132,7 @@ def _round(row: Mapping[str, Any]) -> Round:
 
 _PATH = re.compile(r"/@?([A-Za-z0-9.:_-]{1,253})/([A-Za-z0-9._-]{1,100})/pulls/([0-9]{1,9})(?:/.*)?")
 MOST = 20  # pull requests of one person that are shown
+FEWEST = 4  # characters from which a part of a title is sought: fewer are in every title
 # One statement whatever there is: what is hidden takes as long as what never was.
 HERE = f"""
 select p.pull_uri, coalesce(r.name, r.repo_key) as name, g.number, p.seen_at, p.state,
@@ -146,7 +147,7 @@ anti join hidden_people h on h.contributor_id = p.author_id
 where p.deleted_at is null and p.state <> 'abandoned' and p.author_id not in ({LEFT_OUT})
   and (p.pull_uri = $uri or (p.state = 'open' and (
     $who in (c.did, if(c.handle_verified, lower(c.handle), null))
-    or ($title <> '' and lower(p.title) = lower($title))
+    or lower(p.title) = lower($title) or (length($title) >= {FEWEST} and contains(lower(p.title), lower($title)))
   )))
 order by p.seen_at desc, p.pull_uri limit {MOST}
 """
@@ -160,6 +161,7 @@ class Here:
     was decided in that repository before it was opened.
     """
 
+    uri: str
     label: str  # as in the queue: "datasette #12", or the last five characters of the record key
     repository_name: str
     since: datetime
@@ -171,7 +173,8 @@ class Here:
 def here(rows: Rows, address: str, who: str, title: str = "") -> tuple[Here, ...]:
     """The pull request at `address` (an at-uri or its page on the forge), or the open ones of `who` or `title`.
 
-    The newest first. `who` is a DID or a verified handle; "" for nobody, as `address` and `title` are for nothing.
+    The newest first. `who` is a DID or a verified handle; "" for nobody, as `address` and `title` are for nothing. A
+    part of a title of FEWEST characters is enough.
     Left out are repositories that are not watched, and people who are hidden, erased or left out of the leaderboard.
     Nothing is fetched.
     """
@@ -182,7 +185,7 @@ def here(rows: Rows, address: str, who: str, title: str = "") -> tuple[Here, ...
 
 def _here(name: str, row: Mapping[str, Any]) -> Here:
     label = f"{name} #{row['number']}" if row["number"] else f"{name} · {row['pull_uri'][-5:]}"
-    return Here(label, name, row["seen_at"], row["state"], row["decided_at"], row["first_timer"])
+    return Here(row["pull_uri"], label, name, row["seen_at"], row["state"], row["decided_at"], row["first_timer"])
 
 
 def pull_at(rows: Rows, address: str) -> str | None:

@@ -68,7 +68,7 @@ class VouchesWorth:
 
 @dataclass(frozen=True, slots=True)
 class DueAudit:
-    """A pull request whose audit a viewer has to answer before they are told the chance of its author."""
+    """A pull request whose audit somebody has to answer before anybody is told the chance of its author."""
 
     uri: str
     label: str  # as in the queue
@@ -96,7 +96,7 @@ class ContributorScore:
     newest: Verdict | None = None  # on the newest open pull request there, without what the audit keeps sealed
     # The same for two people of whom, in one snapshot, all but `person` is the same; None where nobody compared.
     likeness: tuple[object, ...] | None = field(default=None, compare=False, repr=False)
-    hidden_by: DueAudit | None = None  # while it is due for the viewer, `verdict` and `decision` say nothing
+    hidden_by: DueAudit | None = None  # while it is due, `verdict` and `decision` say nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +174,8 @@ class QueueRow:
     comments: int = 0
     on_author: bool = False  # a maintainer had the last word, so the author's comes next
     labels: tuple[str, ...] = ()  # that people who may push put on it, by name
+    would_help: str = ""  # what would change the lane, to its author: no threshold; "" where they can do nothing
+    hidden_by: DueAudit | None = None  # while it is due, neither the verdict nor a sentence names the chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +220,7 @@ class Queue:
     own_count: int
     groups: tuple[QueueGroup, ...]
     repositories: tuple[tuple[str, str], ...]  # (repo_key, name) of watched repositories
+    watched: int = 0  # how many of those in the fast lane only would be, since the lane is shut in their repository
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,8 +75,9 @@ def role_of(person: Person | AnonymousUser | None, repo_key: str) -> Role:
 
 
 def sees_thresholds(roles: Roles, repo_key: str | None = None) -> bool:
-    """Return whether exact thresholds, counterfactuals and what is still needed are told: to maintainers of the
-    repository.
+    """Return whether exact thresholds, and counterfactuals that name one, are told: to maintainers of the repository.
+
+    The author of a change is told what would lift it, without the threshold.
 
     Without a repository it is about the site's own figures, which any maintainer judges by. Every page and operation
     that could name such a figure asks here and shows others the lane's reason in words.

@@ -296,6 +296,8 @@ def _invalid(error: Mapping[str, Any]) -> str:
     else:
         wrong = WRONG.get(error["type"], INVALID).format(**told)
     named = ", ".join(f"entry {name + 1}" if isinstance(name, int) else str(name) for name in names)
+    if error["type"] == "missing" and place == "query":
+        return f"Add the parameter {named} to the address, as in ?{named}=…"
     return f"{named or 'the body'} {wrong}"
 
 

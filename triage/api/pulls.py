@@ -10,7 +10,7 @@ from ingest.store.snapshots import PerSnapshot, Snapshot
 from scoring.explain.sentences import plain_sentence, sentence, told_reasons
 from scoring.explain.spoken import briefing
 from scoring.queries import read
-from scoring.queries.read import Approved, QueueQuery, QueueRow, QueueSort
+from scoring.queries.read import Approved, QueueQuery, QueueRow, QueueSort, hidden_words
 from scoring.types import Lane
 from triage.access.permissions import sees_thresholds
 from triage.access.problems import ApiProblem
@@ -85,7 +85,14 @@ class PullOut(Schema):
     decision: Lane = Field(description="Lane: fast_lane, normal_queue or needs_human.")
     shadow: bool = Field(description="The lane of its repository is shut and only watched: this is what it would be.")
     sealed: bool = Field(description="A random audit is due, so the rest of the decision is hidden.")
-    calibrated_prob: Share | None = Field(description="Chance that it stays clean; null: no score yet.")
+    hidden_by: str | None = Field(
+        None,
+        description="at-uri of a pull request of the same author whose audit a maintainer has to answer first: until "
+        "then calibrated_prob is null and says nothing. null where nothing is hidden.",
+    )
+    calibrated_prob: Share | None = Field(
+        description="Chance that it stays clean; null: no score yet, or hidden (see hidden_by)."
+    )
     low: Share = Field(description="Lower end of its 95 % interval.")
     high: Share = Field(description="Upper end of its 95 % interval.")
     cases: Count = Field(description="Settled pull requests behind the estimate.")
@@ -136,6 +143,7 @@ def pull_out(row: QueueRow, exact: bool, briefed: bool = False) -> PullOut:
         decision=row.verdict.lane,
         shadow=row.shadow,
         sealed=row.is_sealed,
+        hidden_by=row.hidden_by.uri if row.hidden_by else None,
         calibrated_prob=rounded_or_none(estimate.probability),
         low=rounded(estimate.low),
         high=rounded(estimate.high),
@@ -147,8 +155,14 @@ def pull_out(row: QueueRow, exact: bool, briefed: bool = False) -> PullOut:
         path=[person_out(person) for person in row.path],
         as_of=row.as_of.replace(tzinfo=UTC),
         model_version=row.model_version,
-        briefing=" ".join(briefing(row.verdict, "change", row.shadow)) if briefed else None,
+        briefing=_spoken(row) if briefed else None,
     )
+
+
+def _spoken(row: QueueRow) -> str:
+    if row.hidden_by:
+        return f"{hidden_words(row.hidden_by)}."
+    return " ".join(briefing(row.verdict, "change", row.shadow))
 
 
 def cut(text: str) -> str:

@@ -78,8 +78,8 @@ class JudgedOut(PersonOut):
     )
     hidden_by: str | None = Field(
         None,
-        description="at-uri of the pull request whose audit you have to answer first: until then calibrated_prob is "
-        "null, decision is needs_human, and neither says anything. null where nothing is hidden from you.",
+        description="at-uri of the pull request whose audit a maintainer has to answer first: until then "
+        "calibrated_prob is null, decision is needs_human, and neither says anything. null where nothing is hidden.",
     )
 
 
@@ -206,7 +206,9 @@ class MetricsOut(BaseModel):
 class LeaderboardRowOut(JudgedOut):
     """One rank."""
 
-    rank: int | None = Field(ge=1, description="From 1; equal figures share one, null without a figure.", examples=[1])
+    rank: int | None = Field(
+        ge=1, description="From 1; equal figures share one, null without a figure or below 5 cases.", examples=[1]
+    )
     merged: Count = Field(description="Pull requests merged.")
     reverts: Count = Field(description="Merged pull requests that were reverted.")
     distance: int | None = Field(ge=0, description="Hops from the nearest seed; null where none reaches.")

@@ -20,7 +20,7 @@ from scoring.queries import read
 from triage.access.permissions import sees_thresholds
 from triage.access.problems import ApiProblem
 from triage.access.requests import Request
-from triage.access.sign_in import viewing
+from triage.access.sign_in import person_of, viewing
 from triage.api.base import (
     RepositoryReader,
     answer_bytes,
@@ -32,6 +32,7 @@ from triage.api.base import (
 )
 from triage.api.schemas import EXAMPLE_DID, PersonOut, ScoreOut, TrustOut, person_out, score_out, trust_out
 from triage.presenters import lists as as_shown
+from triage.services.audit import hiding_audits
 
 MOST = 100  # in one look-up: as many as `POST /score` takes
 Value = TypeVar("Value")
@@ -203,7 +204,7 @@ def get_trust(request: Request, did: Did, repo: Repo = None) -> TrustOut:
 
 def _hidden(request: Request, dids: Collection[str]) -> dict[str, read.DueAudit]:
     """Return of these people whose chance is hidden from this viewer, and by which audit."""
-    return as_shown.hiding_audits(request, request.snapshot, dids) if request.snapshot else {}
+    return hiding_audits(request.snapshot, person_of(request), dids) if request.snapshot else {}
 
 
 def _masked(

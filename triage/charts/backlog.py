@@ -16,15 +16,15 @@ FEW = 6  # answers of a month without which its median has no 95 % interval, and
 WHO = {True: "First-timers", False: "Regulars"}
 
 
-def backlog_answer(weeks: Sequence[Week]) -> tuple[str, str]:
-    """Answer whether the backlog shrinks: a word, and what it rests on; "" where nothing was ever open."""
+def backlog_answer(weeks: Sequence[Week]) -> tuple[str, str, str]:
+    """Answer whether the backlog shrinks: a word, a sentence, and the last week; "" where nothing was ever open."""
     if not weeks:
-        return "", ""
+        return "", "", ""
     change, last = weeks[-1].open - weeks[0].open, weeks[-1]
-    moved = f"{abs(change):,} {'more' if change > 0 else 'fewer'} than" if change else "as many as"
+    moved = f"{abs(change):,} {'more' if change > 0 else 'fewer'} are open than" if change else "As many are open as"
     word = "No." if change > 0 else "Yes." if change else "It holds."
     week = f"Last week {last.came:,} came in and {last.decided:,} were decided."
-    return word, f"That is {moved} {len(weeks) - 1} weeks ago. {week}"
+    return word, f"{moved} {len(weeks) - 1} weeks ago.", week
 
 
 def has_trend(weeks: Sequence[Week]) -> bool:
@@ -66,21 +66,18 @@ def backlog(weeks: Sequence[Week]) -> Plot | None:
     )
 
 
-def waiting_answer(found: Sequence[Answers]) -> str:
-    """Say how soon half of those who heard back did, and how many still wait."""
-    heard = [one for one in found if one.all]
-    told = [_heard(one) for one in heard] or ["Nobody has heard back in this time."]
+def waiting_answer(found: Sequence[Answers]) -> tuple[str, str]:
+    """Say how soon half of those who heard back did in a sentence, and how many that is and how many still wait."""
+    heard = [(WHO[one.first_timers].lower(), one.all) for one in found if one.all]
     waiting = [f"{one.waiting:,} {WHO[one.first_timers].lower()}" for one in found if one.waiting]
-    told += (
-        [f"{' and '.join(waiting)} still wait for a first answer."] if waiting else ["Nobody waits for a first answer."]
-    )
-    return " ".join(told)
-
-
-def _heard(one: Answers) -> str:
-    assert one.all is not None  # noqa: S101 - asked by the caller
-    who = WHO[one.first_timers].lower()
-    return f"Of {one.all.n:,} {who} answered in six months half heard back within {_days(one.all.median)}."
+    wait = f"{' and '.join(waiting)} still wait for a first answer." if waiting else "Nobody waits for a first answer."
+    if not heard:
+        return "Nobody has heard back in this time.", wait
+    (who, month), *others = heard
+    half = [f"Half of {who} got a first answer within {_days(month.median)}"]
+    half += [f"half of {who} within {_days(month.median)}" for who, month in others]
+    counted = " and ".join(f"{month.n:,} {who}" for who, month in heard)
+    return f"{', '.join(half)}.", f"{counted} were answered in six months. {wait}"
 
 
 def longest_words(found: Sequence[Answers], now: datetime) -> tuple[str, str]:

@@ -1,6 +1,6 @@
 """Charts as geometry for inline SVG; the templates draw them and put the same figures in a table. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -142,13 +142,13 @@ def _histogram_summary(board: Dashboard) -> str:
     return f"{numbered:,} contributors with a number; flagged below {percent_in_full(board.t_low)}{high}"
 
 
-def lane_shares(board: Dashboard) -> tuple[Share, ...]:
-    """The three lanes as parts of all open pull requests that are not push-holders' own, in the order of the queue."""
-    total = sum(board.lanes.get(lane, 0) for lane, _, _ in LANES)
+def lane_shares(counts: Mapping[Lane, int]) -> tuple[Share, ...]:
+    """The three lanes as parts of what the inbox shows but push-holders' own, in its order."""
+    total = sum(counts.values())
     shares: list[Share] = []
     x = 0.0
     for lane, title, tone in LANES:
-        count = board.lanes.get(lane, 0)
+        count = counts.get(lane, 0)
         width = 100 * count / total if total else 0.0
         shares.append(Share(title, tone, count, percent(count, total), round(x, 3), round(width, 3)))
         x += width

@@ -55,6 +55,7 @@ from triage.charts.plot import (
     some_of,
     whiskers,
 )
+from triage.presenters.lane import FEWEST_TOLD
 
 SQUARE = Frame(left=44, right=348, top=12, bottom=288)
 TICKS = 4  # months named below an axis: at phone width a name takes a sixth of it
@@ -113,16 +114,9 @@ def score_answer(bins: Sequence[ShownBin]) -> tuple[str, str]:
     if not drawn:
         return "Too early to say.", ""
     largest = max(drawn, key=lambda one: (one.n, one.told))
-    outside = sum(not one.low <= one.came <= one.high for one in drawn)
-    word = "Yes, so far." if not outside else "Not everywhere."
-    groups = "the one group lies" if len(drawn) == 1 else f"all {len(drawn)} groups lie"
-    cleaner = sum(one.came > one.high for one in drawn)
-    where = (
-        f"{outside} of {len(drawn)} groups lie outside the band, {cleaner} of them cleaner than said"
-        if outside
-        else f"{groups} inside the band"
-    )
-    return word, f"Where it said {percent(largest.told)}, {percent(largest.came)} stayed clean; {where}."
+    is_outside = any(not one.low <= one.came <= one.high for one in drawn)
+    word = "Not everywhere." if is_outside else "Yes, so far."
+    return word, f"Where it said {percent(largest.told)}, {percent(largest.came)} stayed clean."
 
 
 def _bins(count: int) -> str:
@@ -379,20 +373,27 @@ def false_approvals(key: str, lane: ShownLane | None, results: Sequence[LaneMont
 
 
 def lane_answer(results: Sequence[LaneMonth]) -> tuple[str, str]:
-    """Answer how much of what lanes let through turned out bad: a figure, and what it rests on; "" for nothing.
+    """Answer how much of what lanes let through turned out bad in a sentence, and what it rests on; "" for nothing.
 
-    A share above the limit alone shuts no lane: `still_open` says what it still takes.
+    Below FEWEST_TOLD settled a share says nothing, so there is none. A share above the limit alone shuts no lane:
+    `still_open` says what it still takes.
     """
     settled, bad = sum(one.n for one in results), sum(one.bad for one in results)
     if not settled:
         return "", ""
+    if settled < FEWEST_TOLD:
+        known = f"{bad:,} of them bad" if settled > 1 else "and it was bad" if bad else "and it stayed clean"
+        return f"{settled:,} settled, {known}: too few to judge.", ""
     budget, (low, high) = live_budget(results), share_interval(bad, settled)
     within = "within" if high <= budget else "not surely within" if bad / settled <= budget else "above"
     of_lanes = "limit of its lane" if len({one.budget for one in results}) == 1 else "average limit of these lanes"
-    told = f"{bad:,} turned out bad: {bad_percent(bad / settled)}, {within} {budget_percent(budget)}, the {of_lanes}."
-    where = "of what the lanes let through, all repositories together."
+    share = f"{bad_percent(bad / settled)}, {within} {budget_percent(budget)}, the {of_lanes}"
     edges = bad_interval(low, high).replace("\N{EN DASH}", " % and ")
-    return f"{settled:,} settled", f"{where} {told} The true share lies between {edges} % (95 % interval)."
+    return (
+        f"{bad:,} of {settled:,} settled turned out bad: {share}.",
+        f"Counted since the lanes opened, all repositories together: the true share lies between {edges} % (95 % "
+        "interval).",
+    )
 
 
 def still_open(name: str, needed: int) -> str:

@@ -167,7 +167,7 @@ PLACES: Mapping[str, Sequence[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The settings that the page speaks of, as they are. `budget`, `delta` and `audited` are shares, `window` days.
+    """The settings that the page speaks of, as they are. `budget`, `delta` and those audited are shares, `window` days.
 
     `models` are the ids that read changes, empty where no key is set. `readers` are the repositories whose changes
     Claude may read and all that are watched, None where the viewer may not know.
@@ -180,6 +180,7 @@ class Facts:
     delta: float
     is_by_hand: bool
     audited: float
+    audited_estimated: float
     models: tuple[str, ...]
     dollars: float
     api: str
@@ -265,8 +266,8 @@ def _method(facts: Facts) -> tuple[str, ...]:
         f"The fast lane is certified only where at most {percent_in_full(facts.budget)} of what it lets through is "
         f"bad, the site's budget. Past outcomes must show that, with a risk of error of {percent_in_full(facts.delta)}."
         + by_hand,
-        f"A random audit draws at least {percent_in_full(facts.audited)} of the fast lane; a person checks it without "
-        "seeing the score.",
+        f"A random audit draws {percent_in_full(round(facts.audited_estimated, 3))} of an estimated fast lane and at "
+        f"least {percent_in_full(facts.audited)} of a certified one; a person checks it without seeing the score.",
     )
 
 

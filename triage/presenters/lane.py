@@ -67,13 +67,9 @@ SOURCES = {
     "own": "pull requests that settled in the last year, all repositories together",
     "starter": "pull requests that settled in other public projects, not in yours",
 }
-
-
-def in_words(share: float) -> str:
-    """Say roughly which share is let through: 'about 3 in 10', 'about 4 in 100', 'fewer than 1 in 100'."""
-    if share < 0.01:
-        return "fewer than 1 in 100"
-    return f"about {round(10 * share)} in 10" if share >= 0.095 else f"about {round(100 * share)} in 100"
+# The window and the source of a share of bad ones, which stand beside each.
+WINDOWS = {"own": "last 12 months, estimate", "starter": "other projects, estimate"}
+FEWEST_TOLD = 5  # settled ones from which a share of bad ones is told
 
 
 def count_words(amount: float) -> str:
@@ -81,24 +77,21 @@ def count_words(amount: float) -> str:
     return f"{amount:,.0f}"
 
 
-def offer_words(offer: Offer) -> str:
-    """Say an offer in one clause: 'about 3 in 10 let through, so many % of them bad, not certified'."""
-    bad = bad_interval(offer.bad_low, offer.bad_high)
-    return f"{in_words(offer.share)} let through, {bad} % of them bad, not certified"
-
-
 def opening_words(offer: Offer) -> str:
     """Say an offer with its threshold, as a sentence of its own."""
-    return f"Open at {percent_in_full(offer.threshold)}: {offer_words(offer)}."
+    bad = bad_interval(offer.bad_low, offer.bad_high)
+    start = percent_in_full(offer.threshold)
+    return f"Open at {start}: {bad} % of what goes through may be bad ({WINDOWS[offer.source]}), not certified."
 
 
 def answer_words(offer: Offer) -> str:
     """Say how many would go through, and how many of them were bad."""
-    through, told = count_words(offer.let_through), in_words(offer.share)
+    through = count_words(offer.let_through)
     return (
-        f"{told[0].upper()}{told[1:]}: {through} of {count_words(offer.cases)} {SOURCES[offer.source]}. "
-        f"{count_words(offer.bad) if offer.bad else 'None'} of the {through} {_were(offer.bad)} bad. The true share is "
-        f"{bad_interval(offer.bad_low, offer.bad_high)} % as far as past pull requests can tell."
+        f"{through} of {count_words(offer.cases)} {SOURCES[offer.source]}. "
+        f"{count_words(offer.bad) if offer.bad else 'None'} of the {through} {_were(offer.bad)} bad: "
+        f"{bad_percent(offer.bad / offer.let_through)}, {bad_interval(offer.bad_low, offer.bad_high)} % as far as "
+        f"these can tell ({WINDOWS[offer.source]})."
     )
 
 
@@ -134,19 +127,19 @@ def notice_words(offer: Offer, budget: float) -> str:
     return (
         f"Of {count_words(offer.cases)} {SOURCES[offer.source]}, it would have let through "
         f"{count_words(offer.let_through)}, {count_words(offer.bad) if offer.bad else 'none'} of them bad: "
-        f"{bad_percent(offer.bad / offer.let_through)}, and it could be up to {bad_percent(offer.bad_high)}. "
+        f"{bad_percent(offer.bad / offer.let_through)}, and it could be up to {bad_percent(offer.bad_high)} "
+        f"({WINDOWS[offer.source]}). "
         f"Your budget is {percent_in_full(budget)}."
     )
 
 
-def risk_words(offer: Offer, a_month: float) -> str:
-    """Say how many bad ones a month that means, at `a_month` settled pull requests; "" at hardly any."""
-    through = a_month * offer.share
-    if through < 0.05:
+def risk_words(offer: Offer, through: int, days: int) -> str:
+    """Say how many of the rows that the page lists may be bad; "" where it lists none."""
+    if not through:
         return ""
     rate = offer.bad / offer.let_through
     return (
-        f"of about {ceil(through):,} let through a month about {one_decimal_up(through * rate)} are bad, at worst "
+        f"of the {through:,} below in {days} days about {one_decimal_up(through * rate)} are bad, at worst "
         f"{one_decimal_up(through * offer.bad_high)}"
     )
 
@@ -156,11 +149,13 @@ def budget_words(budget: float) -> str:
     return f"{percent_in_full(budget)}: the share of bad ones that you accept among all that the lane lets through"
 
 
-def shutting_words(offer: Offer, share: float) -> str:
+def shutting_words(offer: Offer, share: float, budget: float) -> str:
     """Say when a lane that was opened on an estimate shuts itself; `share` of what it lets through is audited."""
+    limit = bad_percent(offer.bad_high)
+    why = f"It shuts at {limit}, not at your budget of {percent_in_full(budget)}: so few cases cannot prove less. "
     return (
-        f"When the audit ({one_in(share)}) or the outcomes show that more than {bad_percent(offer.bad_high)} are "
-        "bad. Then only a person opens it again."
+        f"When the audit ({one_in(share)}) or the outcomes show that more than {limit} are bad. "
+        f"{why if offer.bad_high > budget else ''}Then only a person opens it again."
     )
 
 
@@ -191,10 +186,17 @@ def one_in(share: float) -> str:
 def standing_words(offer: Offer) -> str:
     """Say the figures that a standing lane was opened on."""
     return (
-        f"It starts at {percent_in_full(offer.threshold)}, estimated, not certified. It was opened on "
-        f"{in_words(offer.share)} let through, {bad_interval(offer.bad_low, offer.bad_high)} % of them bad: "
-        f"{count_words(offer.bad)} of {count_words(offer.let_through)} {SOURCES[offer.source]}."
+        f"{count_words(offer.bad)} of {count_words(offer.let_through)} {SOURCES[offer.source]} by then were bad: "
+        f"{bad_interval(offer.bad_low, offer.bad_high)} % ({WINDOWS[offer.source]})."
     )
+
+
+def own_share_words(history: LaneHistory) -> str:
+    """Say the share of bad ones in what an open lane itself let through; below five settled only their count."""
+    settled, bad = history.settled, history.count("wrong")
+    if settled < FEWEST_TOLD:
+        return f"{settled} of these settled: too few to judge."
+    return f"{bad} of {settled} settled turned out bad: {bad_percent(bad / settled)} (since the opening, counted)."
 
 
 def model_words(offer: Offer, serving: str) -> str:
@@ -210,10 +212,13 @@ def audit_words(told: AuditCount) -> str:
     """Say how many the audit of an open estimated lane drew so far, and what was answered."""
     if not told.drawn:
         return "0 of them were audited so far."
-    if not told.answered:
-        return f"The audit drew {told.drawn:,}; 0 are answered so far."
-    bad = f"{told.bad:,} of these would not be merged as sent" if told.bad else "all of these would be merged as sent"
-    return f"The audit drew {told.drawn:,}; {told.answered:,} answered, {bad}."
+    gone = told.drawn - told.answered - told.due
+    parts = [f"{told.answered:,} answered"]
+    if told.answered:
+        parts += [f"{told.bad:,} of these would not be merged as sent" if told.bad else "all would be merged as sent"]
+    parts += [f"{told.due:,} {'waits' if told.due == 1 else 'wait'} for an answer"]
+    parts += [f"{gone:,} decided or changed before anybody answered"] if gone else []
+    return f"The audit drew {told.drawn:,}: {', '.join(parts)}."
 
 
 def certificate_words(need: Need | None, budget: float, training: str) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from ingest.store.snapshots import PerSnapshot, Snapshot
+from scoring.certificates.lane_counts import Offer
 from scoring.formatting import bad_percent, budget_percent, visible_name
 from scoring.queries import read
 from scoring.queries.read import LaneState
@@ -87,8 +88,8 @@ def _head(snapshot: Snapshot, repository: str, exact: bool, since: Since, now: d
         words = f"{kinds}, {'just opened: waiting for the worker' if is_opening else 'lane shut'}"
         brief = "just opened" if is_opening else "lane shut"
     else:
-        shares = {one.repository: one.offer.bad / one.offer.let_through for one in read.estimated_lanes(snapshot, now)}
-        words = _figured(shown, shares) if exact else ""
+        offers = {one.repository: one.offer for one in read.estimated_lanes(snapshot, now)}
+        words = _figured(shown, offers) if exact else ""
         words = words or kinds
         if len(shown) < len(states):
             brief = f"{len(shown)} of {len(states)} open"
@@ -98,12 +99,13 @@ def _head(snapshot: Snapshot, repository: str, exact: bool, since: Since, now: d
     return LaneHead(title, brief, words, lane_words.month_words(month, would))
 
 
-def _figured(shown: Sequence[LaneState], shares: Mapping[str, float]) -> str:
+def _figured(shown: Sequence[LaneState], offers: Mapping[str, Offer]) -> str:
     """Return the basis of open lanes with the worst of their figures; "" where bases differ or have no figures."""
     bases = {one.basis for one in shown}
     if bases == {"certified"}:
         return f"certified: at most {budget_percent(max(one.budget for one in shown))}"
-    known = [shares[one.repository] for one in shown if one.repository in shares]
+    known = [offers[one.repository] for one in shown if one.repository in offers]
     if bases == {"estimated"} and known:
-        return f"estimated: {bad_percent(max(known))} like these needed work"
+        worst = max(known, key=lambda offer: offer.bad / offer.let_through)
+        return f"estimated: {bad_percent(worst.bad / worst.let_through)} bad ({lane_words.WINDOWS[worst.source]})"
     return ""

@@ -1,10 +1,10 @@
 """Reads what one viewer is shown of their own: list counts, audits due, saved filters, people without hidden chances.
 
-The chance of somebody whose audit the viewer still has to answer is hidden. An answer given by somebody who knows the
-chance follows it, so it would measure nothing.
+The chance of somebody whose audit is not answered yet is hidden from all others. An answer given by somebody who knows
+the chance follows it, so it would measure nothing.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import parse_qsl
@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 from django.db import transaction
 from django.utils import timezone
 
-from ingest.store.snapshots import PerSnapshot, Snapshot
+from ingest.store.snapshots import Snapshot
 from scoring.formatting import visible
 from scoring.queries import read
 from scoring.queries.read import (
@@ -22,23 +22,22 @@ from scoring.queries.read import (
     Leaderboard,
     LeaderboardSort,
     QueueQuery,
-    Seen,
     Subject,
 )
 from triage.access.permissions import Role, Roles
 from triage.access.requests import Request
-from triage.access.sign_in import viewer_did, viewing
+from triage.access.sign_in import person_of, viewer_did, viewing
 from triage.forms.filters import QueueFilters, read_queue
-from triage.models import AuditAnswer, Person
+from triage.models import Person
 from triage.models.accounts import is_any
 from triage.presenters import row_actions
 from triage.services import snoozing
 from triage.services.actions import ActionProblem
+from triage.services.audit import due_audits, hiding_audits
 from triage.services.lane_closures import incidents_of
 
 MARKED = "select 1 from triage_action where kind = 'outcome' and outcome <> 'clean' and undone_at is null limit 1"
 MOST_SAVED, NAME_LENGTH = 12, 40  # saved filters of one person, and characters of a name
-_due = PerSnapshot[tuple[Subject, ...]](1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +81,7 @@ def count_lists(request: Request, snapshot: Snapshot) -> ListCounts:
 
 def audits_due(snapshot: Snapshot, roles: Roles) -> list[Subject]:
     """Return what the audit drew in repositories that somebody maintains and nobody answered, the oldest first."""
-    mine = [one for one in audits_drawn(snapshot) if roles.role(one.repository_key) >= Role.MAINTAINER]
-    given = AuditAnswer.objects.filter(pull_uri__in=[one.uri for one in mine]) if mine else ()
-    answered = {(one.pull_uri, Seen(one.record_cid or None, one.round, one.patch_id or None)) for one in given}
-    return [one for one in mine if (one.uri, one.seen) not in answered]
-
-
-def audits_drawn(snapshot: Snapshot) -> tuple[Subject, ...]:
-    """Return what the audit drew anywhere and nobody had answered when this snapshot was made, the oldest first."""
-    return _due.get(snapshot, "", lambda: _read_due(snapshot))
+    return [one for one, _ in due_audits(snapshot) if roles.role(one.repository_key) >= Role.MAINTAINER]
 
 
 def saved_filters(viewer: object, filters: QueueFilters) -> tuple[SavedFilter, ...]:
@@ -126,28 +117,10 @@ def _kept(person: Person) -> list[dict[str, str]]:
     return Person.objects.values_list("saved_filters", flat=True).get(pk=person.pk)
 
 
-def _read_due(snapshot: Snapshot) -> tuple[Subject, ...]:
-    uris = read.audits_due(snapshot)
-    found = read.subjects(snapshot, uris) if uris else {}
-    return tuple(found[uri] for uri in uris if uri in found)
-
-
-def hiding_audits(request: Request, snapshot: Snapshot, dids: Collection[str] | None = None) -> dict[str, DueAudit]:
-    """Return of these people (None: of all) whose chance is hidden from this viewer, and by which audit.
-
-    Programs ask for scores far more often than the audit draws, so the viewer's roles are read only where it did.
-    """
-    if not any(dids is None or one.author.did in dids for one in audits_drawn(snapshot)):
-        return {}
-    found = [one for one in audits_due(snapshot, viewing(request)) if dids is None or one.author.did in dids]
-    labels = read.labels(snapshot, [one.uri for one in found])
-    return {one.author.did: DueAudit(one.uri, labels[one.uri]) for one in reversed(found) if one.uri in labels}
-
-
 def contributor(request: Request, snapshot: Snapshot, did: str) -> ContributorPage | None:
     """`read.contributor` for this viewer."""
     page = read.contributor(snapshot, did, viewer_did(request))
-    audit = hiding_audits(request, snapshot, (did,)).get(did)
+    audit = hiding_audits(snapshot, person_of(request), (did,)).get(did)
     return read.hide_chance(page, audit) if page and audit else page
 
 
@@ -171,4 +144,4 @@ def leaderboard(
     request: Request, snapshot: Snapshot, sort: LeaderboardSort, descending: bool, page: int
 ) -> Leaderboard:
     """`read.leaderboard` for this viewer."""
-    return read.leaderboard(snapshot, sort, descending, page, hiding_audits(request, snapshot))
+    return read.leaderboard(snapshot, sort, descending, page, hiding_audits(snapshot, person_of(request)))

@@ -12,6 +12,7 @@ Kind = Literal["fast", "would", "review", "flag", "person", "audit", "unknown"]
 LANE_KINDS: dict[Lane, Kind] = {Lane.NEEDS_HUMAN: "flag", Lane.NORMAL_QUEUE: "review", Lane.FAST_LANE: "fast"}
 # What stands behind the word "Flagged"; whatever else sends a change to a person finds nothing in it or in its author.
 WARNINGS = frozenset({"denounced_by_seed", "low_probability", "high_flag", "content_risk_high"})
+HIDDEN = "hidden"  # beside the word, in place of a chance that is hidden until an audit is answered
 LANE_WORDS: dict[Lane, str] = {Lane.NEEDS_HUMAN: "Flagged", Lane.NORMAL_QUEUE: "Review", Lane.FAST_LANE: "Fast lane"}
 
 
@@ -19,7 +20,7 @@ LANE_WORDS: dict[Lane, str] = {Lane.NEEDS_HUMAN: "Flagged", Lane.NORMAL_QUEUE: "
 class Pill:
     """Lane in words with an icon; `number` is the chance to stay clean as told, "" where there is none.
 
-    `interval` is its 95 % interval, `track` the lower end, the number and the upper end in per cent, as they are drawn.
+    `interval` is its 95 % interval or HIDDEN, `track` the lower end, the number and the upper end in per cent.
     """
 
     kind: Kind
@@ -70,10 +71,15 @@ def lane_word(verdict: Verdict) -> str:
 def row_pill(row: QueueRow) -> Pill:
     """The pill of a row. What the audit drew is neutral: no lane and, until somebody answered, no number.
 
-    Once it passed, it is in the fast lane again, where it was drawn.
+    Once it passed, it is in the fast lane again, where it was drawn. Other rows of its author show their lane and no
+    number.
     """
     if row.is_sealed:
         return Pill("audit", "", "Audit")
+    if row.hidden_by:
+        would = row.shadow and row.verdict.lane is Lane.FAST_LANE
+        word = "Would be fast lane" if would else lane_word(row.verdict)
+        return Pill("would" if would else LANE_KINDS[row.verdict.lane], "", word, HIDDEN)
     shown = pill(row.verdict, row.shadow)
     if row.audited and row.audited.would_merge:
         return replace(shown, kind="fast", word=f"{LANE_WORDS[Lane.FAST_LANE]}, audited")

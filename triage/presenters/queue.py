@@ -1,6 +1,6 @@
 """The queue and its rows as pages show them: what the snapshot holds, with what people did since."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -11,7 +11,7 @@ from scoring.queries import read
 from scoring.queries.read import Approved, ChangedApproval, Incident, PastAction, Queue, QueueQuery, QueueRow
 from triage.forms.filters import QueueFilters
 from triage.services import snoozing
-from triage.services.audit import unsealed
+from triage.services.audit import hiding_audits, unsealed
 from triage.services.estimated_lanes import decided_since
 from triage.services.lane_closures import lowered, lowered_row, standing_closures
 from triage.services.names import named
@@ -25,11 +25,11 @@ def queue(snapshot: Snapshot, query: QueueQuery) -> Queue:
     """`read.queue` without snoozed rows, with what people closed and answered since that snapshot."""
     query = unsnoozed(snapshot, query)
     found = _queues.get(snapshot, query, lambda: read.queue(snapshot, query))
-    shut = decided_since(snapshot).shut
-    groups = tuple(
-        replace(group, rows=tuple(_shut(unsealed(snapshot, row), shut) for row in group.rows)) for group in found.groups
-    )
-    return lowered(replace(found, groups=groups), standing_closures(snapshot))
+    groups = tuple(replace(group, rows=_as_they_stand(snapshot, group.rows)) for group in found.groups)
+    # A lane that was shut since the snapshot is known of the rows in view alone.
+    seen = sum(row.shadow for group in groups if group.key == "fast_lane" for row in group.rows)
+    shown = replace(found, groups=groups, watched=max(found.watched, seen))
+    return lowered(shown, standing_closures(snapshot))
 
 
 def unsnoozed(snapshot: Snapshot, query: QueueQuery) -> QueueQuery:
@@ -48,8 +48,8 @@ def prepare(snapshot: Snapshot) -> None:
 
 def pulls(snapshot: Snapshot, uris: Sequence[str]) -> tuple[QueueRow, ...]:
     """`read.pulls` likewise."""
-    closures, shut = standing_closures(snapshot), decided_since(snapshot).shut
-    return tuple(lowered_row(_shut(unsealed(snapshot, row), shut), closures) for row in read.pulls(snapshot, uris))
+    closures = standing_closures(snapshot)
+    return tuple(lowered_row(row, closures) for row in _as_they_stand(snapshot, read.pulls(snapshot, uris)))
 
 
 def pull(snapshot: Snapshot, uri: str) -> QueueRow | None:
@@ -57,9 +57,24 @@ def pull(snapshot: Snapshot, uri: str) -> QueueRow | None:
     return next(iter(pulls(snapshot, [uri])), None)
 
 
-def _shut(row: QueueRow, shut: Collection[str]) -> QueueRow:
-    """Return the row in shadow mode where a person shut the lane of its repository since the snapshot."""
-    return replace(row, shadow=True) if row.repository_key in shut else row
+def own_pulls(snapshot: Snapshot, uris: Sequence[str]) -> tuple[QueueRow, ...]:
+    """Read the same for their authors alone, from whom no chance of their own is hidden."""
+    closures = standing_closures(snapshot)
+    return tuple(lowered_row(row, closures) for row in _since(snapshot, read.pulls(snapshot, uris)))
+
+
+def _as_they_stand(snapshot: Snapshot, found: Sequence[QueueRow]) -> tuple[QueueRow, ...]:
+    """Return these rows with what people did since, and without the chance of authors whose audit is due."""
+    hidden = hiding_audits(snapshot)
+    shown = _since(snapshot, found)
+    return tuple(read.hide_row(row, hidden[row.author.did]) if row.author.did in hidden else row for row in shown)
+
+
+def _since(snapshot: Snapshot, found: Sequence[QueueRow]) -> tuple[QueueRow, ...]:
+    """Return these rows with the audits answered, and the lanes shut, since the snapshot."""
+    shut = decided_since(snapshot).shut
+    rows = (unsealed(snapshot, row) for row in found)
+    return tuple(replace(row, shadow=True) if row.repository_key in shut else row for row in rows)
 
 
 def approved(snapshot: Snapshot) -> tuple[Approved, ...]:

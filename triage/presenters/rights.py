@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from scoring.explain.sentences import own_sentence
 from scoring.formatting import visible
+from scoring.queries.contributors import PROVISIONAL_BELOW
 from scoring.queries.read import ContributorPage, QueueRow, Stored
 from scoring.types import Estimate, Lane
 from triage.presenters.contributor import FEW, RecordRow, record_view, record_words
@@ -217,6 +218,16 @@ def _place_words(row: QueueRow, lane: Lane, place: Place) -> str:
     return told if place.days is None else f"{told} Half of {who} there heard back within {place.days:.1f} days."
 
 
+def listed_words(place: tuple[int | None, int] | None) -> str:
+    """Say which place somebody has on the leaderboard, or how many settled changes are missing for one."""
+    rank, settled = place or (None, 0)
+    if rank is not None:
+        return f"You are listed, {_ordinal(rank)}."
+    if settled >= PROVISIONAL_BELOW:
+        return "You are listed without a place: there is no score yet."
+    return f"No place on the list yet: {settled} of {PROVISIONAL_BELOW} changes settled."
+
+
 def _ordinal(number: int) -> str:
     """1st, 2nd, 3rd, 4th, 11th, 21st."""
     last = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
@@ -224,6 +235,8 @@ def _ordinal(number: int) -> str:
 
 
 def _helps(row: QueueRow) -> Iterator[str]:
+    if row.would_help:
+        yield row.would_help
     if row.ci == "failed":
         yield "Its tests fail: send a new round that passes them."
     if any(reason.code in WHAT_IT_HOLDS for reason in row.verdict.reasons):

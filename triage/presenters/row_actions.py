@@ -21,7 +21,7 @@ from triage.access.requests import Request
 from triage.forms.filters import QueueFilters
 from triage.models import Action, Person, Snooze
 from triage.presenters.pills import row_pill
-from triage.presenters.queue import approved, changed_after, queue, unsnoozed
+from triage.presenters.queue import approved, changed_after, pulls, queue, unsnoozed
 from triage.services import actions, snoozing
 from triage.services.actions import Standing
 
@@ -283,11 +283,13 @@ def less_in_flight(found: Queue, query: QueueQuery, snapshot: Snapshot, now: dat
     uris = [uri for uri in _approved_lately(snapshot, now) if uri not in hidden]
     if not uris:
         return found
-    counts = dict(found.counts)
-    for key in read.lanes(snapshot, uris, query).values():
+    counts, keys = dict(found.counts), read.lanes(snapshot, uris, query)
+    for key in keys.values():
         if key != "own":
             counts[Lane(key)] = max(counts.get(Lane(key), 0) - 1, 0)
-    return replace(found, counts=counts)
+    fast = [uri for uri, key in keys.items() if key == "fast_lane"]
+    shut = sum(row.shadow for row in pulls(snapshot, fast)) if found.watched else 0
+    return replace(found, counts=counts, watched=max(found.watched - shut, 0))
 
 
 def _approved_lately(snapshot: Snapshot, now: datetime) -> list[str]:
@@ -318,8 +320,12 @@ class OpenCounts:
 
 def open_counts(query: QueueQuery, snapshot: Snapshot, now: datetime) -> OpenCounts:
     """Count what is open for the repository and text of a query."""
-    found = less_in_flight(queue(snapshot, query), query, snapshot, now)
-    return OpenCounts(sum(found.counts.values()), *left_out(query, snapshot, now))
+    return OpenCounts(sum(lane_counts(query, snapshot, now).values()), *left_out(query, snapshot, now))
+
+
+def lane_counts(query: QueueQuery, snapshot: Snapshot, now: datetime) -> Mapping[Lane, int]:
+    """Return the counts at the head of the inbox."""
+    return less_in_flight(queue(snapshot, query), query, snapshot, now).counts
 
 
 def left_out(query: QueueQuery, snapshot: Snapshot, now: datetime) -> tuple[int, int]:

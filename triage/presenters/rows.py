@@ -20,6 +20,7 @@ from scoring.queries.read import (
     QueueGroup,
     QueueRow,
     TrustExplanation,
+    hidden_words,
 )
 from scoring.types import Factor, Lane, Verdict
 from triage.forms.filters import Bucket, QueueFilters
@@ -193,6 +194,7 @@ class GroupView:
     """
 
     bucket: Bucket
+    key: str  # its id in the page: "would" for what only would be fast lane, else its bucket
     title: str
     kind: Kind
     count: int
@@ -357,6 +359,8 @@ def row_view(row: QueueRow, now: datetime, filters: QueueFilters, more: Expanded
 def _row_judgement(row: QueueRow, more: Expanded) -> Judgement:
     """The Who side of a row, with what its row says first though no lane depends on it."""
     made = judgement(row.verdict, row.path, row.content_risk is not None, more.explained, row.shadow, more.exact)
+    if row.hidden_by:
+        made = replace(made, interval=f"{hidden_words(row.hidden_by)}.", missing=())
     return replace(made, reasons=(*made.reasons, TESTS_FAIL)) if row.ci == "failed" else made
 
 
@@ -377,7 +381,7 @@ def fact_lines(facts: ChangeFacts) -> tuple[tuple[str, str], ...]:
 def tiles(queue: Queue) -> tuple[Tile, ...]:
     """All open ones, then the lanes in the order of the queue."""
     lanes = [Tile(bucket, title, kind, count_of(queue, bucket)) for bucket, title, kind, _ in GROUPS[:3]]
-    return (Tile("", "Open", "all", sum(tile.count for tile in lanes)), *lanes)
+    return (Tile("", "Open", "all", sum(queue.counts.values())), *lanes)
 
 
 def group_views(queue: Queue, filters: QueueFilters, now: datetime) -> tuple[GroupView, ...]:
@@ -388,8 +392,22 @@ def group_views(queue: Queue, filters: QueueFilters, now: datetime) -> tuple[Gro
     for bucket, title, kind, empty in GROUPS:
         group = found.get(bucket)
         if filters.bucket in ("", bucket) and ((group is not None and group.rows) or empty_itself):
-            views.append(_group_view(group, (bucket, title, kind, empty), queue, filters, now))
+            view = _group_view(group, (bucket, title, kind, empty), queue, filters, now)
+            views += _apart(view, queue.watched) if bucket == "fast_lane" and queue.watched else [view]
     return tuple(views)
+
+
+def _apart(view: GroupView, watched: int) -> list[GroupView]:
+    """Return the fast lane and, as a section of its own, what only would be in it; none of them empty."""
+    fast, would = (tuple(one for one in view.rows if one.row.shadow is shadow) for shadow in (False, True))
+    head = replace(view, key="would", title="Would be fast lane", kind="would", count=watched, rows=would)
+    if not fast:
+        return [head]
+    if not would:
+        return [view]
+    unseen = max(watched - len(would), 0) if view.rest else 0
+    first = replace(view, rows=fast, rest=max(view.rest - unseen, 0), pages=1)
+    return [first, replace(head, rest=unseen, oldest="", oldest_first_timer="")]
 
 
 def _borrowed_order(rows: Sequence[QueueRow], filters: QueueFilters) -> str:
@@ -399,8 +417,12 @@ def _borrowed_order(rows: Sequence[QueueRow], filters: QueueFilters) -> str:
 
 
 def count_of(queue: Queue, bucket: Bucket) -> int:
-    """Return how many pull requests a group has, as its header and its tile say."""
-    return queue.own_count if bucket == "own" else queue.counts.get(Lane(bucket), 0)
+    """Return how many pull requests a group has, as its header and its tile say: of the fast lane those that can be
+    acted on as such.
+    """
+    if bucket == "own":
+        return queue.own_count
+    return max(queue.counts.get(Lane(bucket), 0) - (queue.watched if bucket == "fast_lane" else 0), 0)
 
 
 def _group_view(
@@ -414,6 +436,7 @@ def _group_view(
     rows, total = (group.rows, group.total) if group else ((), 0)
     pages = max(1, -(-total // filters.size)) if filters.bucket else 1
     return GroupView(
+        bucket,
         bucket,
         title,
         kind,

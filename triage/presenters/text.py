@@ -137,7 +137,7 @@ WORDS: Mapping[str, Callable[[Param, Param], str]] = {
         f"a fast lane that starts above its {percent(number_of(after))}{_was(before, percent_in_full)}"
     ),
     "r_low": lambda before, after: (
-        f"a limit of content risk below its {risk_percent(number_of(after))}{_was(before, percent_in_full)}"
+        f"a lower limit of content risk than its {risk_percent(number_of(after))}{_was(before, percent_in_full)}"
     ),
     "trust": lambda before, after: (
         f"more structural trust than its {trust_figure(number_of(after))}{_was(before, trust_bound)}"
@@ -147,7 +147,7 @@ WORDS: Mapping[str, Callable[[Param, Param], str]] = {
         f"{things(int(number_of(after)), 'day')} since the last change of an account behind it (it was {before})"
     ),
     "silent_days": lambda before, after: (
-        f"counting {things(int(number_of(after)), 'day')} without activity of its author as silence (it was {before})"
+        f"a review of whoever was away for {things(int(number_of(after)), 'day')} (it was {before}; its author was)"
     ),
     "condition": lambda before, after: f"asking {CONDITION_WORDS.get(str(after), 'for more')}, which is off here",
     "never_fast_paths": lambda before, after: f"{visible_name(after)} in the list “Always need a person”",

@@ -363,13 +363,15 @@ class BulkSummary:
     interval: str  # of that one, 95 %; "" where there is none
     expected_bad: str
     worst_bad: str
+    hidden: int  # whose chance is hidden until an audit is answered: neither sum counts them
     ci: str  # "12 passed, 2 without CI"
     must_type: bool
 
 
 def summary(found: Sequence[QueueRow]) -> BulkSummary:
     """The figures of the confirmation."""
-    known = [row.verdict.estimate for row in found if row.verdict.estimate.probability is not None]
+    shown = [row.verdict.estimate for row in found if not row.hidden_by]
+    known = [estimate for estimate in shown if estimate.probability is not None]
     states: Counter[str] = Counter(row.ci or "" for row in found)
     lowest = min(known, key=lambda estimate: estimate.probability or 0.0, default=None)
     return BulkSummary(
@@ -377,8 +379,9 @@ def summary(found: Sequence[QueueRow]) -> BulkSummary:
         lines=sum((row.added or 0) + (row.removed or 0) for row in found),
         lowest="none" if lowest is None else percent(lowest.probability or 0.0),
         interval="" if lowest is None else percent_interval(lowest.low, lowest.high),
-        expected_bad=one_decimal_up(sum(1 - (row.verdict.estimate.probability or 0.0) for row in found)),
-        worst_bad=one_decimal_up(sum(1 - row.verdict.estimate.low for row in found)),
+        expected_bad=one_decimal_up(sum(1 - (estimate.probability or 0.0) for estimate in shown)),
+        worst_bad=one_decimal_up(sum(1 - estimate.low for estimate in shown)),
+        hidden=len(found) - len(shown),
         ci=", ".join(f"{states[state]:,} {words}" for state, words in CI_STATES.items() if states[state]),
         must_type=len(found) > TYPED_ABOVE,
     )

@@ -1,14 +1,15 @@
 """Answers to the audit's one question, and what is shown of a drawn pull request before and after it."""
 
 import secrets
+from collections.abc import Collection
 from datetime import UTC, datetime
 
 from django.db import IntegrityError, transaction
 
-from ingest.store.snapshots import Snapshot
+from ingest.store.snapshots import PerSnapshot, Snapshot
 from scoring.formatting import visible_name
 from scoring.queries import read
-from scoring.queries.read import QueueRow, Seen
+from scoring.queries.read import DueAudit, QueueRow, Seen, Subject
 from triage.models import AuditAnswer, Person, outbox
 from triage.models.accounts import log_change
 from triage.services.actions import ActionProblem, Conflict
@@ -17,6 +18,7 @@ from triage.services.lane_closures import ERASED, REASON_LENGTH
 ANSWERED = "audit.answered"
 CHANGED = "Not saved: it changed since you opened it. Here is the current state."
 OTHER_WAS_FIRST = "Not saved: somebody answered before you, so yours would not be independent."
+_drawn = PerSnapshot[tuple[tuple[Subject, DueAudit], ...]](1)
 
 
 def answer(person: Person, row: QueueRow, seen: Seen, would_merge: bool, because: str, now: datetime) -> AuditAnswer:
@@ -59,6 +61,37 @@ def unsealed(snapshot: Snapshot, row: QueueRow) -> QueueRow:
     by = visible_name(str(made.person)) if made.person else ERASED
     told = read.AuditAnswer(made.would_merge, made.because, by, made.made_at.astimezone(UTC).replace(tzinfo=None))
     return read.unsealed(snapshot, row.uri, told) or row
+
+
+def due_audits(snapshot: Snapshot) -> list[tuple[Subject, DueAudit]]:
+    """Return what the audit drew anywhere and nobody answered, the oldest first."""
+    drawn = _drawn.get(snapshot, "", lambda: _read_drawn(snapshot))
+    given = AuditAnswer.objects.filter(pull_uri__in=[subject.uri for subject, _ in drawn]) if drawn else ()
+    answered = {(one.pull_uri, Seen(one.record_cid or None, one.round, one.patch_id or None)) for one in given}
+    return [(subject, due) for subject, due in drawn if (subject.uri, subject.seen) not in answered]
+
+
+def _read_drawn(snapshot: Snapshot) -> tuple[tuple[Subject, DueAudit], ...]:
+    uris = read.audits_due(snapshot)
+    found, labels = (read.subjects(snapshot, uris), read.labels(snapshot, uris)) if uris else ({}, {})
+    return tuple((found[uri], DueAudit(uri, labels[uri])) for uri in uris if uri in found and uri in labels)
+
+
+def hiding_audits(
+    snapshot: Snapshot, viewer: Person | None = None, dids: Collection[str] | None = None
+) -> dict[str, DueAudit]:
+    """Return of these people (None: of all) whose chance is hidden for now, and by which audit.
+
+    It is hidden from everybody, signed in or not, since whoever is to answer may read what others are told; only the
+    `viewer` is told their own.
+    """
+    own = viewer.did if viewer else ""
+    due = [
+        (subject.author.did, audit)
+        for subject, audit in due_audits(snapshot)
+        if subject.author.did != own and (dids is None or subject.author.did in dids)
+    ]
+    return dict(reversed(due))
 
 
 def _named(row: QueueRow) -> dict[str, object]:

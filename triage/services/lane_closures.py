@@ -154,7 +154,7 @@ def lowered(found: Queue, closures: Sequence[Closure]) -> Queue:
     counts[Lane.FAST_LANE] = max(counts.get(Lane.FAST_LANE, 0) - len(moved), 0)
     counts[Lane.NORMAL_QUEUE] = counts.get(Lane.NORMAL_QUEUE, 0) + len(moved)
     ordered = tuple(groups[key] for key in get_args(GroupKey) if key in groups)
-    return replace(found, groups=ordered, counts=counts)
+    return replace(found, groups=ordered, counts=counts, watched=found.watched - sum(row.shadow for row in moved))
 
 
 def closure_words(closure: Closure, known: Mapping[str, str]) -> str:

@@ -25,6 +25,7 @@ from triage.access.requests import Request
 from triage.access.sign_in import may_read
 from triage.api import api
 from triage.context import present
+from triage.forms.filters import QueueFilters
 from triage.presenters.about import Facts, sections
 from triage.services.actions import false_alarms
 
@@ -47,16 +48,24 @@ def find(request: Request) -> HttpResponse:
     """Return whether the pull request at an address, or of a title, handle or DID (`q`), is here, since when, and how
     to get further.
 
-    Neither lane, score, reason nor finding; what is hidden is told as what is not here, and nothing is fetched.
+    Neither lane, score, reason nor finding; whoever may read is led to the open row that tells them. What is hidden is
+    told as what is not here, and nothing is fetched.
     """
     asked = request.GET.get("q", "").strip()
     wait = _seconds_to_wait(request) if asked else 0
-    shown: dict[str, object] = {"q": asked[:LONGEST], "wait": wait}
+    shown: dict[str, object] = {"q": asked[:LONGEST], "wait": wait, "may_read": may_read(request)}
     if asked and not wait:
         found = _found(request.snapshot, asked)
         groups = sorted({one.first_timer for one in found}, reverse=True)
         waits = [(first, first_answer_days(request.snapshot, "", first)) for first in groups]
-        shown |= {"asked": True, "found": found, "waits": [(first, days) for first, days in waits if days is not None]}
+        shown |= {
+            "asked": True,
+            "found": [
+                (one, QueueFilters().opening(one.uri) if shown["may_read"] and one.state == "open" else "")
+                for one in found
+            ],
+            "waits": [(first, days) for first, days in waits if days is not None],
+        }
     response = render(request, "about/find.html", shown, status=429 if wait else 200)
     response["X-Robots-Tag"] = "noindex"
     if wait:
@@ -116,6 +125,7 @@ def facts_from_settings(readers: tuple[int, int] | None) -> Facts:
         delta=settings.FALSE_APPROVAL_DELTA,
         is_by_hand=settings.T_HIGH is not None,
         audited=settings.AUDIT_SHARE,
+        audited_estimated=settings.ESTIMATED_AUDIT_SHARE,
         models=tuple(dict.fromkeys(filter(None, (*models, screen)))) if settings.ANTHROPIC_API_KEY else (),
         dollars=settings.REVIEW_DOLLARS_A_DAY,
         api=settings.ANTHROPIC_BASE_URL,

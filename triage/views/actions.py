@@ -238,11 +238,17 @@ def _row_context(
         "tiles": rows.tiles(found),
         "saved": lists.saved_filters(request.user, filters),
         "bucket": bucket if filters.bucket in ("", bucket) else None,
-        "count": rows.count_of(found, bucket) if bucket else 0,
+        "head": "would" if bucket == "fast_lane" and row and row.shadow else bucket,
+        "count": _count(found, bucket, row) if bucket else 0,
         "fragment": True,
         "opens_merge": _goes_on_to_merge(request),
         "next": reverse("queue") + filters.search() if shown else safe_next(request),
     }
+
+
+def _count(found: read.Queue, bucket: read.GroupKey, row: read.QueueRow | None) -> int:
+    """Return the count of the section in which a row stands."""
+    return found.watched if bucket == "fast_lane" and row and row.shadow else rows.count_of(found, bucket)
 
 
 def _opened(address: str | None) -> str:

@@ -24,6 +24,7 @@ from triage.context import present
 from triage.models import ContributorLink, Objection, Person
 from triage.presenters import queue as as_shown
 from triage.presenters import rights
+from triage.services.audit import hiding_audits
 from triage.services.erasure import account_of, said_by
 from triage.services.objections import ONLY_THE_CONTRIBUTOR, ObjectionProblem, object_to, wish
 from triage.views.about import first_answer_days
@@ -76,8 +77,8 @@ def decision_by_link(request: Request, did: str, token: str) -> HttpResponse:
         link = open_link(token, did_of(did), DECISION, timezone.now())
     except LinkProblem as problem:
         return refused(request, problem.status, str(problem))
-    found = as_shown.pull(request.snapshot, str(link.pull_uri)) if request.snapshot else None
-    own = _own_pull(request.snapshot, found) if found and request.snapshot else None
+    found = as_shown.own_pulls(request.snapshot, [str(link.pull_uri)]) if request.snapshot else ()
+    own = _own_pull(request.snapshot, found[0]) if found and request.snapshot else None
     context = _spoken(str(link.did), token) | {"own": own, "pull_uri": link.pull_uri}
     context["objections"] = [one for one in said_by(str(link.did))["objections"] if one["pull_uri"] == link.pull_uri]
     return _unlisted(render(request, "rights/decision_data.html", context))
@@ -234,13 +235,14 @@ def _standing(snapshot: Snapshot, did: str) -> dict[str, Any]:
     Nothing that only readers know.
     """
     uris = [one.uri for one in read.offers(snapshot, did)][:SHOWN]
-    found = {row.uri: row for row in as_shown.pulls(snapshot, uris)}
+    found = {row.uri: row for row in as_shown.own_pulls(snapshot, uris)}
     page = read.contributor(snapshot, did)
     return {
         "name": page.score.person.name if page and not page.score.person.name.startswith("did:") else "",
         "own_pulls": [_own_pull(snapshot, found[uri]) for uri in uris if uri in found],
         "own_score": rights.own_score(page) if page else None,
         "left_out": read.is_left_out(snapshot, did),
+        "listed": rights.listed_words(read.place_of(snapshot, did, hiding_audits(snapshot).keys() - {did})),
     }
 
 

@@ -30,6 +30,7 @@ from triage.forms.filters import read_list
 from triage.http_cache import unless_held
 from triage.presenters import lane_heads, row_actions
 from triage.presenters import text as missing
+from triage.presenters.lane import FEWEST_TOLD
 from triage.presenters.lists import count_lists
 from triage.services.lane_closures import banners
 from triage.views.lists import for_any_maintainer
@@ -65,7 +66,7 @@ def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
         "is_unknown": wanted != repository,
         "periods": [(weeks, weeks == period) for weeks in (SHORT_WEEKS, WEEKS)],
         **_moving(snapshot, now, repository, period),
-        **_lanes(board, read.actable(snapshot)),
+        **_lanes(board, read.actable(snapshot), _inbox(snapshot)),
         "still_open": _still_open(snapshot, repositories, now),
         **_learned(exact, sum(one.decided for one in fares), read.lane_results(snapshot), training_need(snapshot)),
     }
@@ -100,15 +101,20 @@ def _still_open(snapshot: Snapshot, names: Mapping[str, str], now: datetime) -> 
     ]
 
 
-def _lanes(board: read.Dashboard, actable: int) -> dict[str, object]:
-    """Return what is counted on the snapshot; `actable` open pull requests are fast lane where the lane is open."""
-    fast, total = board.lanes.get(Lane.FAST_LANE, 0), sum(board.lanes.values())
+def _inbox(snapshot: Snapshot) -> Mapping[Lane, int]:
+    return row_actions.lane_counts(read.QueueQuery(size=1), snapshot, timezone.now())
+
+
+def _lanes(board: read.Dashboard, actable: int, inbox: Mapping[Lane, int]) -> dict[str, object]:
+    """Return the lanes as the `inbox` counts them; of its fast lane `actable` are where the lane is open."""
+    fast = inbox.get(Lane.FAST_LANE, 0)
+    actable = min(actable, fast)
     return {
-        "open": total,
-        "lane_now": histogram.lane_now_words(actable, fast - actable, total),
+        "open": sum(board.lanes.values()),
+        "lane_now": histogram.lane_now_words(actable, fast - actable, sum(inbox.values())),
         "histogram": histogram.histogram(board),
         "histogram_table": histogram.histogram_table(board),
-        "shares": histogram.lane_shares(board),
+        "shares": histogram.lane_shares(inbox),
     }
 
 
@@ -128,14 +134,17 @@ def _learned(
     # Without a model that was tried, its backtest answers: the same recipe, trained anew for each quarter.
     is_tried = model is not None and bool(model.change.bins)
     bins = model.change.bins if model and is_tried else past.bins if past else ()
+    bins = bins if sum(one.n for one in bins) >= FEWEST_TOLD else ()
+    is_live_told = sum(one.n for one in results) >= FEWEST_TOLD
     return {
+        "is_live_told": is_live_told,
         "model": model if is_tried else None,
         "reliability": reports.reliability("reliability", bins),
         "no_reliability": missing.no_reliability(name, model, need),
         "order_words": reports.order_words(past),
         "backtest_lane": reports.lane_sentence(past) if past else (),
         "backtest_of_score": reports.verdict(past)[1] if past else "",
-        "approvals": reports.false_approvals("approvals", lane, results, drawn),
+        "approvals": reports.false_approvals("approvals", lane, results if is_live_told else (), drawn),
         "no_approvals": missing.no_false_approvals(name, model, exact, fewest, need),
         "no_live": "" if results else missing.no_live(settings.LABEL_WINDOW_DAYS),
         "lane_said": reports.lane_answer(results),

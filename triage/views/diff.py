@@ -271,7 +271,7 @@ def _timeline(
 ) -> list[TimelineLine]:
     """Return what happened in order, with how it was judged when it was decided.
 
-    As everywhere, who has an audit of the same author to answer is not told that author's chance.
+    While an audit of the author waits for an answer, nobody is told the chance.
     """
     said = {"opened": "opened it", "merged": "merged it", "closed": "closed it", "reopened": "reopened it"}
     lines: list[tuple[datetime, int, TimelineLine]] = []  # with what comes first of what happened at once
@@ -280,7 +280,7 @@ def _timeline(
         what = said.get(event.what) or f"sent round {(event.round or 0) + 1}"
         lines.append((event.at, 0 if event.round is not None else 3, TimelineLine(event.at, who, what)))
     judged = read.judged_when_decided(snapshot, subject.uri)
-    if judged and subject.author.did not in hiding_audits(request, snapshot, (subject.author.did,)):
+    if judged and subject.author.did not in hiding_audits(snapshot, dids=(subject.author.did,)):
         shown = pill(judged.verdict, judged.shadow)
         words = f"judged it: {shown.word}" + (
             f", stays clean {shown.number} ({shown.interval})" if shown.number else ""

@@ -46,7 +46,7 @@ FIRST = "first"  # that of what asks for the first row, until the pane shows one
 EVERY = timedelta(days=7)
 BACK = timedelta(days=28)  # for how long after it turned old enough a merge is asked about
 LOOKED_AT = 200
-MOST = 5  # pull requests in one question; the oldest come first, so the others are asked about next week
+MOST = 5  # pull requests in one question; the newest come first, since those are remembered best
 GONE = "Nothing changed: somebody answered for one of these before you. Load the page again."
 _due = PerSnapshot[dict[str, datetime]]()
 

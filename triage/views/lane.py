@@ -31,6 +31,7 @@ from triage.presenters import lane as lane_words
 from triage.presenters import text as missing
 from triage.presenters.lane import State
 from triage.services import estimated_lanes, reading_times
+from triage.services.audit import hiding_audits
 from triage.services.lane_closures import banners
 from triage.services.reading_times import TimeSaved, time_saved
 from triage.services.repository_settings import newest
@@ -162,24 +163,26 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
         "token": offer_token(past),
         "opening": lane_words.opening_words(offer) if offer else "",
         "audit_share": lane_words.one_in(settings.ESTIMATED_AUDIT_SHARE),
-        "facts": _facts(past, basis, state, time),
+        "facts": _facts(past, basis, state, time, len(watched.rows)),
+        "is_open": state == "open",
         "computed": _computed(past, basis, state, training),
         "time": lane_words.time_words(time),
         "watched": watched,
+        "hidden_authors": hiding_audits(snapshot),
         "watched_sum": lane_words.sum_words(watched),
         "watched_rows": _rows(watched.rows, lane_words.SAYS),
         "opened": _opened(viewer, snapshot, past, opening, state, now) if opening else None,
     }
 
 
-def _facts(past: LanePast, offer: Offer | None, state: State, time: TimeSaved) -> list[tuple[str, str]]:
+def _facts(past: LanePast, offer: Offer | None, state: State, time: TimeSaved, through: int) -> list[tuple[str, str]]:
     """List what an opening risks and saves, when it shuts itself, and how to undo it."""
     share, told = settings.ESTIMATED_AUDIT_SHARE, [("Your budget", lane_words.budget_words(past.budget))]
     if offer is not None and state not in ("certified", "by_hand"):
-        if risk := lane_words.risk_words(offer, past.a_month):
+        if state != "open" and (risk := lane_words.risk_words(offer, through, DAYS)):
             told.append(("You risk", risk))
         told.append(("You save", lane_words.time_words(time)))
-        told.append(("It shuts itself", lane_words.shutting_words(offer, share)))
+        told.append(("It shuts itself", lane_words.shutting_words(offer, share, past.budget)))
         told.append(("Undo", "any time, here, with a reason; the lane merges nothing"))
     return told
 
@@ -208,11 +211,13 @@ def _opened(
         "key": opening.key,
         "by": by,
         "since": opening.opened_at.astimezone(UTC).replace(tzinfo=None),
+        "start": percent_in_full(offer.threshold),
         "figures": lane_words.standing_words(offer),
         "model": lane_words.model_words(offer, past.model),
         "audit": lane_words.audit_words(audit),
         "rows": _rows(history.rows, lane_words.WAS),
         "sum": lane_words.sum_words(history, would=False),
+        "share": lane_words.own_share_words(history),
         "arrived": past.opening == opening.key,
         "shut": visible(lane_notice(past.thresholds)) if state == "shut_itself" else "",
         "undoes": is_new and opening.person == viewer,

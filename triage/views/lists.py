@@ -35,6 +35,7 @@ from triage.presenters import queue as as_shown
 from triage.presenters import text as incident_words
 from triage.services import audit, lane_closures, snoozing
 from triage.services.actions import ActionProblem, Conflict
+from triage.services.audit import hiding_audits
 from triage.services.lane_closures import BAD, banners, handle, incidents_of
 from triage.services.reading_times import note_verdict
 from triage.views import inbox
@@ -98,6 +99,8 @@ def incident(request: Request, snapshot: Snapshot, key: str) -> HttpResponse:
     if found is None:
         raise Http404(NEVER_APPROVED)
     newest = Action.objects.filter(pull_uri=mark.pull_uri, kind=Action.Kind.OUTCOME, undone_at=None).latest("pk")
+    hidden = hiding_audits(snapshot, dids=(found.author.did,))
+    reasons = [one for one in explain.told_reasons(found.verdict) if not (hidden and "probability" in one.params)]
     page = {
         "incident": found,
         "subject": subject,
@@ -105,7 +108,8 @@ def incident(request: Request, snapshot: Snapshot, key: str) -> HttpResponse:
         "trouble": read.troubles_in_words(snapshot, [mark.pull_uri]).get(mark.pull_uri),
         "corrected": newest if newest.outcome not in BAD else None,
         "lane": pills.lane_word(found.verdict),
-        "reasons": [visible(explain.sentence(reason)) for reason in explain.told_reasons(found.verdict)],
+        "reasons": [visible(explain.sentence(reason)) for reason in reasons],
+        "hidden_authors": hidden,
         "would_hold": [incident_words.tightened_words(one) for one in found.would_hold],
         "like_it": [(one, [incident_words.SHARE_WORDS[name] for name in one.shares]) for one in found.like_it],
         "shared": [(words, found.shared[name]) for name, words in incident_words.SHARE_WORDS.items()],

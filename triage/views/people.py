@@ -239,7 +239,11 @@ def told_details(details: Mapping[str, Any]) -> tuple[str, ...]:
         interval = bad_interval(details["bad_low"], details["bad_high"])
         details = {**details, "bad_low": interval, "threshold": percent_in_full(details["threshold"])}
     shown = ((name, value) for name, value in details.items() if name not in HIDDEN and value != "")
-    return tuple(f"{NAMES.get(name, name)}: {_value(name, value)}" for name, value in shown)
+    # Of a snooze the stored words begin with "until" themselves.
+    return tuple(
+        str(value) if str(value).startswith(f"{name} ") else f"{NAMES.get(name, name)}: {_value(name, value)}"
+        for name, value in shown
+    )
 
 
 def is_everywhere(what: str, details: Mapping[str, Any]) -> bool:

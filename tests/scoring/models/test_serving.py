@@ -11,8 +11,8 @@ import pytest
 from ingest.store.database import StreamClock
 from scoring.config.policy import Policy
 from scoring.dataset.dataset import MATERIAL_COLUMNS
-from scoring.explain.decided import WAYS
 from scoring.explain.sentences import factor_label
+from scoring.explain.what_would_change import WAYS
 from scoring.gate.decide import judge_inputs, read_inputs
 from scoring.models.calibration import CalibrationCases, Platt
 from scoring.models.estimators import Boosted, Logistic

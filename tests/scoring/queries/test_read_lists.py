@@ -130,6 +130,17 @@ def test_the_question_names_merges_of_ones_own_repositories_once_they_are_old_en
     assert asked(lantern, days=60) == {}
 
 
+def test_the_question_names_the_newest_merge_first(lantern: Result) -> None:
+    later = "state_at + interval 1 day as state_at, merged_at + interval 1 day as merged_at"
+    with lantern.store.write() as txn:
+        txn.execute(
+            "insert into pull_requests by name "
+            f"select * replace (pull_uri || 'x' as pull_uri, {later}) from pull_requests where pull_uri = ?",
+            [FIRST],
+        )
+    assert list(asked(lantern, days=22)) == [f"{FIRST}x", FIRST]
+
+
 def test_the_question_leaves_out_what_git_or_a_person_answered(lantern: Result) -> None:
     evidence = {"pull_uri": FIRST, "kind": "reverted", "happened_at": MERGED_AT, "known_from": MERGED_AT}
     with lantern.store.write() as txn:

@@ -35,11 +35,22 @@ def test_the_leaderboard_is_in_order_and_its_pages_hold_everybody_once(
     known = [value for value in values if value is not None]
     assert known == sorted(known, reverse=descending)
     assert values[: len(known)] == known, "who has no value comes last either way"
-    told = [float(int(100 * value + 1e-9) if sort == "score" else value) for value in known]
-    ranks = [line.rank for line in lines]
-    assert ranks[: len(told)] == [told.index(value) + 1 for value in told], "equal numbers share the first one's rank"
-    assert set(ranks[len(told) :]) <= {None}, "without a number nobody has a rank"
+    ranked = [line for line, value in zip(lines, values, strict=True) if value is not None and not line.provisional]
+    told = [value for line, value in zip(lines, values, strict=True) if value is not None and not line.provisional]
+    told = [float(int(100 * value + 1e-9) if sort == "score" else value) for value in told]
+    assert [line.rank for line in ranked] == [told.index(value) + 1 for value in told], "equal numbers share a rank"
+    others = [line.rank for line in lines if line not in ranked]
+    assert (bool(others), set(others)) == (True, {None}), "nobody has a rank below five settled, or without a number"
     assert all(line.provisional == (line.verdict.estimate.cases < 5) for line in lines)
+    if sort == "score" and descending:
+        with played.reading() as rows:
+            places = {line.person.did: read.place_of(rows, line.person.did) for line in lines}
+            assert read.place_of(rows, "did:plc:nobody") is None
+            first, *rest = ranked
+            beyond = [line for line in rest if line.rank != 1]
+            moved = read.place_of(rows, beyond[0].person.did, [first.person.did])
+        assert places == {line.person.did: (line.rank, line.verdict.estimate.cases) for line in lines}
+        assert moved == ((beyond[0].rank or 0) - 1, beyond[0].verdict.estimate.cases), "a hidden one counts no more"
 
 
 def test_a_contributors_page_tells_the_same_as_the_score(played: Result, world: World) -> None:
@@ -58,6 +69,8 @@ def test_a_contributors_page_tells_the_same_as_the_score(played: Result, world: 
         page = read.contributor(rows, world.cast["alba"])
     assert page is not None
     assert not page.vouches, "a stranger's denounce is not shown"
+    counted = dict(page.stored)
+    assert (counted["vouches received"], counted["warnings received"]) == (0, 0), "nor counted as a vouch"
 
 
 @pytest.mark.parametrize(

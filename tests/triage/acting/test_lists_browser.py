@@ -127,7 +127,7 @@ def test_one_click_says_that_all_turned_out_fine(
 ) -> None:
     page = open_page(client=ana, java_script_enabled=scripts)
     page.goto("/")
-    expect(page.get_by_role("heading", name="These 2 turned 14 days old: all fine?")).to_be_visible()
+    expect(page.get_by_role("heading", name="2 merges have had their 14 days: all fine?")).to_be_visible()
     page.locator(".question summary").click()
     page.get_by_role("button", name="All 2 are fine").click()
     expect(page.get_by_role("heading", name="all fine?")).to_have_count(0)
@@ -149,7 +149,7 @@ def test_one_link_leads_to_where_it_is_said_that_one_was_not_fine(
     page.locator("#outcome").select_option("needed_fix")
     page.locator("button[value=outcome]").click()
     page.goto("/")
-    expect(page.get_by_role("heading", name="This one turned 14 days old: all fine?")).to_be_visible()
+    expect(page.get_by_role("heading", name="1 merge has had its 14 days: is it fine?")).to_be_visible()
 
 
 @pytest.mark.parametrize(

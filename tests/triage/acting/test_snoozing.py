@@ -69,7 +69,10 @@ def test_what_is_open_is_counted_by_one_number_on_every_page_and_for_programs(
     for worked in (False, True):
         assert tile(ana) == "1", worked
         assert "1 approved</a>" in page_of(ana)
-        assert said in page_of(ana, "/dashboard")
+        board = page_of(ana, "/dashboard")
+        assert said in board
+        counts = board.partition("In the inbox</th>")[2].partition("</table>")[0]
+        assert sum(map(int, re.findall(r'</th><td class="number">(\d+)</td>', counts))) == 1, "as the tiles say"
         assert said in page_of(ana, "/digest")
         told = ana.get("/metrics").json()
         assert told["open"] == {"total": 3, "inbox": 1, "approved": 1, "snoozed": 1}
@@ -262,6 +265,7 @@ def test_comments_are_counted_on_the_row_and_all_that_are_counted_are_listed_in_
     assert ">1 comment</a>" in page
     assert ">1 comment</span>" in page_of(ben)
     assert "for maintainers: <bdi>Ask mara first. &lt;script&gt;" in page
+    assert re.search(r"\d\d:\d\d UTC</time>", page.partition("for maintainers")[0][-200:])
     assert "ana.example" in page
     assert HOSTILE not in page
     stranger = signed_in(Person.objects.create(did=f"did:plc:{'s' * 24}"))

@@ -155,6 +155,12 @@ def test_what_is_wrong_with_a_body_is_said_in_plain_words(client: Client, body: 
     assert (answer.status_code, answer.json()["detail"]) == (422, said)
 
 
+def test_a_missing_parameter_is_asked_for_by_its_place(client: Client) -> None:
+    answer = client.get("/thresholds")
+    said = "Add the parameter query to the address, as in ?query=\N{HORIZONTAL ELLIPSIS}."
+    assert (answer.status_code, answer.json()["detail"]) == (422, said)
+
+
 def test_where_anybody_may_read_a_wrong_or_revoked_token_is_refused(client: Client) -> None:
     revoked, good = (create_token("overlay", ["read"], timezone.now()) for _ in range(2))
     ApiToken.objects.filter(secret_hash=secret_hash(revoked)).update(revoked_at=timezone.now())

@@ -242,14 +242,14 @@ def test_on_a_phone_a_year_of_months_is_named_beside_each_other_and_inside_the_p
 @pytest.mark.parametrize(
     ("ends", "word", "said"),
     [
-        ((71, 49), "Yes.", "That is 22 fewer than 1 weeks ago."),
-        ((8, 49), "No.", "That is 41 more than 1 weeks ago."),
-        ((9, 9), "It holds.", "That is as many as 1 weeks ago."),
+        ((71, 49), "Yes.", "22 fewer are open than 1 weeks ago."),
+        ((8, 49), "No.", "41 more are open than 1 weeks ago."),
+        ((9, 9), "It holds.", "As many are open as 1 weeks ago."),
     ],
 )
 def test_the_backlog_is_answered_in_a_word_and_its_figures(ends: tuple[int, int], word: str, said: str) -> None:
     told = backlog.backlog_answer([Week(NOW, one, 23, 25) for one in ends])
-    assert told == (word, f"{said} Last week 23 came in and 25 were decided.")
+    assert told == (word, said, "Last week 23 came in and 25 were decided.")
 
 
 def test_a_whisker_that_is_cut_at_the_edge_ends_in_an_arrow() -> None:
@@ -268,13 +268,25 @@ def test_what_came_of_the_lane_is_said_with_its_bound_and_against_the_budget() -
     assert reports.lane_answer(()) == ("", "")
     good, bad = LaneMonth("2026-01", 96, 1, 0.0, 0.1, 0.228284), LaneMonth("2026-02", 4, 4, 0.0, 1.0, 0.05)
     told = reports.lane_answer((good,))
-    assert told[0] == "96 settled"
+    assert told[0] == "1 of 96 settled turned out bad: 1.1 %, within 22.9 %, the limit of its lane."
+    assert "the true share lies between 0.1 % and" in told[1]
     assert (
-        "1 turned out bad: 1.1 %, within 22.9 %, the limit of its lane. The true share lies between 0.1 % and"
-        in told[1]
+        "100.0 %, above 5 %, the limit of its lane."
+        in reports.lane_answer((LaneMonth("2026-02", 5, 5, 0.0, 1.0, 0.05),))[0]
     )
-    assert "100.0 %, above 5 %, the limit of its lane." in reports.lane_answer((bad,))[1]
-    assert "22.2 %, the average limit of these lanes." in reports.lane_answer((good, bad))[1]
+    assert "22.2 %, the average limit of these lanes." in reports.lane_answer((good, bad))[0]
+
+
+@pytest.mark.parametrize(
+    ("n", "bad", "said"),
+    [
+        (1, 1, "1 settled, and it was bad: too few to judge."),
+        (1, 0, "1 settled, and it stayed clean: too few to judge."),
+        (4, 2, "4 settled, 2 of them bad: too few to judge."),
+    ],
+)
+def test_below_five_settled_no_share_is_told(n: int, bad: int, said: str) -> None:
+    assert reports.lane_answer((LaneMonth("2026-01", n, bad, 0.0, 1.0, 0.05),)) == (said, "")
 
 
 def test_of_an_open_lane_above_its_limit_it_is_said_what_shuts_it() -> None:

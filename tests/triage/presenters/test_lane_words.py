@@ -21,16 +21,29 @@ NOW = datetime(2026, 11, 20)
 
 def test_an_offer_is_one_clause_in_plain_words() -> None:
     assert lane_words.opening_words(OFFER) == (
-        "Open at 87 %: about 3 in 10 let through, 4.1\N{EN DASH}8.7 % of them bad, not certified."
+        "Open at 87 %: 4.1\N{EN DASH}8.7 % of what goes through may be bad (last 12 months, estimate), not certified."
     )
 
 
 @pytest.mark.parametrize(
-    ("share", "told"),
-    [(0.004, "fewer than 1 in 100"), (0.04, "about 4 in 100"), (0.34, "about 3 in 10"), (1.0, "about 10 in 10")],
+    ("source", "window"), [("own", "(last 12 months, estimate)"), ("starter", "(other projects, estimate)")]
 )
-def test_a_share_that_is_let_through_is_told_roughly(share: float, told: str) -> None:
-    assert lane_words.in_words(share) == told
+def test_each_share_of_bad_ones_names_its_window_and_its_source(source: Source, window: str) -> None:
+    offer = replace(OFFER, source=source)
+    for words in (
+        lane_words.opening_words(offer),
+        lane_words.answer_words(offer),
+        lane_words.notice_words(offer, 0.05),
+        lane_words.standing_words(offer),
+    ):
+        assert (words.count(window), " in 10" in words) == (1, False), words
+
+
+def test_an_open_lane_tells_its_own_share_from_five_settled_on() -> None:
+    rows = [row(one) for one in ("agrees", "wrong", "agrees", "stricter", "unknown")]
+    assert lane_words.own_share_words(LaneHistory(tuple(rows), NOW)) == "4 of these settled: too few to judge."
+    told = lane_words.own_share_words(LaneHistory((*rows, row("wrong")), NOW))
+    assert told == "2 of 5 settled turned out bad: 40.0 % (since the opening, counted)."
 
 
 def test_no_word_of_an_estimate_calls_it_certified() -> None:
@@ -39,27 +52,29 @@ def test_no_word_of_an_estimate_calls_it_certified() -> None:
         lane_words.answer_words(OFFER),
         lane_words.notice_words(OFFER, 0.05),
         lane_words.standing_words(OFFER),
-        lane_words.risk_words(OFFER, 54),
-        lane_words.shutting_words(OFFER, 1 / 3),
+        lane_words.risk_words(OFFER, 19, 30),
+        lane_words.shutting_words(OFFER, 1 / 3, 0.05),
     ]
     assert not [words for words in said if "certified" in words.replace("not certified", "")]
 
 
-def test_risk_is_told_by_the_month_and_bad_ones_are_rounded_up() -> None:
-    assert lane_words.risk_words(OFFER, 54) == "of about 19 let through a month about 0.5 are bad, at worst 1.6"
-    assert lane_words.risk_words(OFFER, 0) == ""
+def test_risk_is_told_of_the_rows_that_the_page_lists_and_bad_ones_are_rounded_up() -> None:
+    assert lane_words.risk_words(OFFER, 19, 30) == "of the 19 below in 30 days about 0.5 are bad, at worst 1.7"
+    assert lane_words.risk_words(OFFER, 0, 30) == ""
 
 
 def test_what_shuts_the_lane_and_how_long_that_takes_is_said() -> None:
-    told = lane_words.shutting_words(OFFER, 1 / 3)
+    told = lane_words.shutting_words(OFFER, 1 / 3, 0.05)
     assert told.startswith("When the audit (1 in 3) or the outcomes show that more than 8.7 % are bad.")
+    assert "It shuts at 8.7 %, not at your budget of 5 %: so few cases cannot prove less." in told
+    assert "your budget" not in lane_words.shutting_words(OFFER, 1 / 3, 0.0861)
     told = lane_words.detection_words(90)
     assert "A lane twice as bad from the start is found after about 13 weeks at this pace (median)" in told
     assert "one that turns bad later after three to four times as long" in told
     assert [lane_words.detection_words(days).count(words) for days, words in (
         (3.2, "about 4 days"), (400, "about 58 weeks"), (1_000, "about 3 years"),
     )] == [1, 1, 1]  # fmt: skip
-    assert "(30 %)" in lane_words.shutting_words(OFFER, 0.3)
+    assert "(30 %)" in lane_words.shutting_words(OFFER, 0.3, 0.05)
 
 
 @pytest.mark.parametrize(
@@ -145,9 +160,11 @@ def test_an_opening_says_whose_scores_were_counted_and_that_others_serve_now(
 
 
 def test_an_audit_says_how_many_were_drawn_answered_and_not_merged() -> None:
-    assert lane_words.audit_words(AuditCount(0, 0, 0)) == "0 of them were audited so far."
-    assert lane_words.audit_words(AuditCount(3, 0, 0)) == "The audit drew 3; 0 are answered so far."
-    assert "3 answered, 1 of these would not be merged as sent" in lane_words.audit_words(AuditCount(5, 3, 1))
+    assert lane_words.audit_words(AuditCount(0, 0, 0, 0)) == "0 of them were audited so far."
+    assert lane_words.audit_words(AuditCount(3, 0, 0, 3)) == "The audit drew 3: 0 answered, 3 wait for an answer."
+    told = lane_words.audit_words(AuditCount(6, 3, 1, 1))
+    assert "3 answered, 1 of these would not be merged as sent, 1 waits for an answer" in told
+    assert "2 decided or changed before anybody answered." in told
 
 
 def curve(source: Source = "own", *bad: float) -> LaneCurve:

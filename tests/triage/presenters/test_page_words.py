@@ -156,6 +156,11 @@ def test_about_names_budget_window_hosts_and_days_as_they_are_set(settings: Sett
     assert "To osv.dev and deps.dev: nothing" in about(settings, ASK_ADVISORIES=False)
 
 
+def test_about_names_the_audits_share_of_each_kind_of_lane(settings: Settings) -> None:
+    told = about(settings, AUDIT_SHARE=0.05, ESTIMATED_AUDIT_SHARE=1 / 3)
+    assert "draws 33.3 % of an estimated fast lane and at least 5 % of a certified one" in told
+
+
 def test_about_a_recording_says_that_nothing_leaves(settings: Settings) -> None:
     assert "Nothing: a recording is shown" in about(settings, STREAM_CLOCK=True)
 

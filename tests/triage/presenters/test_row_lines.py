@@ -11,6 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.store.snapshots import Snapshot
+from scoring.explain.decided import CLAUSES
+from scoring.queries import read
+from scoring.queries.queue import CHANCE_HIDDEN
+from scoring.types import Lane, Reason
 from tests.sources import PROJECT
 from tests.triage.worlds.drawn_rows import ANA, drawn_rows, pull_request
 from tests.triage.worlds.pages_world import DrawnSnapshot
@@ -21,8 +25,8 @@ from triage.presenters import row_actions, row_lines
 from triage.presenters.pills import Pill
 from triage.presenters.row_actions import RowActs, approvable_words, row_acts
 from triage.presenters.row_lines import RowLine, draw_line, row_line
-from triage.presenters.rows import RowView, row_view
-from triage.services.actions import Standing
+from triage.presenters.rows import Expanded, RowView, row_view
+from triage.services.actions import Standing, summary
 
 NOW = datetime(2026, 3, 2, 12)
 ROW = drawn_rows()[1]
@@ -172,3 +176,22 @@ def test_a_token_shows_nobody_a_button_whatever_its_person_may_do(monkeypatch: p
     ]
     assert (by_token.can_act, by_token.can_approve) == (False, False)
     assert signed_in.can_act
+
+
+@pytest.mark.parametrize("code", ["low_probability", "below_fast_lane"])
+def test_a_row_whose_chance_is_hidden_names_it_nowhere(code: str) -> None:
+    told = Reason(code, {"probability": 0.62, "t_low": 0.3, "t_high": 0.75})
+    words = CLAUSES[code](told.params)
+    row = replace(ROW, decided=words, decided_exact="Chance 62 %, fast lane from 75 %", sentence=f"{words}; new here")
+    row = replace(row, verdict=replace(ROW.verdict, lane=Lane.FAST_LANE, reasons=(told,)), own=False, shadow=False)
+    hidden = read.hide_row(row, read.DueAudit("at://due", "core #7"))
+    item = row_view(hidden, NOW, QueueFilters(), Expanded())
+    line = row_line(item, acts(can_approve=True))
+    assert (line.decided, line.reason) == (CHANCE_HIDDEN, f"{CHANCE_HIDDEN}; new here")
+    assert item.judgement is not None
+    shown = draw_line(line) + "".join((*item.judgement.reasons, item.judgement.interval))
+    assert ("62" in shown, "75" in shown, "hidden</div>" in shown) == (False, False, True)
+    assert item.judgement.interval == "Hidden until the audit of core #7 is answered."
+    alone, both = summary([hidden]), summary([hidden, ROW])
+    assert (alone.lowest, alone.expected_bad, alone.worst_bad, alone.hidden) == ("none", "0.0", "0.0", 1)
+    assert both.expected_bad == summary([ROW]).expected_bad, "no figure tells the hidden chance"

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as draw_from
 
+from scoring.queries import read
 from scoring.queries.read import Bin, Dashboard, HistoryPoint, Person
 from scoring.types import Estimate, Factor, Lane, Reason, Verdict
 from tests.sources import PROJECT
-from tests.triage.worlds.drawn_rows import NOW
+from tests.triage.worlds.drawn_rows import NOW, drawn_rows
 from tests.triage.worlds.pages_world import DrawnWorld
 from triage.charts import histogram
 from triage.forms import filters
@@ -163,7 +164,7 @@ def test_a_single_contributor_is_still_a_bar_that_can_be_seen() -> None:
 
 @given(draw_from.tuples(*[draw_from.integers(0, 10_000)] * 3))
 def test_lane_shares_fill_the_whole_bar(counts: tuple[int, int, int]) -> None:
-    shares = histogram.lane_shares(replace(BOARD, lanes=dict(zip(Lane, counts, strict=True))))
+    shares = histogram.lane_shares(dict(zip(Lane, counts, strict=True)))
     assert [share.count for share in shares] == list(counts)
     assert sum(share.width for share in shares) == pytest.approx(100 if sum(counts) else 0, abs=0.01)
     assert shares[2].x == pytest.approx(shares[0].width + shares[1].width, abs=0.01)
@@ -286,3 +287,22 @@ def test_no_colour_is_left_out() -> None:
 def test_colours_stand_in_the_tokens_alone() -> None:
     others = " ".join(text for name, text in CSS.items() if name != "tokens")
     assert re.findall(r"#[0-9a-f]{3,8}\b(?![^{]*\{)", others) == []
+
+
+def test_what_only_would_be_fast_lane_stands_apart_and_is_not_counted_with_what_can_be_approved() -> None:
+    row = next(one for one in drawn_rows() if one.verdict.lane is Lane.FAST_LANE and not one.own)
+    listed = (row, replace(row, uri="at://b"), *(replace(row, uri=f"at://{n}", shadow=True) for n in "cde"))
+    queue = read.Queue({Lane.FAST_LANE: 7}, 0, (read.QueueGroup("fast_lane", listed, 7, NOW, None),), (), watched=5)
+    shown = [
+        (one.key, one.title, one.count, len(one.rows), one.rest)
+        for one in rows.group_views(queue, filters.QueueFilters(), NOW)
+    ]
+    assert shown == [("fast_lane", "Fast lane", 2, 2, 0), ("would", "Would be fast lane", 5, 3, 2)]
+    assert [(one.bucket, one.count) for one in rows.tiles(queue)] == [
+        ("", 7),
+        ("needs_human", 0),
+        ("normal_queue", 0),
+        ("fast_lane", 2),
+    ]
+    (alone,) = rows.group_views(replace(queue, watched=0), filters.QueueFilters(), NOW)
+    assert (alone.key, alone.count) == ("fast_lane", 7)

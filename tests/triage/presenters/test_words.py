@@ -59,6 +59,8 @@ def test_a_mark_says_how_it_turned_out() -> None:
         ({"purpose": "decision", "pull_uri": "at://x"}, "for: one decision"),
         ({"source": "link"}, "from: a private link"),
         ({"because": "data"}, "because: data"),
+        ({"until": "until 3 Dec 2026"}, "until 3 Dec 2026"),
+        ({"until": "until it changes"}, "until it changes"),
     ],
 )
 def test_a_code_of_ours_is_said_in_words_and_words_of_people_stay(details: dict[str, Any], said: str) -> None:

@@ -89,7 +89,7 @@ def result_of(answer: Any, asked: str) -> str:
     "asked",
     [
         *(PAGE, f"{PAGE}/", f"{PAGE}/round/1", PAGE.removeprefix("https://")),
-        *(OFFERED, f"  {OFFERED}  ", MARA, "mara.example.com", "@Mara.example.com", "mend the LAMP"),
+        *(OFFERED, f"  {OFFERED}  ", MARA, "mara.example.com", "@Mara.example.com", "mend the LAMP", "the LAM"),
     ],
 )
 def test_by_its_address_or_their_name_somebody_finds_that_it_is_here_and_since_when(world: Result, asked: str) -> None:
@@ -111,7 +111,7 @@ def test_of_what_was_judged_and_of_whom_nothing_is_told(world: Result) -> None:
 
 @pytest.mark.parametrize(
     ("heard", "told"),
-    [(FEWEST, "Of first-timers answered here in six months half heard back within 2.1 days."), (4, "")],
+    [(FEWEST, "Half of first-timers got a first answer within 2.1 days."), (4, "")],
 )
 def test_how_soon_first_timers_hear_back_is_told_where_enough_did(
     world: Result, monkeypatch: pytest.MonkeyPatch, heard: int, told: str
@@ -119,9 +119,9 @@ def test_how_soon_first_timers_hear_back_is_told_where_enough_did(
     month = AnswerMonth(at(0), heard, 2.14, 1.0, 4.0)
     monkeypatch.setattr(read, "answers", lambda rows, now, where: (Answers(True, (), month), Answers(False, (), None)))
     client = shown(world)
-    assert ("heard back" in main(ask(client, OFFERED))) == bool(told)
+    assert ("first answer" in main(ask(client, OFFERED))) == bool(told)
     assert told in main(ask(client, OFFERED))
-    assert "heard back" not in main(ask(client, "made-up"))
+    assert "first answer" not in main(ask(client, "made-up"))
 
 
 def test_a_regular_is_told_how_soon_regulars_hear_back(world: Result, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,8 +135,26 @@ def test_a_regular_is_told_how_soon_regulars_hear_back(world: Result, monkeypatc
     )
     sql(world, "update pull_requests set opened_at = opened_at + interval 1 year where pull_uri = ?", OFFERED)
     told = main(ask(shown(world), OFFERED))
-    assert "Of people with something decided before answered here in six months half heard back within 2.1" in told
+    assert "Half of regulars got a first answer within 2.1 days." in told
     assert "first-timers" not in told
+
+
+def test_a_hit_leads_to_its_open_row_where_the_reader_may_see_it(world: Result, settings: Settings) -> None:
+    client = shown(world)
+    assert "?open=" not in ask(client, OFFERED).content.decode().partition("<main")[2]
+    settings.PUBLIC_READ = True
+    page = ask(client, "mend the").content.decode()
+    (address,) = re.findall(r'href="(/\?open=[^"]+)"', page.partition("<main")[2])
+    assert "Mend the lamp" in client.get(address).content.decode()
+    assert "This page tells no more" not in page
+    sql(world, "update pull_requests set state = 'closed', state_at = ? where pull_uri = ?", at(60), OFFERED)
+    closed = ask(shown(world), PAGE).content.decode().partition("<main")[2]
+    assert ("It was closed on" in closed, "?open=" in closed) == (True, False), "no row is open"
+
+
+@pytest.mark.parametrize("part", ["lam", "men"])
+def test_a_few_letters_find_nothing(world: Result, part: str) -> None:
+    assert NOT_FOUND in main(ask(shown(world), part))
 
 
 @pytest.mark.parametrize("other", [PAGE.replace("seed", "mara"), PAGE.replace("lantern", "cabin"), f"{PAGE}3"])

@@ -138,7 +138,7 @@ def test_each_part_of_the_backtest_answers_one_question_in_a_sentence_with_its_t
         "12 past pull requests by people without push access, opened from 2 Jan 2024 to 30 Dec 2025.",
         "3 went bad: refused, reverted, or fixed within 14 days.",
         '<th scope="row">By the chance alone</th><td class="number">60.6 %</td><td class="number">1.4 days</td></tr>',
-        "Where it said 90 %, 95 % stayed clean; the one group lies inside the band.",
+        "Where it said 90 %, 95 % stayed clean.",
         "<strong>0 of 4 first pull requests went bad.</strong> That is 0.0 %; of everybody&#x27;s 25.0 %. The lane "
         "would have let 7 of them through, 2 bad.",
         "<strong>1,060 of 212.</strong> 35 of them went bad, 3.3 %. That is within 5 %, the smallest budget",
@@ -207,6 +207,12 @@ def test_a_finished_backtest_answers_where_no_model_serves(client: Client, folde
     assert "In the backtest: Of 12 past pull requests a clean one scored above a bad one in 75 of 100 pairs" in page
     assert "In the backtest: 1,060 of 212. 35 of them went bad, 3.3 %." in page
     assert "The backtest, each scored before its outcome was known." in page
+    answers = re.findall(r'<p class="answer">(.*?)</p>', page)
+    assert len(answers) == 5, "a card answers in one sentence, after a word at most, and folds the rest"
+    assert not [
+        told for told in answers if re.search(r"[.] [A-Z].*[.] [A-Z]", re.sub("<strong>.*?</strong>", "", told))
+    ]
+    assert '<thead><tr><th scope="col">Lane</th>' in page
     answered = page.split("What did the lane let through")[1].split("Is anything broken?")[0]
     assert not [words for words in ("trained model", "Too early", 'class="empty"') if words in answered]
 

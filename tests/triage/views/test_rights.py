@@ -95,6 +95,9 @@ def test_their_own_page_says_first_where_it_is_and_why_and_what_helps_and_last_w
     assert places == sorted(places)
     assert not re.search(r"threshold \d|\brank", page.partition("Everything stored")[0])
     assert "Nobody whom the maintainers trust vouches for you yet." in page
+    assert "A vouch by somebody whom the maintainers trust would help." in page
+    assert "Nothing is missing" not in page
+    assert "No place on the list yet: 0 of 5 changes settled." in page
     read = read_text(page)
     assert not re.search(r"[Yy]ou trust|for them|about them|theirs|[Tt]his contributor|this DID|[a-z]_[a-z]", read)
     assert ">Pull requests: 1<" in page

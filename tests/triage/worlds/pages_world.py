@@ -21,9 +21,9 @@ from tests.triage.worlds.drawn_rows import ANA, HOSTILE, MALLORY, MARA, NOW, SEE
 from triage import context, middleware
 from triage.models import Maintainer
 from triage.models import Person as Account
-from triage.presenters import lane_heads, lists
+from triage.presenters import lane_heads
 from triage.presenters import queue as as_shown
-from triage.services import snoozing
+from triage.services import audit, snoozing
 from triage.views import inbox, lane_offers
 
 
@@ -413,7 +413,7 @@ def draw(monkeypatch: pytest.MonkeyPatch, world: DrawnWorld | None) -> None:
     monkeypatch.setattr(middleware, "snapshot_reader", lambda: reader)
     monkeypatch.setattr(context, "_newest", None)
     held = (as_shown._queues, as_shown._approved, as_shown._changed, lane_heads._states, lane_heads._heads)
-    held += (lane_offers._pasts, lane_offers._offers, lists._due, inbox._due, snoozing._states)
+    held += (lane_offers._pasts, lane_offers._offers, audit._drawn, inbox._due, snoozing._states)
     for kept in held:
         monkeypatch.setattr(kept, "get", lambda snapshot, key, make: make())  # a drawn one changes
     monkeypatch.setattr(read, "hidden_because", lambda snapshot, did: None)

@@ -97,16 +97,17 @@ def test_its_page_says_in_words_why_and_tells_nothing_of_the_decision(site: Acti
 
 
 def test_the_score_of_its_author_does_not_carry_its_lane(site: ActingSite) -> None:
-    told = Client().get(f"/score/{MARA}").json()
-    before = told["decision"]
-    assert before != "needs_human"
+    told = signed_in(Person.objects.create(did=MARA)).get(f"/score/{MARA}").json()
+    assert told["decision"] != "needs_human"
     assert "audit" not in str(told)
-    page = Client().get(f"/c/{MARA}").content.decode()
-    assert 'class="pill flag"' not in page
 
 
-def test_who_has_to_answer_is_told_the_authors_chance_nowhere_until_they_did(site: ActingSite, ben: Client) -> None:
+@pytest.mark.parametrize("is_maintainer", [True, False], ids=["who has to answer", "who is signed out"])
+def test_nobody_is_told_the_authors_chance_anywhere_until_it_is_answered(
+    site: ActingSite, ben: Client, is_maintainer: bool
+) -> None:
     """Nor by its place on the leaderboard, by an older score, or by a tag that was held before the answer."""
+    ben = ben if is_maintainer else Client()
     told = ben.get(f"/score/{MARA}?briefing=1")
     shown = told.json()
     assert (shown["hidden_by"], shown["calibrated_prob"], shown["decision"]) == (MORE, None, "needs_human")
@@ -128,8 +129,29 @@ def test_who_has_to_answer_is_told_the_authors_chance_nowhere_until_they_did(sit
     assert "1 clean" in person, "the record stays"
 
 
+def test_another_row_of_its_author_shows_its_lane_and_no_chance_until_all_are_answered(
+    site: ActingSite, ben: Client
+) -> None:
+    answer(ben, site, uri=MORE)
+    for client in (ben, Client()):
+        row, pane = row_of(client, "Paint the fence"), client.get(f"/pull/{MORE}").content.decode()
+        assert "hidden" in row
+        assert [word for word in ("Stays clean:", 'name="pull"', "95 % interval") if word in row] == []
+        assert f"Hidden until the audit of {label(site, NEXT)} is answered." in pane
+        _, _, side = pane.partition('<aside class="who-side"')
+        assert [word for word in ("About ", "changes like theirs stay clean", "No settled pull") if word in side] == []
+        told = client.get(f"/pull?uri={MORE}&briefing=1").json()
+        assert (told["hidden_by"], told["calibrated_prob"], told["low"], told["cases"]) == (NEXT, None, 0, 0)
+        assert told["briefing"] == f"Hidden until the audit of {label(site, NEXT)} is answered."
+    own = signed_in(Person.objects.create(did=MARA)).get(f"/c/{MARA}/data").content.decode()
+    assert "95 % interval" in own, "their own chance is theirs to read"
+    answer(ben, site)
+    assert "Stays clean" in row_of(ben, "Paint the fence")
+
+
 def test_the_chance_is_shown_once_each_of_them_is_answered(site: ActingSite, ben: Client) -> None:
-    known, held = Client().get(f"/score/{MARA}").json(), ben.get(f"/score/{MARA}")["ETag"]
+    mara = signed_in(Person.objects.create(did=MARA))
+    known, held = mara.get(f"/score/{MARA}").json(), ben.get(f"/score/{MARA}")["ETag"]
     assert known["hidden_by"] is None
     assert known["calibrated_prob"] > 0.5
     answer(ben, site, uri=MORE)
@@ -141,16 +163,19 @@ def test_the_chance_is_shown_once_each_of_them_is_answered(site: ActingSite, ben
 
 
 def test_a_token_is_told_what_its_person_is_told(site: ActingSite, ben: Client) -> None:
-    of_ben = create_token("desk", ["read"], site.now, person=Person.objects.get(did=BEN))
-    for token, hidden in ((of_ben, MORE), (create_token("reader", ["read"], site.now), None)):
+    tokens = [
+        create_token("desk", ["read"], site.now, person=person)
+        for person in (Person.objects.get(did=BEN), Person.objects.create(did=MARA), None)
+    ]
+    for token, hidden in zip(tokens, (MORE, None, MORE), strict=True):
         told = Client().get(f"/score/{MARA}", headers={"Authorization": f"Bearer {token}"}).json()
         assert told["hidden_by"] == hidden
 
 
-def label(site: ActingSite) -> str:
+def label(site: ActingSite, uri: str = MORE) -> str:
     with site.reader.pin() as snapshot:
         assert snapshot is not None
-        return read.labels(snapshot, [MORE])[MORE]
+        return read.labels(snapshot, [uri])[uri]
 
 
 def test_the_order_of_the_queue_does_not_tell_its_score(site: ActingSite) -> None:
@@ -173,6 +198,8 @@ def test_nobody_approves_it_before_the_question_is_answered(site: ActingSite, be
 
 def test_an_answer_shows_the_rest_at_once_and_to_everybody(site: ActingSite, ben: Client) -> None:
     assert answer(ben, site) == 302
+    assert "small and tested" in ben.get(f"/pull/{NEXT}").content.decode()
+    assert answer(ben, site, uri=MORE) == 302, "their author's chance stays hidden before"
     for client in (ben, Client()):
         page = client.get(f"/pull/{NEXT}").content.decode()
         assert "Why this lane" in page
@@ -180,7 +207,7 @@ def test_an_answer_shows_the_rest_at_once_and_to_everybody(site: ActingSite, ben
         assert "small and tested" in page
         assert "Stays clean" in row_of(client)
         assert "audited" in row_of(client)
-    assert "Stays clean" not in row_of(ben, "Paint the fence"), "the others still wait"
+    assert "Stays clean" not in row_of(ben, "&lt;b&gt;Sweep&lt;/b&gt; the yard"), "the other still waits"
     site.work()
     assert "Stays clean" in row_of(Client())
 

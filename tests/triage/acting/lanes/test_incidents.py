@@ -181,7 +181,7 @@ def test_an_approval_of_an_older_version_says_that_the_newest_decision_by_then_i
 def test_each_single_rule_that_would_have_held_it_is_named(page: str) -> None:
     held = part(page, "would-hold")
     for words in (
-        "a limit of content risk below its 1 % (it was 20 %)",
+        "a lower limit of content risk than its 1 % (it was 20 %)",
         "a fast lane that starts above its 60 % (it was 60 %)",
         "an audit of every change in the fast lane (its odds were 0 %)",
         "the sensitive tier",
