@@ -24,19 +24,20 @@ const choose = (row) => {
   for (const one of every(".row-link[aria-current]")) one.removeAttribute("aria-current");
   row?.querySelector(".row-link").setAttribute("aria-current", "true");
 };
+const changes = ".pull form:not(.looking), .offer";
 // A form that was sent keeps its place until its answer.
 on("htmx:beforeRequest", (event) => {
   const { elt } = event.detail;
-  if (elt.matches(".pull form:not(.looking)")) htmx.trigger("#open", "htmx:abort");
+  if (elt.matches(changes)) htmx.trigger("#open", "htmx:abort");
   if (!elt.matches(".row-link")) return;
-  if (every(".pull form.htmx-request:not(.looking)")[0]) {
+  if (every(changes).some((form) => form.matches(".htmx-request"))) {
     event.preventDefault();
     awaited = "";
   } else choose(rowOf(elt));
 });
 on("htmx:afterSwap", ({ detail: { target, requestConfig: { elt } = {} } }) => {
   const row = byId(every("#open .pull")[0]?.dataset.row);
-  if (!elt || target.id !== "open" && (target.id !== row?.id || !elt.matches(".slot"))) return;
+  if (!elt || target.id !== "open" && !elt.matches(target.id === row?.id ? ".slot" : ".offer")) return;
   choose(row);
   const key = awaited;
   const opens = elt.id === "first"; // a page that opens moves no focus
@@ -147,14 +148,6 @@ on("htmx:sendError htmx:timeout htmx:responseError htmx:afterOnLoad", ({ detail:
   const { dataset } = byId("problem");
   warn(successful ? "" : dataset[xhr.status] ?? dataset.failed);
   if (!successful && elt.matches(".row form")) focusRow(rowOf(elt));
-});
-
-on("submit", (event) => {
-  const key = event.target.matches(".offer") && event.target.elements.key.value;
-  const same = every(".slot [name=key]").find((field) => field.value === key);
-  if (!same) return;
-  event.preventDefault(); // swap its row, the page stays
-  same.form.requestSubmit();
 });
 
 // New rows are announced; nothing moves.

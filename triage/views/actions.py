@@ -39,7 +39,7 @@ from triage.services import actions as bulk
 from triage.services.actions import ActionProblem, Conflict, Wanted
 from triage.services.lane_closures import opened_by
 from triage.services.reading_times import note_verdict
-from triage.views.inbox import PANE, pane
+from triage.views.inbox import LIST, PANE, pane, updated_list
 from triage.views.queue import at_address
 
 TWICE = "Looked like a double click, so nothing changed. Press it again if you mean it."
@@ -140,9 +140,18 @@ def undo(request: Request, snapshot: Snapshot) -> HttpResponse:
         uris = snoozing.take_back(person, key, now) or [one.pull_uri for one in actions.undo(person, key, now)]
     except Conflict as conflict:
         return answer_conflict(request, snapshot, conflict, now)
+    if request.htmx.target == LIST:
+        return _answer_list(request, snapshot, uris, "Undone.")
     if len(uris) == 1 and not request.htmx:
         return HttpResponseRedirect(_reopened(request, uris[0]))
     return answer_rows(request, snapshot, uris, now, "Undone.", uris[0])
+
+
+def _answer_list(request: Request, snapshot: Snapshot, uris: Sequence[str], said: str, **told: object) -> HttpResponse:
+    """The list that the toast's Undo swaps, with the one pull request concerned in the pane where it is open."""
+    view = _read_view(request.htmx.current_url or "")
+    is_shown = len(uris) == 1 and as_shown.pull(snapshot, uris[0]) is not None
+    return updated_list(request, snapshot, view, uris[0] if is_shown else view.opened, said, **told)
 
 
 def _reopened(request: Request, uri: str) -> str:
@@ -190,6 +199,10 @@ def answer_rows(
 
 def answer_conflict(request: Request, snapshot: Snapshot, conflict: Conflict, now: datetime) -> HttpResponse:
     """Answer 409 with how it stands now: the fresh pane or row as a fragment, or a page of the rows concerned."""
+    if request.htmx.target == LIST:
+        answer = _answer_list(request, snapshot, conflict.uris, str(conflict), told=str(conflict))
+        answer.status_code = 409
+        return answer
     if request.htmx and len(conflict.uris) == 1 and not request.POST.get("whole"):
         shown = _row_context(request, snapshot, conflict.uris[0], now)
         shown |= {"wrote": _wrote(request), "said": str(conflict), "told": str(conflict)}
@@ -209,7 +222,12 @@ def answer_conflict(request: Request, snapshot: Snapshot, conflict: Conflict, no
 
 def filters_of(request: Request) -> QueueFilters:
     """The view of the queue from which a form was sent, by its `next`."""
-    return read_queue(dict(parse_qsl(urlsplit(safe_next(request)).query)))
+    return _read_view(safe_next(request))
+
+
+def _read_view(address: str) -> QueueFilters:
+    """The view of the queue at an address, which comes from a browser."""
+    return read_queue(dict(parse_qsl(address.partition("?")[2].partition("#")[0])))
 
 
 def _row_context(
@@ -221,7 +239,7 @@ def _row_context(
     found = row_actions.less_in_flight(as_shown.queue(snapshot, query), query, snapshot, now)
     bucket = read.lanes(snapshot, [uri], query).get(uri)
     in_pane = request.htmx.target == PANE
-    beside = _opened(request.htmx.current_url)  # "" in the list of a phone, which stays in view
+    beside = _read_view(request.htmx.current_url or "").opened  # "" in the list of a phone, which stays in view
     is_beside = not in_pane and beside != "" and uri in (opened, beside)
     shown: dict[str, object] = {}
     if in_pane or is_beside:
@@ -237,17 +255,13 @@ def _row_context(
         "filters": filters,
         "tiles": rows.tiles(found),
         "saved": lists.saved_filters(request.user, filters),
+        "lists": lists.count_lists(request, snapshot),
         "bucket": bucket if filters.bucket in ("", bucket) else None,
         "count": rows.count_of(found, bucket) if bucket else 0,
         "fragment": True,
         "opens_merge": _goes_on_to_merge(request),
         "next": reverse("queue") + filters.search() if shown else safe_next(request),
     }
-
-
-def _opened(address: str | None) -> str:
-    """Return what the pane of an open page shows; the address comes from the browser."""
-    return dict(parse_qsl((address or "").partition("?")[2].partition("#")[0])).get("open", "")
 
 
 def next_uri(request: Request, snapshot: Snapshot, uri: str, now: datetime) -> str:
