@@ -1,5 +1,4 @@
-// Every page works without this.
-"use strict";
+"use strict"; // every page works without this
 
 const on = (names, act) => names.split(" ").forEach((name) => document.addEventListener(name, act));
 const byId = (id) => document.getElementById(id);
@@ -14,23 +13,19 @@ const focusRow = (row) => {
   const link = row?.querySelector(".row-link");
   (link?.checkVisibility() ? link : byId("pull-title"))?.focus();
 };
-const beside = (row, step) => {
-  const rows = every(".row[id]");
-  return rows[row ? rows.indexOf(row) + step : 0];
-};
 on("focusin", ({ target }) => (last = rowOf(target)?.id ?? last));
 
 const choose = (row) => {
   for (const one of every(".row-link[aria-current]")) one.removeAttribute("aria-current");
   row?.querySelector(".row-link").setAttribute("aria-current", "true");
 };
-const changes = ".pull form:not(.looking), .offer";
+const changes = ":is(.pull form:not(.looking), .offer)";
 // A form that was sent keeps its place until its answer.
 on("htmx:beforeRequest", (event) => {
   const { elt } = event.detail;
   if (elt.matches(changes)) htmx.trigger("#open", "htmx:abort");
   if (!elt.matches(".row-link")) return;
-  if (every(changes).some((form) => form.matches(".htmx-request"))) {
+  if (every(`${changes}.htmx-request`)[0]) {
     event.preventDefault();
     awaited = "";
   } else choose(rowOf(elt));
@@ -105,7 +100,10 @@ const stepped = (key) => {
 };
 const keyed = (key) => {
   const row = current();
-  if (key === "j" || key === "k") return beside(row, key === "j" ? 1 : -1)?.querySelector(".row-link");
+  if (key === "j" || key === "k") {
+    const rows = every(".row[id]");
+    return rows[row ? rows.indexOf(row) + (key === "j" ? 1 : -1) : 0]?.querySelector(".row-link");
+  }
   if (key in steps && byId("open")) return stepped(key);
   const found = every(`[data-key~="${CSS.escape(key)}"]`).filter((one) => key.length === 2 || one.checkVisibility());
   const wanted = found.find((one) => row?.contains(one)) ?? found.find((one) => !rowOf(one));
@@ -116,23 +114,24 @@ const keyed = (key) => {
 };
 on("keydown", (event) => {
   const { key, target } = event;
+  const leaves = key === "Escape";
   const types = target.matches("input:not([type=checkbox]), textarea, select");
   if (key === "Enter" && (event.ctrlKey || event.metaKey) && !event.repeat && target.matches(".say textarea")) target.form.querySelector("button").click();
-  if (byId("keys").open || every(":popover-open")[0] && key === "Escape" || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-  if (key === "Escape" && target.type === "search" && target.value) {
+  if (byId("keys").open || leaves && every(":popover-open")[0] || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  if (leaves && target.type === "search" && target.value) {
     target.value = "";
     target.form.requestSubmit();
     return;
   }
   const say = every(".say[open]")[0];
-  if (key === "Escape" && say) say.open = false;
-  if (key === "Escape" && (closeMenu() || types || say)) return (types || say) && (target.blur(), focusRow(current()));
+  if (leaves && say) say.open = false;
+  if (leaves && (closeMenu() || types || say)) return (types || say) && (target.blur(), focusRow(current()));
   if (types || root.dataset.keys === "off" || (event.repeat && !"jk".includes(key))) return; // held, `a` approves one
   if (awaited) return;
   const wanted = keyed(before === "g" ? `g${key}` : key);
   before = key;
   if (!wanted && key.length < 2 && every("#first.htmx-request")[0]) awaited = key;
-  if (!wanted) return key === "Escape" && focusRow(current());
+  if (!wanted) return leaves && focusRow(current());
   event.preventDefault();
   if (wanted.dataset.why) return warn(wanted.dataset.why);
   const moves = "jk".includes(key);
