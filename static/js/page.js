@@ -48,7 +48,18 @@ on("htmx:afterSwap", ({ detail: { target, requestConfig: { elt } = {} } }) => {
 });
 on("htmx:afterRequest", () => setTimeout(() => (awaited = "")));
 
+// What somebody types stays until it is sent; words that a page begins with follow it.
+const forget = (form) => every("[data-draft]", form).forEach(({ dataset }) => delete drafts[dataset.draft]);
+on("input", ({ target: { dataset, value } }) => dataset.draft && (drafts[dataset.draft] = value));
+on("submit", ({ target }) => target.hasAttribute("hx-post") || forget(target));
+on("htmx:beforeSwap", ({ detail: { xhr, requestConfig } }) => xhr.status < 300 && forget(requestConfig.elt));
+
 const ready = () => {
+  for (const field of every("[data-draft]")) {
+    const { value, dataset: { draft } } = field;
+    const text = drafts[draft] ?? "";
+    if (text !== value) drafts[draft] = field.value = text.includes(value) ? text : `${text}\n${value}`.trim();
+  }
   for (const one of every("[data-script]")) one.hidden = false;
   byId("theme").lastElementChild.textContent = root.dataset.theme;
   byId("keys-on").checked = root.dataset.keys === "on";

@@ -32,7 +32,7 @@ from triage.models import Action, Person
 from triage.presenters import lists, row_actions, rows
 from triage.presenters import queue as as_shown
 from triage.presenters.pills import row_pill
-from triage.presenters.review import review_notes
+from triage.presenters.review import Draft, review_notes
 from triage.presenters.row_lines import CI_BRIEF, pick_of
 from triage.services import actions, snoozing
 from triage.services import actions as bulk
@@ -137,14 +137,18 @@ def undo(request: Request, snapshot: Snapshot) -> HttpResponse:
     person, now = signed_in(request), timezone.now()
     key = request.POST.get("key", "")
     try:
-        uris = snoozing.take_back(person, key, now) or [one.pull_uri for one in actions.undo(person, key, now)]
+        snoozed = snoozing.take_back(person, key, now)
+        undone = [] if snoozed else actions.undo(person, key, now)
     except Conflict as conflict:
         return answer_conflict(request, snapshot, conflict, now)
+    uris = snoozed or [one.pull_uri for one in undone]
+    wrote = undone[0] if len(undone) == 1 and undone[0].note else None
+    draft = Draft(wrote.kind, wrote.note) if wrote else None
     if request.htmx.target == LIST:
-        return _answer_list(request, snapshot, uris, "Undone.")
+        return _answer_list(request, snapshot, uris, "Undone.", draft=draft)
     if len(uris) == 1 and not request.htmx:
-        return HttpResponseRedirect(_reopened(request, uris[0]))
-    return answer_rows(request, snapshot, uris, now, "Undone.", uris[0])
+        return HttpResponseRedirect(_reopened(request, uris[0], f"about={key}" if wrote else ""))
+    return answer_rows(request, snapshot, uris, now, "Undone.", uris[0], draft=draft)
 
 
 def _answer_list(request: Request, snapshot: Snapshot, uris: Sequence[str], said: str, **told: object) -> HttpResponse:
@@ -154,12 +158,16 @@ def _answer_list(request: Request, snapshot: Snapshot, uris: Sequence[str], said
     return updated_list(request, snapshot, view, uris[0] if is_shown else view.opened, said, **told)
 
 
-def _reopened(request: Request, uri: str) -> str:
-    """The page that a form was sent from; of the inbox with this pull request open and the focus on its row."""
+def _reopened(request: Request, uri: str, draft: str) -> str:
+    """The page that a form was sent from; of the inbox with this pull request open and the focus on its row.
+
+    `draft` asks for the form with what was written, where that page has it.
+    """
     back = safe_next(request)
-    if urlsplit(back).path != reverse("queue"):
-        return back
-    return f"{reverse('queue')}{filters_of(request).opening(uri)}#{rows.row_anchor(uri)}-title"
+    place = urlsplit(back).path
+    if place == reverse("queue"):
+        return f"{place}{filters_of(request).opening(uri)}{draft and '&'}{draft}#{rows.row_anchor(uri)}-title"
+    return f"{place}?{draft}#pull-title" if draft and place == reverse("pull", args=[uri]) else back
 
 
 def _answer_second_click(request: Request) -> HttpResponse:
@@ -181,18 +189,25 @@ def look(request: Request, snapshot: Snapshot) -> HttpResponse:
 
 
 def answer_rows(
-    request: Request, snapshot: Snapshot, uris: Sequence[str], now: datetime, said: str, opened: str | None = None
+    request: Request,
+    snapshot: Snapshot,
+    uris: Sequence[str],
+    now: datetime,
+    said: str,
+    opened: str | None = None,
+    draft: Draft | None = None,
 ) -> HttpResponse:
     """Answer with what htmx swaps: the pane or the row, the counts, the toast and what is said aloud.
 
     Without scripts, and for several rows, the page is shown again. `opened` is what the pane goes on to: "" for
-    nothing, None for the row itself.
+    nothing, None for the row itself; its form begins with `draft`.
     """
     if not request.htmx:
         return HttpResponseRedirect(safe_next(request))
     if len(uris) != 1 or request.POST.get("whole"):
         return HttpResponseClientRedirect(safe_next(request))
     shown = _row_context(request, snapshot, uris[0], now, opened) | {"said": said}
+    shown |= {"draft": draft} if draft else {}
     response = render(request, "inbox/_acted.html", shown)
     return at_address(response, bool(shown["in_pane"] or shown["is_beside"]), str(shown["next"]))
 

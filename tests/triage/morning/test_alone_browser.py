@@ -8,11 +8,12 @@ from pytest_django.live_server_helper import LiveServer
 
 from tests.ingest.stream.frames import ANA, pull_uri
 from tests.triage.acting_site import ActingSite
-from tests.triage.morning.conftest import MAINTAINER, Enter
+from tests.triage.morning.conftest import MAINTAINER, SECOND_ONE, Enter
 from tests.triage.morning.modes import (
     Mode,
     expect_focus,
     expect_no_sideways_scroll,
+    open_row,
     pane_of,
     press_keys,
     row_of,
@@ -213,6 +214,79 @@ def test_from_the_open_page_to_a_refusal_that_covers_no_code_and_is_sent_without
     expect(page.locator(".pull-head")).to_contain_text("Changes requested by you.")
     expect(actions.locator(".primary").filter(visible=True)).to_have_count(0)
     assert [one.note for one in Action.objects.all()] == ["Split it, jk?"]
+
+
+def test_what_was_typed_stays_by_pull_request_and_verb_and_an_undo_gives_it_back(enter: Enter) -> None:
+    page = enter()
+    flagged, field = page.locator("#pull-title").inner_text(), page.locator("#say-request_changes")
+    press_keys(page, "r")
+    expect(field).to_be_focused()
+    page.keyboard.type("Split it")
+    press_keys(page, "Escape c")
+    expect(page.locator("#say-comment")).to_be_focused()
+    expect(page.locator("#say-comment")).to_have_value("")
+    press_keys(page, "Escape j")
+    expect(page.locator("#pull-title")).not_to_have_text(flagged)
+    expect(page.locator("#say-comment")).to_have_value("")
+    press_keys(page, "k")
+    expect(page.locator("#pull-title")).to_have_text(flagged)
+    press_keys(page, "r")
+    expect(field).to_have_value("Split it")
+    expect(field).to_be_focused()
+    page.keyboard.type(", please.")
+    page.keyboard.press("Control+Enter")
+    row = row_of(page, flagged)
+    expect(row).to_contain_text("Waiting on author.")
+    press_keys(page, "u")
+    expect(page.locator("#pull-title")).to_have_text(flagged)
+    expect(field).to_be_visible()
+    expect(field).to_have_value("Split it, please.")
+    expect_focus(page, flagged)
+    press_keys(page, "j")
+    expect(page.locator("#pull-title")).not_to_have_text(flagged)
+    press_keys(page, "k")
+    expect(page.locator("#pull-title")).to_have_text(flagged)
+    expect(field).to_have_value("Split it, please.")
+    press_keys(page, "r")
+    expect(field).to_be_focused()
+    page.keyboard.press("Control+Enter")
+    expect(row).to_contain_text("Waiting on author.")
+    row.locator(".row-link").click()
+    expect(page.locator("#pull-title")).to_have_text(flagged)
+    expect(field).to_have_value("")
+    assert [one.undone_at is None for one in Action.objects.order_by("pk")] == [False, True]
+
+
+def test_what_was_typed_is_for_nobody_else_who_signs_in_here(enter: Enter, site: ActingSite) -> None:
+    page = enter()
+    expect(page.locator("#pull-title")).to_be_visible()
+    press_keys(page, "r")
+    expect(page.locator("#say-request_changes")).to_be_focused()
+    page.keyboard.type("Between us")
+    did, name = SECOND_ONE
+    cookie = site.maintainer(did, f"{name}.example").cookies["sessionid"].value
+    page.context.add_cookies([{"name": "sessionid", "value": cookie, "url": page.url}])
+    page.reload()
+    expect(page.locator("#pull-title")).to_be_visible()
+    press_keys(page, "r")
+    expect(page.locator("#say-request_changes")).to_be_focused()
+    expect(page.locator("#say-request_changes")).to_have_value("")
+
+
+def test_without_scripts_an_undo_gives_back_what_was_written_where_it_was_written(
+    enter: Enter, site: ActingSite
+) -> None:
+    page = enter(Mode(scripts=False))
+    open_row(page, Mode(scripts=False), "Chore 03")
+    for address in (page.url, f"/pull/{pull_uri(ANA, 'chore03')}"):
+        page.goto(address)
+        page.locator(".say > summary", has_text="Comment").click()
+        page.get_by_label("Comment", exact=True).fill("Can a test\nhold it?")
+        page.get_by_role("button", name="Comment").click()
+        page.locator("#offers").get_by_role("button", name="Undo").click()
+        expect(page.get_by_label("Comment", exact=True)).to_have_value("Can a test\nhold it?")
+        site.after(2)
+    assert not Action.objects.filter(undone_at=None)
 
 
 def test_a_key_without_its_button_says_why_and_escape_closes_what_a_key_opened(enter: Enter) -> None:
