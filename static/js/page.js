@@ -8,7 +8,8 @@ const every = (selector, inside = document) => [...inside.querySelectorAll(selec
 let last;
 const focused = () => document.activeElement;
 const rowOf = (element) => element?.closest?.(".row[id]");
-const current = () => rowOf(focused()) ?? rowOf(every(".row-link[aria-current]")[0]) ?? byId(last);
+const marked = () => rowOf(every(".row-link[aria-current]")[0]);
+const current = () => rowOf(focused()) ?? marked() ?? byId(last);
 const focusRow = (row) => {
   const link = row?.querySelector(".row-link");
   (link?.checkVisibility() ? link : byId("pull-title"))?.focus();
@@ -73,7 +74,7 @@ const ready = () => {
     }
   }
   byId("offers").hidden = !every(".offer")[0];
-  if (byId("first") && !every(".row-link[aria-current]")[0]) choose(byId(byId("first").dataset.row));
+  if (byId("first") && !marked()) choose(byId(byId("first").dataset.row));
 };
 on("htmx:historyRestore htmx:afterSettle", ready);
 ready();
@@ -205,4 +206,11 @@ const poll = async () => {
 setInterval(poll, 15_000);
 if (performance.getEntriesByType("navigation")[0]?.type === "back_forward") poll(); // Back shows what was then
 on("visibilitychange", poll);
-on("htmx:afterSettle", () => focused() === document.body && (arrived || last) && focusRow(byId(arrived) ?? byId(last)));
+// Where the whole list is another one, focus and mark are on the row that the pane shows.
+on("htmx:historyRestore htmx:afterSettle", ({ detail: { target, elt } }) => {
+  const lost = focused() === document.body;
+  const isNew = !target || target.matches("#results, .question") && !elt.matches(".offer");
+  if (isNew) byId("results")?.parentElement.scrollTo(0, 0);
+  const row = elt?.closest?.("#fresh") && byId(arrived) || (isNew && byId("open")?.checkVisibility() && marked() || byId(last));
+  if (isNew && rowOf(focused()) || lost && (row || isNew)) focusRow(row);
+});
