@@ -133,7 +133,6 @@ on("keydown", (event) => {
   if (leaves && target.type === "search" && target.value) {
     target.value = "";
     target.form.requestSubmit();
-    return;
   }
   const say = every(".say[open]")[0];
   if (leaves && say) say.open = false;

@@ -172,7 +172,7 @@ def expect_in_hand(page: Page, title: str) -> None:
 
 
 @pytest.mark.parametrize("keys", ["on", "off"])
-def test_escape_in_the_search_clears_field_list_and_url_and_a_second_one_leaves_it(
+def test_escape_in_the_search_clears_field_list_and_url_and_leads_to_the_first_row(
     open_page: Open, drawn_site: str, keys: str
 ) -> None:
     page = open_page("/?sort=newest")
@@ -184,10 +184,13 @@ def test_escape_in_the_search_clears_field_list_and_url_and_a_second_one_leaves_
     search.press("Escape")
     page.wait_for_url("**/?sort=newest")
     expect(search).to_have_value("")
-    expect(search).to_be_focused()
     expect(titles(page)).to_have_text(every_title)
+    expect_in_hand(page, every_title[0])
+    search.fill("nothing like it")
+    page.wait_for_url("**/?q=nothing+like+it&sort=newest")
+    expect(titles(page)).to_have_count(0)
     search.press("Escape")
-    expect(search).not_to_be_focused()
+    expect_in_hand(page, every_title[0])
 
 
 def test_a_swap_copies_no_inline_style_of_what_it_replaces(open_page: Open) -> None:
