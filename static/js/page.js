@@ -139,15 +139,20 @@ on("keydown", (event) => {
   if (leaves && (closeMenu() || types || say)) return (types || say) && (target.blur(), focusRow(current()));
   if (types || root.dataset.keys === "off" || (event.repeat && !"jk".includes(key))) return; // held, `a` approves one
   if (awaited) return;
-  const wanted = keyed(before === "g" ? `g${key}` : key);
+  const name = before === "g" ? `g${key}` : key;
+  const wanted = keyed(name);
   before = key;
   if (!wanted && key.length < 2 && every("#first.htmx-request")[0]) awaited = key;
   if (!wanted) return leaves && focusRow(current());
   event.preventDefault();
-  if (wanted.dataset.why) return warn(wanted.dataset.why);
-  const moves = "jk".includes(key);
-  if (moves || key === "/" || key in steps) wanted.focus();
-  if (moves ? byId("open") && wanted.checkVisibility() : key !== "/" && !(key in steps && byId("open"))) wanted.click();
+  const { why, none } = wanted.dataset;
+  const refused = why ?? (every(".pick:checked")[0] ? "" : none);
+  warn(refused);
+  if (refused) return;
+  const moves = "jk".includes(name);
+  const looks = name === "/" || name in steps && byId("open");
+  if (moves || looks) wanted.focus();
+  if (moves ? byId("open") && wanted.checkVisibility() : !looks) wanted.click();
 });
 
 const warn = (words) => Object.assign(byId("problem"), { hidden: !words, textContent: words });
