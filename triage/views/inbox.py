@@ -224,7 +224,7 @@ def question_for(
 
 def mark_fine(
     person: Person, roles: Roles, snapshot: Snapshot, chosen: Sequence[str], stream: datetime, now: datetime
-) -> None:
+) -> list[Action]:
     """Mark these merges as clean and ask again in a week; `chosen` are what the question's form sends.
 
     Raises ActionProblem or Conflict, with nothing marked.
@@ -234,8 +234,9 @@ def mark_fine(
     if not uris or len(uris) != len(wanted) or not uris <= _merges_due(person, roles, snapshot, stream).keys():
         raise ActionProblem(GONE)
     with transaction.atomic():
-        actions.act(person, read.decided_subjects(snapshot, uris), wanted, now)
+        made = actions.act(person, read.decided_subjects(snapshot, uris), wanted, now)
         ask_next_week(person, now)
+    return made
 
 
 def ask_next_week(person: Person, now: datetime) -> None:

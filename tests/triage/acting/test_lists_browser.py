@@ -169,6 +169,9 @@ def test_one_click_says_that_all_turned_out_fine(
     page.locator(".question summary").click()
     page.get_by_role("button", name="All 2 are fine").click()
     expect(page.get_by_role("heading", name="all fine?")).to_have_count(0)
+    if scripts:
+        expect(page.locator("#announce")).to_have_text("Outcome of 2 pull requests saved.")
+        expect(page.locator(".row-link").first).to_be_focused()
     expect(page.locator("#offers")).to_contain_text("2 pull requests")
     assert set(Action.objects.values_list("pull_uri", "outcome")) == {
         (pull_uri(MARA, "offered"), "clean"),
