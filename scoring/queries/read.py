@@ -35,6 +35,7 @@ from scoring.queries.contributors import (
     leaderboard,
     outcome_in_words,
     place_of,
+    troubles_in_words,
 )
 from scoring.queries.dashboard import AnswerMonth, Answers, Week, actable, answers, dashboard, weeks
 from scoring.queries.events import PastJudgement, PullEvent, events, judged_when_decided
@@ -81,6 +82,7 @@ from scoring.queries.progress import FirstReading, TrainingNeed, first_reading, 
 from scoring.queries.queue import (
     hide_row,
     labels,
+    lanes,
     opened_since,
     pull,
     pulls,

@@ -1,5 +1,4 @@
-// Every page works without this.
-"use strict";
+"use strict"; // every page works without this
 
 const on = (names, act) => names.split(" ").forEach((name) => document.addEventListener(name, act));
 const byId = (id) => document.getElementById(id);
@@ -9,14 +8,11 @@ const every = (selector, inside = document) => [...inside.querySelectorAll(selec
 let last;
 const focused = () => document.activeElement;
 const rowOf = (element) => element?.closest?.(".row[id]");
-const current = () => rowOf(focused()) ?? rowOf(every(".row-link[aria-current]")[0]) ?? byId(last);
+const marked = () => rowOf(every(".row-link[aria-current]")[0]);
+const current = () => rowOf(focused()) ?? marked() ?? byId(last);
 const focusRow = (row) => {
   const link = row?.querySelector(".row-link");
   (link?.checkVisibility() ? link : byId("pull-title"))?.focus();
-};
-const beside = (row, step) => {
-  const rows = every(".row[id]");
-  return rows[row ? rows.indexOf(row) + step : 0];
 };
 on("focusin", ({ target }) => (last = rowOf(target)?.id ?? last));
 
@@ -24,19 +20,20 @@ const choose = (row) => {
   for (const one of every(".row-link[aria-current]")) one.removeAttribute("aria-current");
   row?.querySelector(".row-link").setAttribute("aria-current", "true");
 };
+const changes = ":is(.pull form:not(.looking), .offer)";
 // A form that was sent keeps its place until its answer.
 on("htmx:beforeRequest", (event) => {
   const { elt } = event.detail;
-  if (elt.matches(".pull form:not(.looking)")) htmx.trigger("#open", "htmx:abort");
+  if (elt.matches(changes)) htmx.trigger("#open", "htmx:abort");
   if (!elt.matches(".row-link")) return;
-  if (every(".pull form.htmx-request:not(.looking)")[0]) {
+  if (every(`${changes}.htmx-request`)[0]) {
     event.preventDefault();
     awaited = "";
   } else choose(rowOf(elt));
 });
 on("htmx:afterSwap", ({ detail: { target, requestConfig: { elt } = {} } }) => {
   const row = byId(every("#open .pull")[0]?.dataset.row);
-  if (!elt || target.id !== "open" && (target.id !== row?.id || !elt.matches(".slot"))) return;
+  if (!elt || target.id !== "open" && !elt.matches(target.id === row?.id ? ".slot" : ".offer")) return;
   choose(row);
   const key = awaited;
   const opens = elt.id === "first"; // a page that opens moves no focus
@@ -52,7 +49,18 @@ on("htmx:afterSwap", ({ detail: { target, requestConfig: { elt } = {} } }) => {
 });
 on("htmx:afterRequest", () => setTimeout(() => (awaited = "")));
 
+// What somebody types stays until it is sent; words that a page begins with follow it.
+const forget = (form) => every("[data-draft]", form).forEach(({ dataset }) => delete drafts[dataset.draft]);
+on("input", ({ target: { dataset, value } }) => dataset.draft && (drafts[dataset.draft] = value));
+on("submit", ({ target }) => target.hasAttribute("hx-post") || forget(target));
+on("htmx:beforeSwap", ({ detail: { xhr, requestConfig } }) => xhr.status < 300 && forget(requestConfig.elt));
+
 const ready = () => {
+  for (const field of every("[data-draft]")) {
+    const { value, dataset: { draft } } = field;
+    const text = drafts[draft] ?? "";
+    if (text !== value) drafts[draft] = field.value = text.includes(value) ? text : `${text}\n${value}`.trim();
+  }
   for (const one of every("[data-script]")) one.hidden = false;
   byId("theme").lastElementChild.textContent = root.dataset.theme;
   byId("keys-on").checked = root.dataset.keys === "on";
@@ -66,7 +74,7 @@ const ready = () => {
     }
   }
   byId("offers").hidden = !every(".offer")[0];
-  if (byId("first") && !every(".row-link[aria-current]")[0]) choose(byId(byId("first").dataset.row));
+  if (byId("first") && !marked()) choose(byId(byId("first").dataset.row));
 };
 on("htmx:historyRestore htmx:afterSettle", ready);
 ready();
@@ -111,7 +119,10 @@ const stepped = (key) => {
 };
 const keyed = (key) => {
   const row = current();
-  if (key === "j" || key === "k") return beside(row, key === "j" ? 1 : -1)?.querySelector(".row-link");
+  if (key === "j" || key === "k") {
+    const rows = every(".row[id]");
+    return rows[row ? rows.indexOf(row) + (key === "j" ? 1 : -1) : 0]?.querySelector(".row-link");
+  }
   if (key in steps && byId("open")) return stepped(key);
   const found = every(`[data-key~="${CSS.escape(key)}"]`).filter((one) => key.length === 2 || one.checkVisibility());
   const wanted = found.find((one) => row?.contains(one)) ?? found.find((one) => !rowOf(one));
@@ -122,28 +133,33 @@ const keyed = (key) => {
 };
 on("keydown", (event) => {
   const { key, target } = event;
+  const leaves = key === "Escape";
   const types = target.matches("input:not([type=checkbox]), textarea, select");
   if (key === "Enter" && (event.ctrlKey || event.metaKey) && !event.repeat && target.matches(".say textarea")) target.form.querySelector("button").click();
-  if (byId("keys").open || every(":popover-open")[0] && key === "Escape" || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-  if (key === "Escape" && target.type === "search" && target.value) {
+  if (byId("keys").open || leaves && every(":popover-open")[0] || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  if (leaves && target.type === "search" && target.value) {
     target.value = "";
     target.form.requestSubmit();
-    return;
   }
   const say = every(".say[open]")[0];
-  if (key === "Escape" && say) say.open = false;
-  if (key === "Escape" && (closeMenu() || types || say)) return (types || say) && (target.blur(), focusRow(current()));
+  if (leaves && say) say.open = false;
+  if (leaves && (closeMenu() || types || say)) return (types || say) && (target.blur(), focusRow(current()));
   if (types || root.dataset.keys === "off" || (event.repeat && !"jk".includes(key))) return; // held, `a` approves one
   if (awaited) return;
-  const wanted = keyed(before === "g" ? `g${key}` : key);
+  const name = before === "g" ? `g${key}` : key;
+  const wanted = keyed(name);
   before = key;
   if (!wanted && key.length < 2 && every("#first.htmx-request")[0]) awaited = key;
-  if (!wanted) return key === "Escape" && focusRow(current());
+  if (!wanted) return leaves && focusRow(current());
   event.preventDefault();
-  if (wanted.dataset.why) return warn(wanted.dataset.why);
-  const moves = "jk".includes(key);
-  if (moves || key === "/" || key in steps) wanted.focus();
-  if (moves ? byId("open") && wanted.checkVisibility() : key !== "/" && !(key in steps && byId("open"))) wanted.click();
+  const { why, none } = wanted.dataset;
+  const refused = why ?? (every(".pick:checked")[0] ? "" : none);
+  warn(refused);
+  if (refused) return;
+  const moves = "jk".includes(name);
+  const looks = name === "/" || name in steps && byId("open");
+  if (moves || looks) wanted.focus();
+  if (moves ? byId("open") && wanted.checkVisibility() : !looks) wanted.click();
 });
 
 const warn = (words) => Object.assign(byId("problem"), { hidden: !words, textContent: words });
@@ -154,14 +170,6 @@ on("htmx:sendError htmx:timeout htmx:responseError htmx:afterOnLoad", ({ detail:
   const { dataset } = byId("problem");
   warn(successful ? "" : dataset[xhr.status] ?? dataset.failed);
   if (!successful && elt.matches(".row form")) focusRow(rowOf(elt));
-});
-
-on("submit", (event) => {
-  const key = event.target.matches(".offer") && event.target.elements.key.value;
-  const same = every(".slot [name=key]").find((field) => field.value === key);
-  if (!same) return;
-  event.preventDefault(); // swap its row, the page stays
-  same.form.requestSubmit();
 });
 
 // New rows are announced; nothing moves.
@@ -209,4 +217,11 @@ const poll = async () => {
 setInterval(poll, 15_000);
 if (performance.getEntriesByType("navigation")[0]?.type === "back_forward") poll(); // Back shows what was then
 on("visibilitychange", poll);
-on("htmx:afterSettle", () => focused() === document.body && (arrived || last) && focusRow(byId(arrived) ?? byId(last)));
+// Where the whole list is another one, focus and mark are on the row that the pane shows.
+on("htmx:historyRestore htmx:afterSettle", ({ detail: { target, elt } }) => {
+  const lost = focused() === document.body;
+  const isNew = !target || target.matches("#results, .question") && !elt.matches(".offer");
+  if (isNew) byId("results")?.parentElement.scrollTo(0, 0);
+  const row = elt?.closest?.("#fresh") && byId(arrived) || (isNew && byId("open")?.checkVisibility() && marked() || byId(last));
+  if (isNew && rowOf(focused()) || lost && (row || isNew)) focusRow(row);
+});

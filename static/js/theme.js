@@ -1,10 +1,10 @@
 // Runs before the first paint: a chosen theme does not flash.
 const root = document.documentElement;
-let kept;
+let kept = {}; // storage is forbidden: choices and drafts hold for this page
+let drafts = {};
 try {
   kept = localStorage;
-} catch {
-  kept = {}; // storage is forbidden: choices hold for this page
-}
+  drafts = sessionStorage;
+} catch {}
 root.dataset.theme = kept.theme ?? "system";
 root.dataset.keys = kept.keys ?? "on";

@@ -246,7 +246,7 @@ def offers(viewer: Person, snapshot: Snapshot | None, now: datetime) -> list[Off
         )
         for one in snoozes
     ]
-    return [*done, *waiting]
+    return sorted([*done, *waiting], key=lambda one: one.left_ms, reverse=True)
 
 
 def _left_ms(ends_at: datetime, now: datetime) -> int:

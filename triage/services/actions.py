@@ -136,6 +136,12 @@ def undo(person: Person, key: str, now: datetime) -> list[Action]:
     return list(Action.objects.filter(pk__in=[action.pk for action in found]).order_by("pk"))
 
 
+def find_undone(person: Person, uri: str, key: str) -> Action | None:
+    """Return what this person wrote about a pull request and took back, by the key of the action."""
+    done = Action.objects.filter(person=person, pull_uri=uri, key=key, undone_at__isnull=False).exclude(note="")
+    return done.first() if key else None
+
+
 def is_second_click(person: Person, uri: str, now: datetime) -> bool:
     """Return whether this person undid something of a pull request less than SECOND_CLICK ago."""
     return Action.objects.filter(person=person, pull_uri=uri, undone_at__gt=now - SECOND_CLICK).exists()

@@ -72,7 +72,7 @@ def show_now(person: Person, found: Snooze, now: datetime) -> None:
 
 
 def take_back(person: Person, key: str, now: datetime) -> list[str]:
-    """Undo a snooze of this person's and return its at-uri; ActionProblem once its 10 seconds are over.
+    """Undo a snooze of this person's and return its at-uri; Conflict once its 10 seconds are over.
 
     [] where the key names no snooze.
     """
@@ -80,7 +80,7 @@ def take_back(person: Person, key: str, now: datetime) -> list[str]:
     if found is None:
         return []
     if now > found.made_at + WINDOW:
-        raise ActionProblem(TOO_LATE)
+        raise Conflict(TOO_LATE, [found.pull_uri])
     show_now(person, found, now)
     return [found.pull_uri]
 

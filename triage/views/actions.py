@@ -32,14 +32,14 @@ from triage.models import Action, Person
 from triage.presenters import lists, row_actions, rows
 from triage.presenters import queue as as_shown
 from triage.presenters.pills import row_pill
-from triage.presenters.review import review_notes
+from triage.presenters.review import Draft, review_notes
 from triage.presenters.row_lines import CI_BRIEF, pick_of
 from triage.services import actions, snoozing
 from triage.services import actions as bulk
 from triage.services.actions import ActionProblem, Conflict, Wanted
 from triage.services.lane_closures import opened_by
 from triage.services.reading_times import note_verdict
-from triage.views.inbox import PANE, pane
+from triage.views.inbox import LIST, PANE, pane, updated_list
 from triage.views.queue import at_address
 
 TWICE = "Looked like a double click, so nothing changed. Press it again if you mean it."
@@ -137,20 +137,37 @@ def undo(request: Request, snapshot: Snapshot) -> HttpResponse:
     person, now = signed_in(request), timezone.now()
     key = request.POST.get("key", "")
     try:
-        uris = snoozing.take_back(person, key, now) or [one.pull_uri for one in actions.undo(person, key, now)]
+        snoozed = snoozing.take_back(person, key, now)
+        undone = [] if snoozed else actions.undo(person, key, now)
     except Conflict as conflict:
         return answer_conflict(request, snapshot, conflict, now)
+    uris = snoozed or [one.pull_uri for one in undone]
+    wrote = undone[0] if len(undone) == 1 and undone[0].note else None
+    draft = Draft(wrote.kind, wrote.note) if wrote else None
+    if request.htmx.target == LIST:
+        return _answer_list(request, snapshot, uris, "Undone.", draft=draft)
     if len(uris) == 1 and not request.htmx:
-        return HttpResponseRedirect(_reopened(request, uris[0]))
-    return answer_rows(request, snapshot, uris, now, "Undone.", uris[0])
+        return HttpResponseRedirect(_reopened(request, uris[0], f"about={key}" if wrote else ""))
+    return answer_rows(request, snapshot, uris, now, "Undone.", uris[0], draft=draft)
 
 
-def _reopened(request: Request, uri: str) -> str:
-    """The page that a form was sent from; of the inbox with this pull request open and the focus on its row."""
+def _answer_list(request: Request, snapshot: Snapshot, uris: Sequence[str], said: str, **told: object) -> HttpResponse:
+    """The list that the toast's Undo swaps, with the one pull request concerned in the pane where it is open."""
+    view = _read_view(request.htmx.current_url or "")
+    is_shown = len(uris) == 1 and as_shown.pull(snapshot, uris[0]) is not None
+    return updated_list(request, snapshot, view, uris[0] if is_shown else view.opened, said, **told)
+
+
+def _reopened(request: Request, uri: str, draft: str) -> str:
+    """The page that a form was sent from; of the inbox with this pull request open and the focus on its row.
+
+    `draft` asks for the form with what was written, where that page has it.
+    """
     back = safe_next(request)
-    if urlsplit(back).path != reverse("queue"):
-        return back
-    return f"{reverse('queue')}{filters_of(request).opening(uri)}#{rows.row_anchor(uri)}-title"
+    place = urlsplit(back).path
+    if place == reverse("queue"):
+        return f"{place}{filters_of(request).opening(uri)}{draft and '&'}{draft}#{rows.row_anchor(uri)}-title"
+    return f"{place}?{draft}#pull-title" if draft and place == reverse("pull", args=[uri]) else back
 
 
 def _answer_second_click(request: Request) -> HttpResponse:
@@ -172,24 +189,35 @@ def look(request: Request, snapshot: Snapshot) -> HttpResponse:
 
 
 def answer_rows(
-    request: Request, snapshot: Snapshot, uris: Sequence[str], now: datetime, said: str, opened: str | None = None
+    request: Request,
+    snapshot: Snapshot,
+    uris: Sequence[str],
+    now: datetime,
+    said: str,
+    opened: str | None = None,
+    draft: Draft | None = None,
 ) -> HttpResponse:
     """Answer with what htmx swaps: the pane or the row, the counts, the toast and what is said aloud.
 
     Without scripts, and for several rows, the page is shown again. `opened` is what the pane goes on to: "" for
-    nothing, None for the row itself.
+    nothing, None for the row itself; its form begins with `draft`.
     """
     if not request.htmx:
         return HttpResponseRedirect(safe_next(request))
     if len(uris) != 1 or request.POST.get("whole"):
         return HttpResponseClientRedirect(safe_next(request))
     shown = _row_context(request, snapshot, uris[0], now, opened) | {"said": said}
+    shown |= {"draft": draft} if draft else {}
     response = render(request, "inbox/_acted.html", shown)
     return at_address(response, bool(shown["in_pane"] or shown["is_beside"]), str(shown["next"]))
 
 
 def answer_conflict(request: Request, snapshot: Snapshot, conflict: Conflict, now: datetime) -> HttpResponse:
     """Answer 409 with how it stands now: the fresh pane or row as a fragment, or a page of the rows concerned."""
+    if request.htmx.target == LIST:
+        answer = _answer_list(request, snapshot, conflict.uris, str(conflict), told=str(conflict))
+        answer.status_code = 409
+        return answer
     if request.htmx and len(conflict.uris) == 1 and not request.POST.get("whole"):
         shown = _row_context(request, snapshot, conflict.uris[0], now)
         shown |= {"wrote": _wrote(request), "said": str(conflict), "told": str(conflict)}
@@ -209,7 +237,12 @@ def answer_conflict(request: Request, snapshot: Snapshot, conflict: Conflict, no
 
 def filters_of(request: Request) -> QueueFilters:
     """The view of the queue from which a form was sent, by its `next`."""
-    return read_queue(dict(parse_qsl(urlsplit(safe_next(request)).query)))
+    return _read_view(safe_next(request))
+
+
+def _read_view(address: str) -> QueueFilters:
+    """The view of the queue at an address, which comes from a browser."""
+    return read_queue(dict(parse_qsl(address.partition("?")[2].partition("#")[0])))
 
 
 def _row_context(
@@ -221,7 +254,7 @@ def _row_context(
     found = row_actions.less_in_flight(as_shown.queue(snapshot, query), query, snapshot, now)
     bucket = read.lanes(snapshot, [uri], query).get(uri)
     in_pane = request.htmx.target == PANE
-    beside = _opened(request.htmx.current_url)  # "" in the list of a phone, which stays in view
+    beside = _read_view(request.htmx.current_url or "").opened  # "" in the list of a phone, which stays in view
     is_beside = not in_pane and beside != "" and uri in (opened, beside)
     shown: dict[str, object] = {}
     if in_pane or is_beside:
@@ -237,6 +270,7 @@ def _row_context(
         "filters": filters,
         "tiles": rows.tiles(found),
         "saved": lists.saved_filters(request.user, filters),
+        "lists": lists.count_lists(request, snapshot),
         "bucket": bucket if filters.bucket in ("", bucket) else None,
         "head": "would" if bucket == "fast_lane" and row and row.shadow else bucket,
         "count": _count(found, bucket, row) if bucket else 0,
@@ -249,11 +283,6 @@ def _row_context(
 def _count(found: read.Queue, bucket: read.GroupKey, row: read.QueueRow | None) -> int:
     """Return the count of the section in which a row stands."""
     return found.watched if bucket == "fast_lane" and row and row.shadow else rows.count_of(found, bucket)
-
-
-def _opened(address: str | None) -> str:
-    """Return what the pane of an open page shows; the address comes from the browser."""
-    return dict(parse_qsl((address or "").partition("?")[2].partition("#")[0])).get("open", "")
 
 
 def next_uri(request: Request, snapshot: Snapshot, uri: str, now: datetime) -> str:

@@ -29,7 +29,7 @@ from triage.presenters import queue as as_shown
 from triage.presenters import row_actions
 from triage.presenters.lists import hiding_audits
 from triage.presenters.pills import pill
-from triage.presenters.review import NoteGroup, NoteView, draft_links, read_draft
+from triage.presenters.review import Draft, NoteGroup, NoteView, draft_links, read_draft
 from triage.presenters.row_actions import RowActs
 from triage.presenters.rows import ForgePlace, forge_place
 from triage.presenters.text import action_words
@@ -116,7 +116,7 @@ def shown_change(
 
     is_sealed = row is not None and row.is_sealed  # the audit keeps everything back but the change itself
     page = _page(request, snapshot, subject, query, is_sealed, acts if may else None)
-    draft, problem = read_draft(request.GET, page.findings) if may else (None, "")
+    draft, problem = _draft(request, uri, page.findings) if may else (None, "")
     is_read = not offered and not any(page.missing)
     if is_read and isinstance(request.user, Person) and _may_judge(request, subject):
         note_opened(request.user, uri, timezone.now())
@@ -134,6 +134,13 @@ def shown_change(
         "whole": reverse("diff", args=[uri]) + query.search(query.found, query.since),
         "raw": reverse("raw_patch", args=[uri]) + query.search(query.found) if _may_take(request) else "",
     }
+
+
+def _draft(request: Request, uri: str, findings: Sequence[NoteView]) -> tuple[Draft | None, str]:
+    """Return what the viewer wrote here and took back, or a draft about a finding, as the address asks, or why not."""
+    about, person = request.GET.get("about", ""), request.user
+    undone = actions.find_undone(person, uri, about) if isinstance(person, Person) else None
+    return (Draft(undone.kind, undone.note), "") if undone else read_draft(request.GET, findings)
 
 
 @reading

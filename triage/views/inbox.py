@@ -42,6 +42,7 @@ from triage.views.diff import approved_round, shown_change
 from triage.views.queue import at_address, reading, wants_fragment
 
 PANE = "open"  # the id of the pane that a row opens in
+LIST = "results"  # that of the rows by lane
 FIRST = "first"  # that of what asks for the first row, until the pane shows one
 EVERY = timedelta(days=7)
 BACK = timedelta(days=28)  # for how long after it turned old enough a merge is asked about
@@ -65,10 +66,7 @@ def queue(request: Request, snapshot: Snapshot) -> HttpResponse:
         offered = request.htmx.trigger == FIRST
         shown |= pane(request, snapshot, filters.opened, filters, offered) if filters.opened else {}
         return at_address(render(request, "inbox/_pane.html", shown), not offered, address)
-    lists, first = _lists(request, snapshot, filters)
-    shown |= lists
-    if first and not filters.opened:
-        shown |= {"first": filters.opening(first.uri), "first_row": rows.row_anchor(first.uri)}
+    shown |= _lists(request, snapshot, filters)
     if fragment:
         return at_address(render(request, "inbox/_queue_update.html", shown), True, address)
     shown |= _beside(request, snapshot)
@@ -76,10 +74,10 @@ def queue(request: Request, snapshot: Snapshot) -> HttpResponse:
     return render(request, "inbox/queue.html", shown)
 
 
-def _lists(
-    request: Request, snapshot: Snapshot, filters: QueueFilters
-) -> tuple[dict[str, object], read.QueueRow | None]:
-    """Return the groups of rows with what stands above and below them, and the first row that nobody decided."""
+def _lists(request: Request, snapshot: Snapshot, filters: QueueFilters) -> dict[str, object]:
+    """Return the groups of rows with what stands above and below them, and the first row that nobody decided where
+    no other one is open.
+    """
     query, now, roles = row_actions.query_of(filters, request.user, snapshot), timezone.now(), viewing(request)
     found = as_shown.queue(snapshot, query)
     listed = [row for group in found.groups for row in group.rows]
@@ -89,7 +87,7 @@ def _lists(
     counted = row_actions.less_in_flight(found, query, snapshot, now)
     acts = row_actions.acts_of(request.user, roles, snapshot, listed, now)
     groups = rows.group_views(counted, filters, present(snapshot))
-    shown = {
+    shown: dict[str, object] = {
         "found": found,
         "groups": groups,
         "is_beyond": filters.page > max((group.pages for group in groups), default=1),
@@ -103,7 +101,10 @@ def _lists(
         "lane_offer": lane_offers.offered(snapshot, roles, filters.repository),
         "like_these": reports.like_these(lane),
     }
-    return shown, next((row for row in listed if not acts[row.uri].is_decided), None)
+    first = next((row for row in listed if not acts[row.uri].is_decided), None)
+    if first and not filters.opened:
+        shown |= {"first": filters.opening(first.uri), "first_row": rows.row_anchor(first.uri)}
+    return shown
 
 
 def _approved(snapshot: Snapshot, filters: QueueFilters, query: read.QueueQuery) -> tuple[read.Approved, ...]:
@@ -119,6 +120,21 @@ def _beside(request: Request, snapshot: Snapshot) -> dict[str, object]:
     asks = isinstance(person, Person)
     asked = question_for(person, viewing(request), snapshot, present(snapshot), now) if asks else ()
     return {"lists": lists.count_lists(request, snapshot), "asked": asked, "days": settings.LABEL_WINDOW_DAYS}
+
+
+def updated_list(
+    request: Request, snapshot: Snapshot, view: QueueFilters, opened: str, said: str, **told: object
+) -> HttpResponse:
+    """The list of an open page anew, with `opened` in the pane, `said` aloud, and in the pane what else is `told`.
+
+    Where the `view` of the page opens nothing, a phone goes on showing its list.
+    """
+    filters, offered = replace(view, opened=opened), not view.opened
+    address = reverse("queue") + filters.search()
+    shown = _lists(request, snapshot, filters) | {"filters": filters, "next": address, "fragment": True, "said": said}
+    shown["lists"] = lists.count_lists(request, snapshot)
+    shown |= pane(request, snapshot, opened, filters, offered) if opened else {}
+    return at_address(render(request, "inbox/_queue_update.html", shown | told), not offered, address)
 
 
 def pane(
@@ -211,7 +227,7 @@ def question_for(
 
 def mark_fine(
     person: Person, roles: Roles, snapshot: Snapshot, chosen: Sequence[str], stream: datetime, now: datetime
-) -> None:
+) -> list[Action]:
     """Mark these merges as clean and ask again in a week; `chosen` are what the question's form sends.
 
     Raises ActionProblem or Conflict, with nothing marked.
@@ -221,8 +237,9 @@ def mark_fine(
     if not uris or len(uris) != len(wanted) or not uris <= _merges_due(person, roles, snapshot, stream).keys():
         raise ActionProblem(GONE)
     with transaction.atomic():
-        actions.act(person, read.decided_subjects(snapshot, uris), wanted, now)
+        made = actions.act(person, read.decided_subjects(snapshot, uris), wanted, now)
         ask_next_week(person, now)
+    return made
 
 
 def ask_next_week(person: Person, now: datetime) -> None:

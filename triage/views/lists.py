@@ -11,7 +11,7 @@ from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import Q
 from django.http import Http404, HttpResponse, HttpResponseRedirect
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
 from django_htmx.http import HttpResponseClientRedirect
@@ -30,7 +30,7 @@ from triage.forms.actions import read_seen
 from triage.forms.filters import QueueFilters, read_list
 from triage.http_cache import Page, unless_held
 from triage.models import Action, AuditAnswer, LaneClosure, Snooze
-from triage.presenters import lists, pills, rows
+from triage.presenters import lists, pills, row_actions, rows
 from triage.presenters import queue as as_shown
 from triage.presenters import text as incident_words
 from triage.services import audit, lane_closures, snoozing
@@ -165,7 +165,8 @@ def answer_audit(request: Request, snapshot: Snapshot) -> HttpResponse:
     except Conflict as conflict:
         return answer_conflict(request, snapshot, conflict, now)
     note_verdict(person, row.uri, now)
-    return redirect("pull", uri=row.uri)
+    said = f"Audit of {row_actions.named_pull(row.uri, snapshot)} answered."
+    return answer_rows(request, snapshot, [row.uri], now, said, row.uri)
 
 
 def _scope(snapshot: Snapshot, told: Mapping[str, str]) -> lane_closures.Scope:
@@ -330,10 +331,11 @@ def answer_outcomes(request: Request, snapshot: Snapshot) -> HttpResponse:
     now = timezone.now()
     if request.POST.get("answer") != "fine":
         inbox.ask_next_week(person, now)
-        return _to(request, safe_next(request))
-    chosen = request.POST.getlist("pull")
-    try:
-        inbox.mark_fine(person, roles, snapshot, chosen, present(snapshot), now)
-    except Conflict as conflict:
-        return answer_conflict(request, snapshot, conflict, now)
-    return _to(request, safe_next(request))
+        said = "You are asked again in a week."
+    else:
+        made = inbox.mark_fine(person, roles, snapshot, request.POST.getlist("pull"), present(snapshot), now)
+        said = row_actions.done_words(made, snapshot)
+    if not request.htmx:
+        return HttpResponseRedirect(safe_next(request))
+    shown = {"said": said, "fragment": True, "lists": lists.count_lists(request, snapshot), "next": safe_next(request)}
+    return render(request, "inbox/_said.html", shown)

@@ -4,12 +4,15 @@ import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, ViewportSize, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
+from tests.scoring.small import OFFERED
+from tests.triage.acting.test_bulk import ALL
 from tests.triage.conftest import OpenPage
 from tests.triage.worlds.acting_site import ANA, BEN, NOON, ActingSite, acting_site
 from tests.waiting import PATIENT_MS
@@ -203,3 +206,34 @@ def test_of_a_filtered_queue_the_counts_follow_an_approval_within_the_filter(
     approve(page).click()
     expect(page.locator("#tile-fast_lane .figure")).to_have_text("0")
     expect(page.locator("#count-fast_lane")).to_have_text("0")
+
+
+ON_TOP = """all => all.every(one => {
+  const { x, y, width, height } = one.getBoundingClientRect();
+  return one.contains(document.elementFromPoint(x + width / 2, y + 4))
+    && one.contains(document.elementFromPoint(x + width / 2, y + height - 4));
+})"""
+
+
+@pytest.mark.parametrize("width", [1440, 768, 390])
+def test_the_offer_to_undo_and_an_error_cover_neither_what_comes_next_nor_each_other(
+    site: ActingSite, open_page: OpenPage, width: int
+) -> None:
+    site.run_ci(dict.fromkeys(ALL, "passed"))
+    page = open_page(width, site.maintainer(ANA, "ana.example"))
+    page.clock.set_fixed_time(NOON)
+    page.goto(f"/?open={quote(OFFERED)}")
+    page.get_by_role("button", name="Approve, then how to merge").click()
+    expect(page.locator("#offers")).to_contain_text("Approved")
+    commands = page.locator(".say[open] code")
+    expect(commands.first).to_be_in_viewport(ratio=1)
+    assert commands.evaluate_all(ON_TOP)
+    if width == 390:
+        page.get_by_role("button", name="More").click()
+    page.locator(".say > summary", has_text="Snooze").click()
+    choices = page.locator(".say[open] > div .button")
+    expect(choices.first).to_be_focused()
+    assert choices.evaluate_all(ON_TOP)
+    page.keyboard.press("a")
+    expect(page.get_by_role("alert")).to_have_text("Nothing changed. Approved by you already.")
+    assert page.locator(".toast:visible, .say[open] > div .button").evaluate_all(ON_TOP)

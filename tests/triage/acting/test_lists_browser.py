@@ -72,11 +72,13 @@ def test_a_row_is_snoozed_counted_and_shown_again(
     expect(other.get_by_role("link", name="snoozed")).to_have_count(0)
 
 
-def test_after_a_snooze_by_key_the_next_row_is_open_and_has_the_focus(
+def test_after_a_snooze_by_key_the_next_row_is_open_and_u_undoes_the_newest_act_first(
     site: ActingSite, ana: Client, open_page: OpenPage
 ) -> None:
     page = open_page(client=ana)
+    page.clock.set_fixed_time(site.now)
     page.goto("/")
+    page.evaluate("window.stays = true")
     first, following = titles(page)[:2]
     expect(page.locator("#pull-title")).to_have_text(first)
     page.keyboard.press("z")
@@ -86,9 +88,45 @@ def test_after_a_snooze_by_key_the_next_row_is_open_and_has_the_focus(
     assert first not in titles(page)
     expect(page.locator("#tile-all .figure")).to_have_text(str(len(titles(page))))
     expect(page.locator("#offers")).to_contain_text(re.compile(rf"Snoozed lantern .+ “{re.escape(first)}” until"))
+    site.after(1)
+    page.keyboard.press("a")
+    expect(page.locator(".offer")).to_contain_text(["Approved", "Snoozed"])
+    expect(page.locator("[data-key=u]")).to_have_count(1)
     page.keyboard.press("u")
+    expect(page.locator("#announce")).to_have_text("Undone.")
+    expect(page.locator("#pull-title")).to_have_text(following)
+    expect(page.locator(".row-link:focus bdi")).to_have_text(following)
+    assert Action.objects.get().undone_at is not None
+    assert Snooze.objects.count() == 1
+    page.evaluate("document.querySelector('#announce').textContent = ''")
+    page.keyboard.press("u")
+    expect(page.locator("#announce")).to_have_text("Undone.")
     expect(page.locator("#pull-title")).to_have_text(first)
     expect(page.locator(".row-link:focus bdi")).to_have_text(first)
+    expect(page.locator(".row-link[aria-current] bdi")).to_have_text(first)
+    expect(page.locator("#offers")).to_be_hidden()
+    assert not Snooze.objects.exists()
+    assert page.evaluate("window.stays")
+
+
+def test_an_undo_of_the_toast_that_comes_too_late_says_so_beside_the_list(
+    site: ActingSite, ana: Client, open_page: OpenPage
+) -> None:
+    page = open_page(client=ana)
+    page.clock.set_fixed_time(site.now)
+    page.goto("/")
+    title = titles(page)[0]
+    page.keyboard.press("z")
+    page.get_by_role("button", name="A week").click()
+    expect(page.locator("#offers")).to_contain_text("Snoozed")
+    site.after(11)
+    page.keyboard.press("u")
+    too_late = "The 10 seconds are over. Show it again from the list of snoozed rows."
+    expect(page.locator("#open .note")).to_have_text(too_late)
+    expect(page.locator("#announce")).to_have_text(too_late)
+    expect(page.locator("#pull-title")).to_have_text(title)
+    expect(page.locator("#offers")).to_be_hidden()
+    assert Snooze.objects.count() == 1
 
 
 @SCRIPTS
@@ -131,6 +169,9 @@ def test_one_click_says_that_all_turned_out_fine(
     page.locator(".question summary").click()
     page.get_by_role("button", name="All 2 are fine").click()
     expect(page.get_by_role("heading", name="all fine?")).to_have_count(0)
+    if scripts:
+        expect(page.locator("#announce")).to_have_text("Outcome of 2 pull requests saved.")
+        expect(page.locator(".row-link").first).to_be_focused()
     expect(page.locator("#offers")).to_contain_text("2 pull requests")
     assert set(Action.objects.values_list("pull_uri", "outcome")) == {
         (pull_uri(MARA, "offered"), "clean"),

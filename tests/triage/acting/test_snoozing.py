@@ -309,7 +309,7 @@ def test_after_ten_seconds_a_snooze_is_ended_from_its_list(site: ActingSite, ana
     key = Snooze.objects.get().key
     site.after(10.1)
     answer = ana.post("/act/undo", {"key": key})
-    assert (answer.status_code, Snooze.objects.count()) == (400, 1)
+    assert (answer.status_code, Snooze.objects.count()) == (409, 1)
     assert "Show it again from the list of snoozed rows." in answer.content.decode()
     assert ana.post("/snooze/end", {"key": key}).status_code == 302
     assert not Snooze.objects.exists()

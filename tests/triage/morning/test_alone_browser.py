@@ -7,11 +7,12 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from tests.ingest.stream.frames import ANA, pull_uri
-from tests.triage.morning.conftest import MAINTAINER, Enter
+from tests.triage.morning.conftest import MAINTAINER, SECOND_ONE, Enter
 from tests.triage.morning.modes import (
     Mode,
     expect_focus,
     expect_no_sideways_scroll,
+    open_row,
     pane_of,
     press_keys,
     row_of,
@@ -158,6 +159,9 @@ def test_keys_lead_through_rows_filters_and_pages_and_are_silent_while_somebody_
     expect(page).to_have_url("/leaderboard")
     press_keys(page, "g q")
     expect(page).to_have_url("/")
+    expect(page.locator("#pull-title")).to_be_visible()
+    press_keys(page, "g p")
+    expect(page).to_have_url("/leaderboard")
 
 
 def test_keys_are_listed_held_ones_act_once_and_all_can_be_switched_off_for_good(enter: Enter) -> None:
@@ -215,6 +219,79 @@ def test_from_the_open_page_to_a_refusal_that_covers_no_code_and_is_sent_without
     assert [one.note for one in Action.objects.all()] == ["Split it, jk?"]
 
 
+def test_what_was_typed_stays_by_pull_request_and_verb_and_an_undo_gives_it_back(enter: Enter) -> None:
+    page = enter()
+    flagged, field = page.locator("#pull-title").inner_text(), page.locator("#say-request_changes")
+    press_keys(page, "r")
+    expect(field).to_be_focused()
+    page.keyboard.type("Split it")
+    press_keys(page, "Escape c")
+    expect(page.locator("#say-comment")).to_be_focused()
+    expect(page.locator("#say-comment")).to_have_value("")
+    press_keys(page, "Escape j")
+    expect(page.locator("#pull-title")).not_to_have_text(flagged)
+    expect(page.locator("#say-comment")).to_have_value("")
+    press_keys(page, "k")
+    expect(page.locator("#pull-title")).to_have_text(flagged)
+    press_keys(page, "r")
+    expect(field).to_have_value("Split it")
+    expect(field).to_be_focused()
+    page.keyboard.type(", please.")
+    page.keyboard.press("Control+Enter")
+    row = row_of(page, flagged)
+    expect(row).to_contain_text("Waiting on author.")
+    press_keys(page, "u")
+    expect(page.locator("#pull-title")).to_have_text(flagged)
+    expect(field).to_be_visible()
+    expect(field).to_have_value("Split it, please.")
+    expect_focus(page, flagged)
+    press_keys(page, "j")
+    expect(page.locator("#pull-title")).not_to_have_text(flagged)
+    press_keys(page, "k")
+    expect(page.locator("#pull-title")).to_have_text(flagged)
+    expect(field).to_have_value("Split it, please.")
+    press_keys(page, "r")
+    expect(field).to_be_focused()
+    page.keyboard.press("Control+Enter")
+    expect(row).to_contain_text("Waiting on author.")
+    row.locator(".row-link").click()
+    expect(page.locator("#pull-title")).to_have_text(flagged)
+    expect(field).to_have_value("")
+    assert [one.undone_at is None for one in Action.objects.order_by("pk")] == [False, True]
+
+
+def test_what_was_typed_is_for_nobody_else_who_signs_in_here(enter: Enter, site: ActingSite) -> None:
+    page = enter()
+    expect(page.locator("#pull-title")).to_be_visible()
+    press_keys(page, "r")
+    expect(page.locator("#say-request_changes")).to_be_focused()
+    page.keyboard.type("Between us")
+    did, name = SECOND_ONE
+    cookie = site.maintainer(did, f"{name}.example").cookies["sessionid"].value
+    page.context.add_cookies([{"name": "sessionid", "value": cookie, "url": page.url}])
+    page.reload()
+    expect(page.locator("#pull-title")).to_be_visible()
+    press_keys(page, "r")
+    expect(page.locator("#say-request_changes")).to_be_focused()
+    expect(page.locator("#say-request_changes")).to_have_value("")
+
+
+def test_without_scripts_an_undo_gives_back_what_was_written_where_it_was_written(
+    enter: Enter, site: ActingSite
+) -> None:
+    page = enter(Mode(scripts=False))
+    open_row(page, Mode(scripts=False), "Chore 03")
+    for address in (page.url, f"/pull/{pull_uri(ANA, 'chore03')}"):
+        page.goto(address)
+        page.locator(".say > summary", has_text="Comment").click()
+        page.get_by_label("Comment", exact=True).fill("Can a test\nhold it?")
+        page.get_by_role("button", name="Comment").click()
+        page.locator("#offers").get_by_role("button", name="Undo").click()
+        expect(page.get_by_label("Comment", exact=True)).to_have_value("Can a test\nhold it?")
+        site.after(2)
+    assert not Action.objects.filter(undone_at=None)
+
+
 def test_a_key_without_its_button_says_why_and_escape_closes_what_a_key_opened(enter: Enter) -> None:
     page = enter(path="/?bucket=fast_lane")
     title = page.locator("#pull-title").inner_text()
@@ -234,6 +311,19 @@ def test_a_key_without_its_button_says_why_and_escape_closes_what_a_key_opened(e
     press_keys(page, "j")
     expect(page.get_by_role("alert")).to_be_hidden()
     press_keys(page, "b")
+    expect(page.get_by_role("alert")).to_contain_text("Nothing is selected. Press x on a fast-lane row")
+    press_keys(page, "x")
+    expect(page.get_by_role("alert")).to_be_hidden()
+    expect(page.locator(".pick:checked")).to_have_count(1)
+    press_keys(page, "x 1")
+    expect(page.locator("#group-needs_human")).to_be_visible()
+    page.locator(".row-link").first.focus()
+    press_keys(page, "x")
+    expect(page.get_by_role("alert")).to_have_text("Only fast-lane rows can be selected, and none whose CI failed.")
+    expect(page).to_have_url("/")
+    press_keys(page, "4")
+    expect(page.locator("#group-needs_human")).to_have_count(0)
+    page.get_by_role("button", name="Approve several…").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Nothing is selected")
     page.get_by_role("button", name=re.compile(r"^Select all \d+ that can be approved$")).click()
     expect(page.get_by_role("heading", level=1)).to_contain_text(f"Approve {CHORES - 1} pull requests")

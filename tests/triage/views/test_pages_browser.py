@@ -123,8 +123,38 @@ def test_the_pane_follows_a_filter_by_key_and_a_phone_asks_for_no_pane(open_page
     assert len([one for one in asked if "open=" in one]) == 1
 
 
+def test_mark_focus_and_pane_are_on_one_row_after_back_and_after_the_keys_of_lanes(open_page: Open) -> None:
+    page = open_page("/")
+    page.set_viewport_size({"width": 1440, "height": 400})  # the list is higher than the screen
+    first, third = (titles(page).nth(place).inner_text() for place in (0, 2))
+    expect(page.locator("#pull-title")).to_have_text(first, use_inner_text=True)
+    page.locator(".row-link").nth(0).click()
+    expect_in_hand(page, first)
+    page.locator(".row-link").nth(2).click()
+    expect_in_hand(page, third)
+    page.go_back()
+    expect_in_hand(page, first)
+    page.go_forward()
+    expect_in_hand(page, third)
+    page.locator(".row-link").last.click()
+    expect(page.locator(".row-link").last).to_have_attribute("aria-current", "true")
+    for key in "131":
+        page.keyboard.press(key)
+        expect(page.locator(f".tile[data-key='{key}']")).to_have_attribute("aria-current", "true")
+        expect_in_hand(page, titles(page).first.inner_text())
+        expect(page.get_by_role("searchbox")).to_be_in_viewport()
+        expect(page.locator(".group-head").first).to_be_in_viewport()
+
+
+def expect_in_hand(page: Page, title: str) -> None:
+    """Wait until this pull request alone is marked in the list, has the focus and is open."""
+    expect(page.locator("#pull-title")).to_have_text(title, use_inner_text=True)
+    expect(page.locator(".row-link[aria-current] bdi")).to_have_text([title], use_inner_text=True)
+    expect(page.locator(".row-link:focus bdi")).to_have_text([title], use_inner_text=True)
+
+
 @pytest.mark.parametrize("keys", ["on", "off"])
-def test_escape_in_the_search_clears_field_list_and_url_and_a_second_one_leaves_it(
+def test_escape_in_the_search_clears_field_list_and_url_and_leads_to_the_first_row(
     open_page: Open, drawn_site: str, keys: str
 ) -> None:
     page = open_page("/?sort=newest")
@@ -136,10 +166,13 @@ def test_escape_in_the_search_clears_field_list_and_url_and_a_second_one_leaves_
     search.press("Escape")
     page.wait_for_url("**/?sort=newest")
     expect(search).to_have_value("")
-    expect(search).to_be_focused()
     expect(titles(page)).to_have_text(every_title)
+    expect_in_hand(page, every_title[0])
+    search.fill("nothing like it")
+    page.wait_for_url("**/?q=nothing+like+it&sort=newest")
+    expect(titles(page)).to_have_count(0)
     search.press("Escape")
-    expect(search).not_to_be_focused()
+    expect_in_hand(page, every_title[0])
 
 
 def test_a_swap_copies_no_inline_style_of_what_it_replaces(open_page: Open) -> None:

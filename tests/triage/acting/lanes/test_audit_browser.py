@@ -1,11 +1,13 @@
 """The audit's question in a real browser: both answers can be read at every width."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from django.test import Client
-from playwright.sync_api import Locator
+from playwright.sync_api import Locator, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
@@ -13,6 +15,7 @@ from tests.conftest import looks
 from tests.triage.conftest import OpenPage
 from tests.triage.worlds.acting_site import ActingSite
 from tests.triage.worlds.lane_site import NEXT, lane_site
+from triage.models import AuditAnswer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -31,6 +34,31 @@ def box(found: Locator) -> tuple[float, float, float, float]:
     edges = found.bounding_box()
     assert edges is not None
     return edges["x"], edges["y"], edges["x"] + edges["width"], edges["y"] + edges["height"]
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "plain"])
+def test_an_answer_in_the_inbox_is_announced_and_stays_in_the_inbox(
+    site: ActingSite, ana: Client, open_page: OpenPage, scripts: bool
+) -> None:
+    page = open_page(client=ana, java_script_enabled=scripts)
+    page.goto(f"/?open={quote(NEXT)}")
+    title = page.locator("#pull-title").inner_text()
+    page.get_by_label("Because").fill("small")
+    if scripts:
+        page.locator(".row-link:not([aria-current])").first.click()
+        expect(page.locator("#pull-title")).not_to_have_text(title)
+        page.go_back()
+        expect(page.locator("#pull-title")).to_have_text(title)
+        expect(page.get_by_label("Because")).to_have_value("small")
+    page.get_by_label("Yes").check()
+    page.get_by_role("button", name="Answer and show the rest").click()
+    expect(page.get_by_role("heading", name="Why this lane")).to_be_visible()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Inbox")
+    expect(page.locator("#pull-title")).to_have_text(title)
+    if scripts:
+        expect(page.locator("#announce")).to_have_text(re.compile(f"^Audit of .+ “{re.escape(title)}” answered\\.$"))
+        expect(page.locator(".row-link:focus bdi")).to_have_text(title)
+    assert AuditAnswer.objects.get().because == "small"
 
 
 @pytest.mark.parametrize("width", looks(1920, 1440, 768, 390, 320, small=(1440, 390, 320)))
