@@ -352,8 +352,8 @@ def worked_off(store: Store) -> dict[str, str]:
         return digest(rows)
 
 
-@pytest.fixture(name="recording")
-def recording_fixture(prove: bool, request: pytest.FixtureRequest) -> Recording:
+@pytest.fixture(name="whole")
+def whole_fixture(prove: bool, request: pytest.FixtureRequest) -> Recording:
     """The simulated network; the real history of four projects at full counts."""
     if prove:
         return open_recording(request.getfixturevalue("shared") / "data" / "replay")
@@ -361,14 +361,14 @@ def recording_fixture(prove: bool, request: pytest.FixtureRequest) -> Recording:
 
 
 def test_doubled_frames_in_bursts_over_a_cut_socket_equal_the_plain_stream(
-    recording: Recording, tmp_path: Path, count: Count, monkeypatch: pytest.MonkeyPatch
+    whole: Recording, tmp_path: Path, count: Count, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jetstream, "FLUSH_SECONDS", 0.02)
     monkeypatch.setattr(jetstream, "LONGEST_WAIT_SECONDS", 0.005)
     plain, cut = Store.open(tmp_path / "plain.duckdb"), Store.open(tmp_path / "cut.duckdb")
     plain.bind(SOURCE)
-    load(plain, SOURCE, recording.frames)
-    doubled = make_recording([frame for frame in recording.frames for _ in range(2)], {}, [], [])
+    load(plain, SOURCE, whole.frames)
+    doubled = make_recording([frame for frame in whole.frames for _ in range(2)], {}, [], [])
     draw, cuts = random.Random(4), count(5, 50)
     with Jetstream(doubled, hold_after=0) as server:
         listener = Listener(cut, Subscription(SOURCE, [server.url], []), lambda: None)
@@ -379,7 +379,7 @@ def test_doubled_frames_in_bursts_over_a_cut_socket_equal_the_plain_stream(
             time.sleep(draw.uniform(0, 0.1))
             server.drop_connections()
         server.release(None)
-        wait_for(lambda: _cursor(cut) == recording.times[-1], 60)
+        wait_for(lambda: _cursor(cut) == whole.times[-1], 60)
         wait_for(lambda: listener.quiet_for() > 0.5)
         listener.stop()
     assert worked_off(cut) == worked_off(plain)
