@@ -305,20 +305,20 @@ Network = Callable[..., Fetcher]
     ],
 )
 def test_either_way_suffices_and_disagreement_proves_nothing(
-    names: Network, texts: list[str] | None, file: str | None, proven: bool
+    named: Network, texts: list[str] | None, file: str | None, proven: bool
 ) -> None:
-    assert handle_is_verified(names({NAME: texts} if texts is not None else {}, file), HANDLE, HANDLED) is proven
+    assert handle_is_verified(named({NAME: texts} if texts is not None else {}, file), HANDLE, HANDLED) is proven
 
 
 def test_where_one_way_is_in_trouble_the_other_suffices_and_without_it_the_handle_is_asked_again(
-    names: Network, monkeypatch: pytest.MonkeyPatch
+    named: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(names, "TEXT_SECONDS", 0.3)
-    assert handle_is_verified(names({NAME: [f"did={HANDLED}"]}, 500), HANDLE, HANDLED)
-    assert handle_is_verified(names({}, HANDLED, say=lambda _: None), HANDLE, HANDLED)
+    assert handle_is_verified(named({NAME: [f"did={HANDLED}"]}, 500), HANDLE, HANDLED)
+    assert handle_is_verified(named({}, HANDLED, say=lambda _: None), HANDLE, HANDLED)
     for answer in (None, 500):
         with pytest.raises(FetchProblem) as caught:
-            handle_is_verified(names({}, answer, say=lambda _: None), HANDLE, HANDLED)
+            handle_is_verified(named({}, answer, say=lambda _: None), HANDLE, HANDLED)
         assert caught.value.retry
 
 
@@ -337,9 +337,9 @@ def test_beside_a_stand_in_no_name_server_is_asked() -> None:
 
 
 @pytest.mark.parametrize("handle", ["localhost", "a.local", "x", "a..test", "_dmarc.example.com", "*.example.com", ""])
-def test_what_is_no_handle_is_asked_of_nobody(names: Network, handle: str) -> None:
+def test_what_is_no_handle_is_asked_of_nobody(named: Network, handle: str) -> None:
     with pytest.raises(FetchProblem, match="not a handle"):
-        resolve_handle(names({}, HANDLED), handle)
+        resolve_handle(named({}, HANDLED), handle)
 
 
 @given(some.lists(some.text(some.characters(exclude_categories=["Cs"]), max_size=80), max_size=60))
@@ -372,8 +372,8 @@ def test_an_answer_of_rubbish_is_no_crash(monkeypatch: pytest.MonkeyPatch) -> No
         ask()
 
 
-@pytest.fixture(name="names")
-def names_fixture() -> Iterator[Network]:
+@pytest.fixture(name="named")
+def named_fixture() -> Iterator[Network]:
     """A fetcher whose names are answered by a DNS server and whose files by a peer; None is 404, a number a status."""
     with ExitStack() as started:
 

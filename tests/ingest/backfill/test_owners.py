@@ -22,7 +22,6 @@ from tests.stores import fresh_store
 from trustsite.standins import StandIns
 from trustsite.world import build_world
 
-DIRECTORY_URL = "https://plc.directory"
 WORLD = build_world()
 ENDED = At(from_microseconds(WORLD.recording.last_time_us))
 
@@ -34,7 +33,7 @@ def peers() -> Iterator[StandIns]:
 
 
 def add(store: Store, peers: StandIns, *names: str) -> list[str]:
-    sources = Sources(Fetcher(peers.origin), DIRECTORY_URL, (), (), store.path.parent, ENDED)
+    sources = Sources(Fetcher(peers.origin), PLC, (), (), store.path.parent, ENDED)
     known = make_known(store, sources, names)
     return watched.add_maintainer(store, WORLD.cast["ana"], known, ENDED.now())
 
@@ -97,8 +96,8 @@ def said(listing: Callable[[Query], Body] = of_ana, **others: Callable[[Query], 
     return network(listing, **methods)
 
 
-@pytest.fixture(name="store")
-def store_fixture(tmp_path: Path) -> Iterator[Store]:
+@pytest.fixture(name="drive")
+def drive_fixture(tmp_path: Path) -> Iterator[Store]:
     drive = fresh_store(tmp_path / "trust.duckdb")
     yield drive
     drive.close()
