@@ -22,7 +22,6 @@ from scoring.diff.change import FileChange
 from scoring.diff.paths import role
 from scoring.scanners._finding_helpers import lowered, quoted, worst_first
 from scoring.scanners._holes import holes, is_bounded
-from scoring.scanners._nesting import nests_deeply
 from scoring.scanners._python_folding import dotted_name, substituted
 from scoring.scanners._rules import safe_in_shell
 from scoring.scanners._statements import rows_near
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from bandit.core.test_set import BanditTestSet
 
 SCANNER = "bandit"
+DEEP = 200  # levels of a tree: checks that climb from each text to its statement take the square of them
 ALL_CHARACTERS = 2_000_000  # of one change
 FILE_CHARACTERS = 200_000  # of one file: Python's parser takes up to .8 s for it
 READ_CHARACTERS = 60_000  # of its statements that changed: up to 1.3 s; what does not fit is left to the rules
@@ -326,3 +326,13 @@ def _checks() -> "BanditTestSet":
     }
     checks.tests = own
     return checks
+
+
+def nests_deeply(tree: ast.AST, levels: int = DEEP) -> bool:
+    """Return whether a path from the root of a tree has more nodes than this; without recursion."""
+    row: list[ast.AST] = [tree]
+    for _ in range(levels):
+        row = [child for node in row for child in ast.iter_child_nodes(node)]
+        if not row:
+            return False
+    return True

@@ -4,22 +4,26 @@ In code nobody has a reason to speak to a reviewer; in a description people do, 
 proves little: a finding is several near each other, and weighs by where they stand. What reads as a report about such
 attacks (the phrases beside words like "attack" or "detects") is kept at `med`.
 
-Beside the list stands a classifier of prose (_prose.py), for phrasings and languages that the list does not know.
+The list is reviewer_phrases.toml. Beside it stands a classifier of prose (_prose.py), for phrasings and languages that
+it does not know.
 """
 
 import re
+import tomllib
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from math import inf
+from pathlib import Path
+from typing import Any
 
 import re2
 
 from scoring.diff.paths import is_translation
 from scoring.scanners._normalise import Carrier, Folded, Source, folded, shown
 from scoring.scanners._prose import WINDOW, shipped_model, suspects
-from scoring.scanners._reviewer_phrases import concept
 from scoring.scanners.submission import Submission
 from scoring.types import QUOTE_LENGTH, Finding, Severity
 
@@ -27,6 +31,12 @@ SCANNER = "addressed"
 NEAR = 260  # bytes between two phrases that belong together: about 40 English words, 80 Chinese characters
 SENTENCE = 120  # the same for common words, which two sentences often hold by chance
 HITS = 5_000  # of one concept in one change: a text of nothing but such phrases needs no more to be found
+
+# Folded text holds letters and digits of Latin in lower case; every other letter lies beyond ASCII.
+_GAP = r"(?:[^a-z0-9\x{80}-\x{10ffff}\n]+)"
+_WORDS = rf"{_GAP}(?:[a-z0-9'\x{{80}}-\x{{10ffff}}]+{_GAP}){{0,4}}"
+_REST = r"[a-z\x{80}-\x{10ffff}]*"
+MEMORY = 64 << 20  # bytes that one compiled concept may take
 
 Span = tuple[int, int]
 _HIGH: dict[Carrier, Severity | None] = dict.fromkeys(("code", "docs", "name", "talk"), Severity.HIGH)
@@ -273,3 +283,35 @@ def _finding(source: Source, severity: Severity, attempt: Attempt) -> Finding:
         line=source.line.new if source.line else None,
         quote=shown(source.text)[:QUOTE_LENGTH],
     )
+
+
+@cache
+def concept(name: str, ascii_only: bool) -> Any:
+    """Compile the pattern of one kind of phrase; for ASCII text without other scripts."""
+    table = _table()
+    alternatives = [rf"\b(?:{_words(phrase)})\b" for phrase in _phrases(table["latin"].get(name, ""))]
+    if not ascii_only:
+        alternatives += [_words(phrase) for phrase in _phrases(table["other"].get(name, ""))]
+    alternatives += _phrases(table["shapes"].get(name, ""))
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = MEMORY
+    return re2.compile("|".join(f"(?:{alternative})" for alternative in alternatives), options)
+
+
+@cache
+def _table() -> dict[str, dict[str, str]]:
+    return tomllib.loads(Path(__file__).with_name("reviewer_phrases.toml").read_text(encoding="utf-8"))
+
+
+def _phrases(text: str) -> list[str]:
+    """Return the paragraphs of a text, each on one line."""
+    return [phrase.replace("\n", "") for phrase in text.strip("\n").split("\n\n") if phrase]
+
+
+def _words(text: str) -> str:
+    """Return the notation of the file as a regular expression."""
+    for name, words in _table()["words"].items():
+        text = text.replace(f"{{{name}}}", words.replace("\n", ""))
+    text = re.sub(r"(?<=[^\W\d_])\*", lambda _: _REST, text)
+    return text.replace("…", "\0").replace(" ", _GAP).replace("\0", _WORDS)

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from scoring.scanners._nesting import DEEP, nests_deeply
+from scoring.scanners.bandit_checks import DEEP, nests_deeply
 
 
 @pytest.mark.parametrize(("code", "depth"), [("a", 3), ("a + b", 4), ("f(a)", 4), ("f([a, (b, [c])])", 7)])
