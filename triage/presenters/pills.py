@@ -76,11 +76,11 @@ def row_pill(row: QueueRow) -> Pill:
     """
     if row.is_sealed:
         return Pill("audit", "", "Audit")
+    shown = pill(row.verdict, row.shadow)
     if row.hidden_by:
         would = row.shadow and row.verdict.lane is Lane.FAST_LANE
         word = "Would be fast lane" if would else lane_word(row.verdict)
-        return Pill("would" if would else LANE_KINDS[row.verdict.lane], "", word, HIDDEN)
-    shown = pill(row.verdict, row.shadow)
+        shown = Pill("would" if would else LANE_KINDS[row.verdict.lane], "", word, HIDDEN)
     if row.audited and row.audited.would_merge:
         return replace(shown, kind="fast", word=f"{LANE_WORDS[Lane.FAST_LANE]}, audited")
     return replace(shown, word=f"{shown.word}, audited") if row.audited else shown

@@ -57,7 +57,7 @@ def test_mine_is_what_i_approved_and_what_changed_after_that(site: ActingSite, a
     a_new_round(site.result)
     site.work()
     assert shown(ana) == {OFFERED}
-    assert "ana.example approved it" in page_of(ana)
+    assert "hanged after you approved it" in page_of(ana)
     assert shown(ben) == set()
 
 

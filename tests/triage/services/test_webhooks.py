@@ -115,6 +115,7 @@ def test_the_workers_task_notes_and_sends_and_without_a_receiver_forgets(
     peer, fetcher = start(lambda _: response()), Fetcher()
     settings.WEBHOOK_URL = peer.origin
     monkeypatch.setattr(tasks, "_has_tables", lambda: True)
+    monkeypatch.setattr(tasks, "close_old_connections", lambda: None)  # it is the one of this test's transaction
     runtime.start(make_runtime(store, fetcher, WallClock()))
     try:
         tasks.tell_webhook.call_local()
