@@ -217,11 +217,11 @@ const poll = async () => {
 setInterval(poll, 15_000);
 if (performance.getEntriesByType("navigation")[0]?.type === "back_forward") poll(); // Back shows what was then
 on("visibilitychange", poll);
-// Where the whole list is another one, focus and mark are on the row that the pane shows.
-on("htmx:historyRestore htmx:afterSettle", ({ detail: { target, elt } }) => {
+// In a new list, focus and mark are on the row that the pane shows.
+on("htmx:historyRestore htmx:afterSettle", ({ detail: { target, requestConfig: { elt } = {} } }) => {
   const lost = focused() === document.body;
   const isNew = !target || target.matches("#results, .question") && !elt.matches(".offer");
   if (isNew) byId("results")?.parentElement.scrollTo(0, 0);
-  const row = elt?.closest?.("#fresh") && byId(arrived) || (isNew && byId("open")?.checkVisibility() && marked() || byId(last));
+  const row = elt?.closest("#fresh") && byId(arrived) || (isNew && byId("open")?.checkVisibility() && marked() || byId(last));
   if (isNew && rowOf(focused()) || lost && (row || isNew)) focusRow(row);
 });
