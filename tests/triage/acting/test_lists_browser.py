@@ -138,6 +138,8 @@ def test_a_snooze_is_undone_from_the_toast(site: ActingSite, ana: Client, open_p
     offer = page.locator("#offers")
     expect(offer).to_contain_text("“Mend the gate” until it changes.")
     expect(offer).not_to_contain_text("takes effect")
+    if scripts:
+        expect(page.locator("#pull-title")).to_be_visible()  # an undo ends the request for the first row
     offer.get_by_role("button", name="Undo").click()
     expect(page.locator(".row", has_text="Mend the gate")).to_be_visible()
     open_more(page)
