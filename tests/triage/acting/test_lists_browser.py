@@ -211,7 +211,7 @@ def test_a_settled_one_is_found_and_nothing_scrolls_sideways(
     expect(page.locator("tbody tr")).to_have_count(1)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.locator("tbody th a").click()
-    expect(page.get_by_role("heading", name="Actions")).to_be_visible()
+    expect(page.get_by_role("heading", name="What happened")).to_be_visible()
 
 
 @pytest.mark.parametrize(
