@@ -111,13 +111,18 @@ def test_the_place_of_what_the_audit_drew_tells_nothing(world: Result) -> None:
     with world.store.write() as txn:
         uri = txn.value("select min(pull_uri) from current_decisions")
         txn.execute("update current_decisions set probability = null, own = false, lane = 'normal_queue'")
-        txn.execute("update current_decisions set borrowed = .01, reasons = ? where pull_uri = ?", [drawn, uri])
-    with world.store.read() as rows:
-        found = [row for group in read.queue(rows, read.QueueQuery(sort="lowest")).groups for row in group.rows]
-    sealed = next(row for row in found if row.uri == uri)
-    assert sealed.is_sealed
-    assert sealed.borrowed_from is None
-    assert found[-1] == sealed
+        txn.execute("update current_decisions set reasons = ? where pull_uri = ?", [drawn, uri])
+    orders = []
+    for lent in (0.01, 0.99):
+        with world.store.write() as txn:
+            txn.execute("update current_decisions set borrowed = ? where pull_uri = ?", [lent, uri])
+        with world.store.read() as rows:
+            found = [row for group in read.queue(rows, read.QueueQuery(sort="lowest")).groups for row in group.rows]
+        sealed = next(row for row in found if row.uri == uri)
+        assert sealed.is_sealed
+        assert sealed.borrowed_from is None
+        orders.append([row.uri for row in found])
+    assert orders[0] == orders[1]
 
 
 def test_whoever_may_push_has_no_borrowed_place(world: Result) -> None:
