@@ -151,7 +151,7 @@ def test_reading_takes_the_same_number_of_statements_however_much_there_is(
     with opened(tmp_path) as small:
         take(small, few)
         asked = {
-            "queue": (lambda rows, did: read.queue(rows, QueueQuery(size=25)), 10),
+            "queue": (lambda rows, did: read.queue(rows, QueueQuery(size=25)), 11),
             # Six are what all scores share, which is read once a snapshot and here each time.
             "score": (lambda rows, did: read.score(rows, did), 6 + 5),
             "pull": (lambda rows, did: read.pull(rows, pull_uri(did, "only")), 8),
