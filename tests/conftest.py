@@ -159,7 +159,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """First the folders whose files take longest, .5 to 80 s: begun last, they would leave one process waiting."""
-    items.sort(key=lambda item: item.path.parent.name not in ("trustsite", "attacks", "tests"))
+    tests = PROJECT / "tests"
+    items.sort(
+        key=lambda item: (
+            item.path.parent != tests and item.path.relative_to(tests).parts[0] not in ("trustsite", "attacks")
+        )
+    )
 
 
 def count(small: int, full: int) -> int:
