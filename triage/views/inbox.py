@@ -83,7 +83,7 @@ def _lists(request: Request, snapshot: Snapshot, filters: QueueFilters) -> dict[
     listed = [row for group in found.groups for row in group.rows]
     _, model = read_serving(settings.MODEL_DIR, LABEL)
     lane: ShownLane | None = model.lane if model else None
-    fast = [row for group in found.groups if group.key == "fast_lane" for row in group.rows]
+    fast = [row for group in found.groups if group.key == "fast_lane" for row in group.rows if not row.shadow]
     counted = row_actions.less_in_flight(found, query, snapshot, now)
     acts = row_actions.acts_of(request.user, roles, snapshot, listed, now)
     groups = rows.group_views(counted, filters, present(snapshot))

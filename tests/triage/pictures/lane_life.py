@@ -19,7 +19,7 @@ from trustsite.world import World
 
 HEAD = re.compile(
     r"Fast lane \d+\s*(?:estimated|\d of \d open)\s*(?:\w+ can be approved: [^.]*\.\s*)?"
-    r"estimated: [\d.]+ % like these needed work.*let through [\d,]+ of [\d,]+ in 30 days: \d",
+    r"estimated: [\d.]+ % bad \(last 12 months, estimate\).*let through [\d,]+ of [\d,]+ in 30 days: \d",
     re.DOTALL,
 )
 AUDIT = re.compile(r"Audit\s*$")
