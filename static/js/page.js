@@ -47,7 +47,7 @@ on("htmx:afterSwap", ({ detail: { target, requestConfig: { elt } = {} } }) => {
   if (rowOf(at) || at === document.body || !at.checkVisibility()) focusRow(row);
   if (!row?.checkVisibility()) scrollTo(0, 0);
 });
-on("htmx:afterRequest", () => setTimeout(() => (awaited = "")));
+on("htmx:afterRequest", () => setTimeout(() => every(".row-link.htmx-request")[0] || (awaited = "")));
 
 // What somebody types stays until it is sent; words that a page begins with follow it.
 const forget = (form) => every("[data-draft]", form).forEach(({ dataset }) => delete drafts[dataset.draft]);
@@ -94,7 +94,7 @@ on("click", (event) => {
   if (detail > 1 && target.closest(".row button, .pull button, .offer button")) event.preventDefault();
   if (target.closest("#theme")) kept.theme = root.dataset.theme = themes[root.dataset.theme];
   const said = target.closest(".say > summary")?.nextElementSibling.querySelector("textarea, button");
-  if (said) setTimeout(() => said.focus());
+  setTimeout(() => said?.focus());
   const { hash } = target.closest(".parts a") ?? {};
   if (hash) { // Back leaves the pull request
     const { state } = history;
@@ -164,7 +164,7 @@ on("keydown", (event) => {
 
 const warn = (words) => Object.assign(byId("problem"), { hidden: !words, textContent: words });
 
-// A failed update says so, unless the page sent it by itself.
+// A failed update says so, unless the page sent it.
 on("htmx:sendError htmx:timeout htmx:responseError htmx:afterOnLoad", ({ detail: { elt, successful, xhr, requestConfig } }) => {
   if (!requestConfig.triggeringEvent) return;
   const { dataset } = byId("problem");
@@ -177,8 +177,8 @@ let state = byId("freshness")?.dataset.state;
 let arrived;
 const ask = async (address) => {
   const answer = await fetch(address, { cache: "no-cache", headers: { "HX-Request": "true" } }).catch(() => null);
-  const text = answer?.ok && !answer.headers.has("HX-Redirect") ? await answer.text() : "";
-  return new DOMParser().parseFromString(text, "text/html");
+  const found = answer?.ok && !answer.headers.has("HX-Redirect");
+  return new DOMParser().parseFromString(found ? await answer.text() : "", "text/html");
 };
 const parts = ".row-text > p, .figure";
 const compare = (fresh) => {
@@ -217,7 +217,7 @@ const poll = async () => {
 setInterval(poll, 15_000);
 if (performance.getEntriesByType("navigation")[0]?.type === "back_forward") poll(); // Back shows what was then
 on("visibilitychange", poll);
-// In a new list, focus and mark are on the row that the pane shows.
+// A new list has focus and mark on the pane's row.
 on("htmx:historyRestore htmx:afterSettle", ({ detail: { target, requestConfig: { elt } = {} } }) => {
   const lost = focused() === document.body;
   const isNew = !target || target.matches("#results, .question") && !elt.matches(".offer");

@@ -15,6 +15,7 @@ from tests.scoring.diff.patches import one_line
 from tests.scoring.offered import offer
 from tests.scoring.pipeline.offered_world import BLOBS, a_new_round
 from tests.scoring.small import OFFERED
+from tests.triage.conftest import is_complaint
 from tests.triage.worlds.acting_site import ActingSite, acting_site
 from tests.waiting import PATIENT_MS
 
@@ -55,7 +56,7 @@ def open_page(site: ActingSite, live_server: LiveServer, browser: Browser) -> It
             context.set_default_timeout(PATIENT_MS)
             context.add_cookies([{"name": "sessionid", "value": cookie, "url": live_server.url}])
             page = context.new_page()
-            page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+            page.on("console", lambda message: complaints.append(message.text) if is_complaint(message) else None)
             page.goto(path)
             return page
 

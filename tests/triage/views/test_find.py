@@ -147,6 +147,10 @@ def test_a_hit_leads_to_its_open_row_where_the_reader_may_see_it(world: Result, 
     (address,) = re.findall(r'href="(/\?open=[^"]+)"', page.partition("<main")[2])
     assert "Mend the lamp" in client.get(address).content.decode()
     assert "This page tells no more" not in page
+
+
+def test_a_hit_that_is_decided_leads_to_no_row(world: Result, settings: Settings) -> None:
+    settings.PUBLIC_READ = True
     sql(world, "update pull_requests set state = 'closed', state_at = ? where pull_uri = ?", at(60), OFFERED)
     closed = ask(shown(world), PAGE).content.decode().partition("<main")[2]
     assert ("It was closed on" in closed, "?open=" in closed) == (True, False), "no row is open"

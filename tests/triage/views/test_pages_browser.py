@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
+from tests.triage.conftest import is_complaint
 from tests.triage.worlds.drawn_rows import MARA, drawn_rows
 from tests.triage.worlds.pages_world import DrawnWorld, draw
 from tests.waiting import PATIENT_MS, wait_for
@@ -39,7 +40,7 @@ def open_page(browser: Browser, drawn_site: str) -> Iterator[Open]:
         )
         page.set_default_timeout(PATIENT_MS)
         pages.append(page)
-        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        page.on("console", lambda message: complaints.append(message.text) if is_complaint(message) else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.goto(drawn_site + path)
         return page
