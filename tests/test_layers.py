@@ -92,6 +92,13 @@ PURE_IN = {
     "scoring/queries": "queue_order types",
     "scoring/redteam": "attack attacks",
     "scoring/review": "costs deterministic payload prose_mask reviewer schema",
+    "scoring/scanners": """
+        _assignments _finding_helpers _guards _holes _normalise _notebooks _prose _python_folding
+        _python_names _rules _statements _text _tree_matches _unread_languages _wording bandit_checks
+        build_paths dangerous flipped hidden_text invisible licences misleading_title near_duplicates
+        prompt_injection run sarif slop submission typosquats untested weakened whole_files
+    """,
+    "scoring/scanners/secrets": "*",
     "scoring/training": "backtest metrics promotion replays report rolling_origin train",
     "scoring/trust": "denounces files first_passage graph incremental paths what_if",
     "triage/charts": "*",

@@ -77,6 +77,7 @@ def _make(root: Path) -> None:
 def install(root: Path, kind: str) -> None:
     """Bring `root/venv` to the pins of `kind`; does nothing while they are those of the last time."""
     venv = root / "venv"
+    # Pins and interpreter together: another Python needs another environment.
     wanted = {
         name: hashlib.sha256(PINS[name].read_bytes() + sys.version.encode()).hexdigest() for name in ("base", kind)
     }  # dev holds all that base does

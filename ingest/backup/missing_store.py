@@ -99,6 +99,7 @@ def _put(snapshot: Path, places: Places, now: datetime) -> FromSnapshot:
         aside = _keep_beside(places, now)
         erase, lost = _mend(draft, places, inside, buried)
         sync(draft)
+        # The file and its log of changes go together: a log alone would be replayed into a file that is not its own.
         former = [one for end in ("", ".wal") if (one := places.store.with_name(places.store.name + end)).exists()]
         if former:
             aside.mkdir(mode=0o700, exist_ok=True)

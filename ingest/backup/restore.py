@@ -213,7 +213,7 @@ def _restore(folder: Path, places: Places, manifest: Manifest, staged: Path, now
     (staged / SWAPPING).touch()
     sync(staged)
     aside = _swap(places, manifest, staged, now, buried)
-    for path in staged.iterdir():
+    for path in staged.iterdir():  # SWAPPING goes last: until the rest is gone nothing starts
         if path.is_dir():
             shutil.rmtree(path)
         elif path.name != SWAPPING:
