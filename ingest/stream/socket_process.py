@@ -302,3 +302,4 @@ if __name__ == "__main__":
     leave_pandas_out()
     gc.freeze()  # what is loaded stays: it need not be looked through with every 70,000 frames
     asyncio.run(_relay(sys.argv[1], int(sys.argv[2]), sys.argv[3] == "1"))
+    os._exit(0)  # what is frozen is not taken down: DuckDB's binding would tell of it as leaked

@@ -124,6 +124,18 @@ def test_an_address_where_nobody_answers_is_told_in_words(url: str, why: str) ->
         asyncio.run(ask())
 
 
+def test_a_process_whose_connection_failed_ends_without_a_complaint() -> None:
+    command = [sys.executable, "-m", "ingest.stream.socket_process", "ws://127.0.0.1:9/", "1000", "1"]
+    with subprocess.Popen(
+        command, cwd=PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout
+        assert process.stderr
+        told = process.stdout.read()  # to its end, with nobody to kill it
+        assert (b'"kind": "lost"' in told, process.stderr.read()) == (True, b"")
+    assert process.returncode == 0
+
+
 def test_leaving_ends_the_process() -> None:
     async def visit(url: str) -> int:
         async with Relay(url, LIMIT) as relay:
