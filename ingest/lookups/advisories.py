@@ -213,10 +213,10 @@ def fetch_package_facts(store: Store, fetcher: Fetcher, packages: Sequence[Wante
         "versions": [package.version for package in by_subject.values()],
     }
 
-    def write(txn: Transaction, found: Sequence[Found[_Facts]]) -> None:
+    def write(txn: Transaction, results: Sequence[Found[_Facts]]) -> None:
         now = wall()
-        told = [package for package in found if isinstance(package.answer, _Facts)]
-        txn.upsert("signals", [row for package in told for row in _signal_rows(package.row, package.answer, now)])
+        answered = [package for package in results if isinstance(package.answer, _Facts)]
+        txn.upsert("signals", [row for package in answered for row in _signal_rows(package.row, package.answer, now)])
 
     kind = Kind(
         "package",

@@ -74,8 +74,8 @@ def fetch_attestations(store: Store, fetcher: Fetcher, plc_url: str, now: dateti
         "attestation",
         Due(DUE),
         lambda row: check_attestation(fetcher, plc_url, row["did"], row["subject"]),
-        lambda txn, found: _write(txn, found, now),
-        lambda one: _note(one, now),
+        lambda txn, results: _write(txn, results, now),
+        lambda checked: _note(checked, now),
     )
     return fetch(store, fetcher, wall, kind)
 

@@ -187,7 +187,7 @@ def fetch_push_holders(store: Store, fetcher: Fetcher, wall: Wall, present: Wall
         "push_holders",
         Due(DUE_PUSH_HOLDERS),
         lambda row: push_holders(fetcher, row["knot"], row["did"]),
-        lambda txn, found: _write_holders(txn, found, present()),
+        lambda txn, results: _write_holders(txn, results, present()),
         lambda _: Note(DAY),
     )
     return fetch(store, fetcher, wall, kind)
@@ -267,7 +267,7 @@ def fetch_profiles(store: Store, fetcher: Fetcher, bluesky_api: str, now: dateti
         "bluesky",
         Due(DUE_PROFILES),
         lambda row: public_profile(fetcher, bluesky_api, row["subject"]),
-        lambda txn, found: _write_profiles(txn, found, now),
+        lambda txn, results: _write_profiles(txn, results, now),
         lambda _: Note(again=WEEK),
     )
     return fetch(store, fetcher, wall, kind)

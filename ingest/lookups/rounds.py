@@ -288,7 +288,7 @@ def fetch_runs(store: Store, fetcher: Fetcher, folder: Path, now: datetime, wall
         newest = max(own_runs, key=lambda run: run.created_at or datetime.min, default=None)
         return _Run(commit, state_of(newest.workflows), newest.workflows) if newest else _Run(commit, "never_ran")
 
-    kind = Kind("ci", Due(DUE_RUNS), ask, lambda txn, found: _write_runs(txn, found, now), _note, add_records)
+    kind = Kind("ci", Due(DUE_RUNS), ask, lambda txn, results: _write_runs(txn, results, now), _note, add_records)
     return fetch(store, fetcher, wall, kind)
 
 
