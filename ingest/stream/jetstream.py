@@ -404,7 +404,8 @@ class Listener(threading.Thread):
                 if not inbox.put(chunk):
                     await inbox.room()
         except FrameTooLarge:
-            # This frame would break every connection here: with a larger limit it becomes a dead letter and the rest comes.
+            # This frame would break every connection here. With a larger limit it becomes a dead letter, and the rest
+            # comes.
             self._limit = min(self._limit * FRAME_GROWTH, LARGEST_FRAME_READ)
             raise
         inbox.end()

@@ -313,7 +313,16 @@ def _append_commits(txn: Transaction, store: Store, arriving: Arriving) -> Appen
     events = arriving.events
     seen_since, people = store.people.seen_since, zip(events.dids, events.collections, strict=True)
     naming_places = [place for place, (did, name) in enumerate(people) if name == VOUCH or did not in seen_since]
-    keys = ((n, events.dids[n], events.collections[n], events.rkeys[n], events.times_us[n]) for n in naming_places)
+    keys = (
+        (
+            naming_place,
+            events.dids[naming_place],
+            events.collections[naming_place],
+            events.rkeys[naming_place],
+            events.times_us[naming_place],
+        )
+        for naming_place in naming_places
+    )
     first_named = _first_named(store, keys)
     return append_events(txn, arriving, {did: seen_at for did, (_, seen_at) in first_named.items()})
 
