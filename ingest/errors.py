@@ -84,9 +84,9 @@ class StoreProblem(Exception):
     """The store cannot be used; the message is one sentence with the remedy."""
 
 
-def is_out_of_memory(told: str) -> bool:
+def is_out_of_memory(message: str) -> bool:
     """Return True if an error of DuckDB's is about memory. A checkpoint that fails for it says so only in its text."""
-    return _NO_MEMORY.search(told) is not None
+    return _NO_MEMORY.search(message) is not None
 
 
 def why_unopened(path: Path, error: str) -> str:

@@ -46,19 +46,19 @@ def ask_network() -> None:
     runtime = current()
     store, fetcher, wall = runtime.store, runtime.fetcher, runtime.store.wall
     caught_up = not runtime.behind()
-    asked = watched.watch_everything(store, runtime.clock.now()) if runtime.watch_everything else 0
-    asked += fetch_push_holders(store, fetcher, wall, runtime.clock.now)
-    asked += fetch_identities(store, fetcher, runtime.plc_url, wall)
+    asked_count = watched.watch_everything(store, runtime.clock.now()) if runtime.watch_everything else 0
+    asked_count += fetch_push_holders(store, fetcher, wall, runtime.clock.now)
+    asked_count += fetch_identities(store, fetcher, runtime.plc_url, wall)
     if caught_up:
         settle_changed(store)
         now = runtime.clock.now()
         settled_since = now - timedelta(days=runtime.followed_days)
-        asked += fetch_patches(store, fetcher, runtime.diff_folder, runtime.patch_limit, wall, settled_since)
-        asked += compare_kept(store, fetcher, runtime.diff_folder)
-        asked += fetch_runs(store, fetcher, runtime.diff_folder, now, wall)
-    asked += fetch_attestations(store, fetcher, runtime.plc_url, runtime.clock.now(), wall)
-    asked += fetch_profiles(store, fetcher, runtime.bluesky_api, runtime.clock.now(), wall)
-    if asked:
+        asked_count += fetch_patches(store, fetcher, runtime.diff_folder, runtime.patch_limit, wall, settled_since)
+        asked_count += compare_kept(store, fetcher, runtime.diff_folder)
+        asked_count += fetch_runs(store, fetcher, runtime.diff_folder, now, wall)
+    asked_count += fetch_attestations(store, fetcher, runtime.plc_url, runtime.clock.now(), wall)
+    asked_count += fetch_profiles(store, fetcher, runtime.bluesky_api, runtime.clock.now(), wall)
+    if asked_count:
         runtime.changed("ask_network")
 
 

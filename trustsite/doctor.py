@@ -180,10 +180,10 @@ def check_snapshot(patient: Patient) -> tuple[bool, str]:
         look_inside(path, sums=False)
     except InspectProblem as problem:
         return False, f"{path} cannot be read ({problem}): start the worker, which publishes a new one"
-    made = datetime.fromtimestamp(path.stat().st_mtime, UTC).replace(tzinfo=None)
-    age = max(patient.now - made, timedelta())
-    newest = from_microseconds(patient.status.cursor_us) if patient.status else made
-    if patient.works and newest - made > STALE:
+    made_at = datetime.fromtimestamp(path.stat().st_mtime, UTC).replace(tzinfo=None)
+    age = max(patient.now - made_at, timedelta())
+    newest = from_microseconds(patient.status.cursor_us) if patient.status else made_at
+    if patient.works and newest - made_at > STALE:
         return False, f"snapshot {number} is {age} old and events came since: see worker and room"
     return True, f"snapshot {number}, {age.total_seconds():,.0f} s old"
 
@@ -291,7 +291,9 @@ Settings = Mapping[str, Any]
 
 
 def _has_https(settings: Settings) -> bool:
-    return bool(settings["TRUSTED_PROXY"]) or any(one.startswith("https:") for one in settings["CSRF_TRUSTED_ORIGINS"])
+    return bool(settings["TRUSTED_PROXY"]) or any(
+        origin.startswith("https:") for origin in settings["CSRF_TRUSTED_ORIGINS"]
+    )
 
 
 def _is_reached(settings: Settings) -> bool:

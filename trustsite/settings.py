@@ -117,9 +117,9 @@ def contact(address: str) -> None:
 
 
 def conditions(names: list[str]) -> None:
-    known = get_args(Condition)
-    if wrong := [name for name in names if name not in known]:
-        raise check.ValidationError(f"{wrong[0]!r} is not one of {', '.join(known)}")
+    names_known = get_args(Condition)
+    if wrong := [name for name in names if name not in names_known]:
+        raise check.ValidationError(f"{wrong[0]!r} is not one of {', '.join(names_known)}")
 
 
 def address(text: str) -> None:
@@ -149,7 +149,7 @@ ROOT = PLACE.root
 
 
 def _place(name: str, default: str) -> Path:
-    """The path of a setting: the operator's own only for the drive's store, never for a demo or a replay."""
+    """Return the path of a setting: the operator's own only for the drive's store, never for a demo or a replay."""
     if PLACE.mode != "drive" or not env.str(name, ""):
         return ROOT / default
     return env.path(name, validate=check.Predicate("is_absolute", error="a path must begin with /, not {input}"))

@@ -185,22 +185,22 @@ def find_owned(store: Store, sources: Sources, name: str, tell: Tell) -> Owner:
     return Owner(account.did, host, owned, "; ".join(filter(None, notes)), _verified_handles(store, owned))
 
 
-def _resolve_did(sources: Sources, who: str) -> str:
-    if is_did(who):
-        return who
+def _resolve_did(sources: Sources, name: str) -> str:
+    if is_did(name):
+        return name
     try:
-        return resolve_handle(sources.fetcher, who)
+        return resolve_handle(sources.fetcher, name)
     except FetchProblem as problem:
-        raise OwnerProblem(why_unresolved(sources.fetcher, sources.plc_url, who, problem)) from problem
+        raise OwnerProblem(why_unresolved(sources.fetcher, sources.plc_url, name, problem)) from problem
 
 
-def _explain_failure(account: Account, who: str, problem: FetchProblem) -> str:
+def _explain_failure(account: Account, name: str, problem: FetchProblem) -> str:
     if account.identity is None:
         if problem.absent:
-            return f"{who} is not an account: the directory does not know {account.did}. Check the spelling."
-        return f"{who} could not be looked up in the directory: {problem}. Check the network, then try again."
+            return f"{name} is not an account: the directory does not know {account.did}. Check the spelling."
+        return f"{name} could not be looked up in the directory: {problem}. Check the network, then try again."
     host = _server_host(account)
-    return f"The data server {host} of {who} did not list its repositories: {problem}. Nothing was changed; try later."
+    return f"The data server {host} of {name} did not list its repositories: {problem}. Nothing was changed; try later."
 
 
 def _server_host(account: Account) -> str:

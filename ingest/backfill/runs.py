@@ -232,7 +232,7 @@ def summarize(rows: Rows, run_id: str) -> dict[str, Any]:
     ended = run["ended_clock"] or rows.value("select max(loaded_clock) from events")
     (logged,) = read_log(rows, LOGGED, [run["began_clock"], ended])
     reasons = rows.rows(NOT_HAD, [EXAMPLES, run_id])
-    others = sum(row["accounts"] for row in reasons[REASONS:])
+    other_accounts = sum(row["accounts"] for row in reasons[REASONS:])
     return {
         "run": run_id,
         "why": run["reason"],
@@ -242,7 +242,8 @@ def summarize(rows: Rows, run_id: str) -> dict[str, Any]:
         "records": sum(row["records"] for row in states.values()),
         **logged,
         "seconds": (run["ended_clock"] - run["began_clock"]).total_seconds() if run["ended_clock"] else None,
-        "not_had": reasons[:REASONS] + ([{"reason": "other reasons", "accounts": others}] if others else []),
+        "not_had": reasons[:REASONS]
+        + ([{"reason": "other reasons", "accounts": other_accounts}] if other_accounts else []),
         "notes": run["notes"],
     }
 
@@ -312,23 +313,23 @@ class Book:
 
     def flush(self) -> int:
         """Commit everything taken; return how many events are new."""
-        new = log_accounts(self._store, self._accounts, self._run.witnessed_until)
+        new_events = log_accounts(self._store, self._accounts, self._run.witnessed_until)
         with self._store.write() as txn:
             write_accounts(txn, list(self._rows.values()))
         for account in self._accounts:
             self._staging.drop(account.pages)
         self._accounts.clear()
         self._rows.clear()
-        return new
+        return new_events
 
 
 def log_accounts(store: Store, accounts: Sequence[Account], witnessed_until: datetime | None = None) -> int:
     """Log these listings; return how many events are new. Raises StoreProblem, duckdb.Error."""
-    new = 0
+    new_events = 0
     for chunk in _split_rows(store, accounts, witnessed_until):
         require_room(store.path)
-        new += load_listing(store, chunk)
-    return new
+        new_events += load_listing(store, chunk)
+    return new_events
 
 
 def _split_rows(store: Store, accounts: Sequence[Account], witnessed_until: datetime | None) -> Iterator[list[Listed]]:

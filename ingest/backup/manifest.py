@@ -149,11 +149,11 @@ class Places:
     caches: tuple[Path, ...]
 
     def of(self, name: str) -> Path:
-        first, _, rest = name.partition("/")
-        whole = {STORE: self.store, ACCOUNTS: self.accounts}
+        top, _, below = name.partition("/")
+        single_files = {STORE: self.store, ACCOUNTS: self.accounts}
         folders = {EVENTS: self.staging / EVENTS, "diffs": self.diffs, "models": self.models, "keys": self.keys}
         folders[TEXTS] = LongTexts(self.store).folder
-        return whole[first] if first in whole else folders[first] / rest
+        return single_files[top] if top in single_files else folders[top] / below
 
 
 def is_name(name: str) -> bool:

@@ -107,18 +107,18 @@ def _read_tombs(places: Places, key: bytes) -> tuple[Tombs, bool]:
     """Return the tombstones of the drive's store and snapshots, under its key, and True if none was readable."""
     tombs: dict[str, tuple[str, str]] = {}
     stores = [places.store, *sorted(places.snapshots.glob("serve-*.duckdb"))]
-    inspected = [one for one in map(_try_look_inside, filter(Path.is_file, stores)) if one is not None]
-    for one in inspected:
-        if one.check and not _key_fits(one.check, key):
+    inspected = [inside for inside in map(_try_look_inside, filter(Path.is_file, stores)) if inside is not None]
+    for inside in inspected:
+        if inside.check and not _key_fits(inside.check, key):
             raise BackupProblem(f"keys/tombstones is not the key of {places.store}: put that one there first.")
     moved_away = [
-        one
-        for one in map(_try_look_inside, places.root.glob(f"{ASIDE}*/{STORE}"))
-        if one and one.check and _key_fits(one.check, key)
+        inside
+        for inside in map(_try_look_inside, places.root.glob(f"{ASIDE}*/{STORE}"))
+        if inside and inside.check and _key_fits(inside.check, key)
     ]
-    for one in (*inspected, *moved_away):  # an interrupted restore has already moved the store away
-        for mark, tomb in one.tombstones.items():
-            tombs[mark] = max(tombs.get(mark, tomb), tomb, key=lambda one: one[1])
+    for inside in (*inspected, *moved_away):  # an interrupted restore has already moved the store away
+        for mark, tomb in inside.tombstones.items():
+            tombs[mark] = max(tombs.get(mark, tomb), tomb, key=lambda inside: inside[1])
     return tombs, not inspected
 
 

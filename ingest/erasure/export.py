@@ -67,11 +67,11 @@ def _with_texts(
 
 
 def _with_dids(rows: Rows, rows_by_table: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
-    numbers = {value for found in rows_by_table.values() for row in found for value in _person_numbers(row)}
-    found = rows.rows(
+    numbers = {value for person_rows in rows_by_table.values() for row in person_rows for value in _person_numbers(row)}
+    person_rows = rows.rows(
         "select contributor_id, did from contributors where contributor_id in (select unnest(?))", [sorted(numbers)]
     )
-    dids = {row["contributor_id"]: row["did"] for row in found}
+    dids = {row["contributor_id"]: row["did"] for row in person_rows}
     return {name: [_replace_numbers(row, dids) for row in table_rows] for name, table_rows in rows_by_table.items()}
 
 

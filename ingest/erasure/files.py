@@ -207,10 +207,10 @@ def _strike_batch(batch: pa.RecordBatch, names: Names) -> pa.RecordBatch:
         changed_row = row | {name: struck_value(table, name, row[name], names) for name in texts}
         if not any(value is GONE for value in changed_row.values()):
             remaining.append(changed_row)
-    whole = pa.Table.from_batches([unnamed_rows, pa.RecordBatch.from_pylist(remaining, schema=batch.schema)])
+    result = pa.Table.from_batches([unnamed_rows, pa.RecordBatch.from_pylist(remaining, schema=batch.schema)])
     order = [name for name in ("event_seq",) if name in batch.schema.names]
-    whole = whole.sort_by([(name, "ascending") for name in order]) if order else whole
-    return whole.combine_chunks().to_batches()[0] if whole.num_rows else batch.slice(0, 0)
+    result = result.sort_by([(name, "ascending") for name in order]) if order else result
+    return result.combine_chunks().to_batches()[0] if result.num_rows else batch.slice(0, 0)
 
 
 def strike_sqlite(path: Path, names: Names) -> int:

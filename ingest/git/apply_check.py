@@ -212,22 +212,22 @@ def _mail_starts(lines: Sequence[bytes]) -> list[int]:
 
 def _compare(workspace: _Workspace, text: bytes, lines: Sequence[bytes], starts: Sequence[int]) -> GitReading:
     """Compare the mails, then the counts. Raises FetchProblem where git fails, for any reason."""
-    whole = workspace.folder / "text"
-    whole.write_bytes(text)
-    mails = list(_decode_mails(workspace, whole, starts))
+    text_file = workspace.folder / "text"
+    text_file.write_bytes(text)
+    mails = list(_decode_mails(workspace, text_file, starts))
     if len(mails) != len(starts):
         return GitReading("different", starts[0])
     line = _first_difference(lines, mails)
     if line is not None:
         return GitReading("different", line)
-    return _compare_counts(workspace, lines, whole, [mail.patch for mail in mails])
+    return _compare_counts(workspace, lines, text_file, [mail.patch for mail in mails])
 
 
-def _decode_mails(workspace: _Workspace, whole: Path, starts: Sequence[int]) -> Iterator[_Mail]:
+def _decode_mails(workspace: _Workspace, text_file: Path, starts: Sequence[int]) -> Iterator[_Mail]:
     """Yield each mail of the text as `git am` decodes it. Raises FetchProblem."""
     split = workspace.folder / "mails"
     split.mkdir()
-    workspace.run("mailsplit", "-b", f"-o{split}", "--", str(whole))
+    workspace.run("mailsplit", "-b", f"-o{split}", "--", str(text_file))
     for place, mail in enumerate(sorted(split.iterdir())):
         patch = workspace.folder / f"{mail.name}.patch"
         workspace.run("mailinfo", str(workspace.folder / "message"), str(patch), given=mail)
@@ -247,12 +247,14 @@ def _read_lines(patch: Path) -> list[bytes]:
     return patch.read_bytes().removesuffix(b"\n").split(b"\n")
 
 
-def _compare_counts(workspace: _Workspace, lines: Sequence[bytes], whole: Path, patches: Sequence[Path]) -> GitReading:
+def _compare_counts(
+    workspace: _Workspace, lines: Sequence[bytes], text_file: Path, patches: Sequence[Path]
+) -> GitReading:
     """Compare `git apply`'s counts for the whole text, for its mails one by one, and the counts made here."""
     changing = [patch for patch in patches if any(line.startswith(_MAY_CHANGE) for line in _read_lines(patch))]
     if not changing:
         return GitReading("same")
-    counts = workspace.run("apply", "--numstat", "-z", "--", str(whole), *map(str, changing))
+    counts = workspace.run("apply", "--numstat", "-z", "--", str(text_file), *map(str, changing))
     half = len(counts) // 2
     reader = DiffReader()
     for line in lines:

@@ -184,11 +184,11 @@ def _write(txn: Transaction, findings: Findings, now: datetime) -> int:
 
 
 class _Miner:
-    def __init__(self, git: Git, graph: Graph, known: Sequence[Row], holders_words: Collection[str]) -> None:
+    def __init__(self, git: Git, graph: Graph, commit_rows: Sequence[Row], holders_words: Collection[str]) -> None:
         self.git = git
         self.graph = graph
         self.holders_words = holders_words
-        self.commits = {row["commit_id"]: row for row in known if row["commit_id"] in self.graph.places}
+        self.commits = {row["commit_id"]: row for row in commit_rows if row["commit_id"] in self.graph.places}
         self._changes: dict[str, list[FileChange]] = {}
         self._undone: dict[tuple[str, str], tuple[float, bool]] = {}
         self._first_parents = self.graph.first_parents

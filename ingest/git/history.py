@@ -290,18 +290,18 @@ def _read_mirror(store: Store, git: Git, mirror: Row, now: datetime) -> int:
 
 def reachable(git: Git, tips: Iterable[str], old: Iterable[str] = (), *options: str) -> list[str]:
     """Return the commits behind `tips` and not behind `old`, oldest first; tips that the mirror lost are ignored."""
-    given = [*dict.fromkeys(tips), *(f"^{commit}" for commit in dict.fromkeys(old))]
-    if not given:
+    revisions = [*dict.fromkeys(tips), *(f"^{commit}" for commit in dict.fromkeys(old))]
+    if not revisions:
         return []
     options = ("--topo-order", f"--max-count={COMMITS}", "--ignore-missing", *options)
-    answer = git.run("rev-list", *options, "--stdin", given=given, limit=COMMITS * 70)
+    answer = git.run("rev-list", *options, "--stdin", given=revisions, limit=COMMITS * 70)
     return answer.decode("ascii").split()[::-1]
 
 
 def _commit_rows(git: Git, commits: Sequence[str], span: Row) -> list[dict[str, object]]:
-    told = list(read_commits(git, commits))
-    diffs = dict(read_diffs(git, [commit.commit_id for commit in told if len(commit.parents) < 2]))
-    return [_commit_row(commit, diffs.get(commit.commit_id), span) for commit in told]
+    parsed = list(read_commits(git, commits))
+    diffs = dict(read_diffs(git, [commit.commit_id for commit in parsed if len(commit.parents) < 2]))
+    return [_commit_row(commit, diffs.get(commit.commit_id), span) for commit in parsed]
 
 
 def _commit_row(commit: Commit, diff: DiffReader | None, span: Row) -> dict[str, object]:

@@ -84,7 +84,7 @@ def was_public(git: Git, commit: str, earlier: Collection[str]) -> bool:
 def _find_made_pieces(
     git: Git, commits: Sequence[str], wanted: set[Piece], like_commit: str | None = None
 ) -> set[Piece]:
-    """Return the wanted pieces that these commits made, reading only the files that the commit `alike` changes."""
+    """Return the wanted pieces that these commits made; with `like_commit` read only the files that it changes."""
     made_pieces: set[Piece] = set()
     for piece in _stream_pieces(git, commits, _changed_paths(git, like_commit) if like_commit else ()):
         if piece in wanted:
@@ -155,14 +155,14 @@ class Match:
 
 
 @dataclass(frozen=True)
-class Ground:
+class MergeEvidence:
     offered: Mapping[str, Sequence[Claim]]  # change to the pull requests that offered it, with times
     carried: Mapping[str, Sequence[Claim]]  # commit to the pull requests that it was matched with, with times
     held: Mapping[str, datetime]  # change to the time since which a branch may have held it
     rounds: Mapping[str, Sequence[datetime]]  # pull request to the times at which its rounds were seen
 
 
-def lay_ground(rows: Rows, repository: int, offers: Iterable[Row], matches: Sequence[Match]) -> Ground:
+def gather_evidence(rows: Rows, repository: int, offers: Iterable[Row], matches: Sequence[Match]) -> MergeEvidence:
     """Gather the facts by which the matches of a repository are judged; `offers` are all rounds, read or not."""
     offered: dict[str, list[Claim]] = defaultdict(list)
     carried: dict[str, list[Claim]] = defaultdict(list)
@@ -175,7 +175,7 @@ def lay_ground(rows: Rows, repository: int, offers: Iterable[Row], matches: Sequ
         carried[match.commit["commit_id"]].append(_claim(match.offer))
     names = sorted({name for match in matches for name in match.names() if name})
     first_held = rows.rows(FIRST_HELD, {"repository": repository, "names": names})
-    return Ground(offered, carried, {row["patch_id"]: row["since"] for row in first_held}, rounds)
+    return MergeEvidence(offered, carried, {row["patch_id"]: row["since"] for row in first_held}, rounds)
 
 
 def _claim(offer: Row) -> Claim:
@@ -187,7 +187,7 @@ def came_after(offer: Row, commit: Row) -> bool:
     return commit["absent_at"] is not None and commit["absent_at"] >= offer["seen_at"]
 
 
-def is_proven(evidence: Ground, matches: Sequence[Match]) -> bool:
+def is_proven(evidence: MergeEvidence, matches: Sequence[Match]) -> bool:
     """Return True if these commits, which carry one offer together, prove that it was merged."""
     offer = matches[0].offer
     proving = [match for match in matches if match.commit["proves"]]
@@ -197,13 +197,13 @@ def is_proven(evidence: Ground, matches: Sequence[Match]) -> bool:
     return fresh and bool(proving) and all(_is_own(evidence, match) for match in proving)
 
 
-def _is_newest(evidence: Ground, match: Match) -> bool:
+def _is_newest(evidence: MergeEvidence, match: Match) -> bool:
     """Return True if no later round was seen before the commit: a superseded round cannot be the merged one."""
-    seen, appeared = match.offer["seen_at"], match.commit["appeared_at"]
-    return not any(seen < other <= appeared for other in evidence.rounds[match.offer["pull_uri"]])
+    seen_at, appeared_at = match.offer["seen_at"], match.commit["appeared_at"]
+    return not any(seen_at < other_seen_at <= appeared_at for other_seen_at in evidence.rounds[match.offer["pull_uri"]])
 
 
-def _is_own(evidence: Ground, match: Match) -> bool:
+def _is_own(evidence: MergeEvidence, match: Match) -> bool:
     """Return True if no branch held this change, and no other pull request offered it, when this round was seen."""
     offer, names = match.offer, match.names()
     if any(name in evidence.held and evidence.held[name] < offer["seen_at"] for name in names):
@@ -235,7 +235,7 @@ def growth(git: Git, commits: Sequence[str]) -> dict[str, int]:
 def is_squash(git: Git, commit: str, patch: str) -> bool:
     """Tell if this patch, applied to the commit's first parent, gives the commit's tree. The mirror stays unchanged."""
     try:
-        wanted = git.run("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}")
+        commit_tree = git.run("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}")
         with tempfile.TemporaryDirectory(prefix=TRIAL, dir=git.folder) as folder:
             index = Path(folder)
             (index / "objects").mkdir()
@@ -243,7 +243,7 @@ def is_squash(git: Git, commit: str, patch: str) -> bool:
             for mail in split_mails(patch):
                 if any(line.startswith(("diff --git ", "--- ")) for line in mail):  # a cover letter changes nothing
                     git.run("apply", "--cached", "--whitespace=nowarn", "-", given=mail, index=index)
-            return git.run("write-tree", index=index) == wanted
+            return git.run("write-tree", index=index) == commit_tree
     except FetchProblem as problem:
         if problem.closed:
             raise
@@ -323,7 +323,7 @@ def _find_matches(
     matches += _match_squashes(git, missing, candidates, partial(_load_offered_patch, diff_folder))
     matches += _match_claims(_unmatched_offers(readable, matches), candidates)
     with store.read() as reader:
-        evidence = lay_ground(reader, number, offers, matches)
+        evidence = gather_evidence(reader, number, offers, matches)
         proven = {(row["pull_uri"], row["commit_id"]) for row in reader.rows(PROVEN, {"repository": number})}
 
     def is_copy(match: Match) -> bool:
@@ -432,7 +432,7 @@ def _match_claims(offers: Sequence[Row], candidates: Mapping[str, Sequence[Row]]
 
 
 def _landing_rows(
-    git: Git, evidence: Ground, matches: Sequence[Match], is_copy: Callable[[Match], bool]
+    git: Git, evidence: MergeEvidence, matches: Sequence[Match], is_copy: Callable[[Match], bool]
 ) -> list[dict[str, object]]:
     groups: dict[tuple[str, int, str], list[Match]] = defaultdict(list)
     for match in matches:

@@ -119,7 +119,7 @@ class _Section:
     index: bytes = b""
     headers: list[bytes] = field(default_factory=list)  # those that may name the file or change it
     binary: bool = False
-    meant: bool = False
+    is_change: bool = False
     hunks: int = 0
     added: int = 0
     removed: int = 0
@@ -148,7 +148,7 @@ class _Section:
 
     @property
     def proves(self) -> bool:
-        return self.binary or self.meant or self.removed_text.digest() != self.added_text.digest()
+        return self.binary or self.is_change or self.removed_text.digest() != self.added_text.digest()
 
 
 class DiffReader:
@@ -256,31 +256,31 @@ class DiffReader:
         elif line.startswith((b"GIT binary patch", b"Binary files ")):
             section.binary = True
         else:
-            section.meant = section.meant or line.startswith(_MEANT)
+            section.is_change = section.is_change or line.startswith(_MEANT)
             section.headers.append(line)
             section.feed(b"h", line)
         return True
 
     def _read_hunk_header(self, hunk: re.Match[bytes], ended: bool) -> None:
-        old, new = self.last
-        named = old.startswith(b"--- ") and new.startswith(b"+++ ")
-        follows = self.section is not None and (ended or (named and not self.section.hunks))
-        if not follows and not named:  # a hunk without a file: text in a message, hostile anywhere else
+        old_line, new_line = self.last
+        has_names = old_line.startswith(b"--- ") and new_line.startswith(b"+++ ")
+        follows = self.section is not None and (ended or (has_names and not self.section.hunks))
+        if not follows and not has_names:  # a hunk without a file: text in a message, hostile anywhere else
             self.sound = self.sound and self.in_message
             return
         section = self.section if follows else None
-        section = section or self._open_plain(old, new)
+        section = section or self._open_plain(old_line, new_line)
         section.hunks += 1
         self.endless = b""
         self.before, self.after = (int(count) if count is not None else 1 for count in hunk.groups())
         self.just_ended = not (self.before or self.after)
 
-    def _open_plain(self, old: bytes, new: bytes) -> _Section:
+    def _open_plain(self, old_line: bytes, new_line: bytes) -> _Section:
         """Start the part of a file that has no "diff --git" line."""
-        section = self._open(old if new.startswith(b"+++ /dev/null") else new)
-        section.headers += [old, new]
-        section.feed(b"h", old)
-        section.feed(b"h", new)
+        section = self._open(old_line if new_line.startswith(b"+++ /dev/null") else new_line)
+        section.headers += [old_line, new_line]
+        section.feed(b"h", old_line)
+        section.feed(b"h", new_line)
         return section
 
     def _read_hunk_line(self, line: bytes) -> None:
@@ -335,11 +335,11 @@ def read_patch(data: bytes, limit: int) -> Patch:
 
     At most `limit` bytes are unpacked; a longer patch is 'oversized', one that git would not apply is 'malformed'.
     """
-    raw, whole, sound = unpack(data, limit)
-    if not whole:
+    raw, is_whole, sound = unpack(data, limit)
+    if not is_whole:
         raw = raw[: raw.rfind(b"\n") + 1]
     reader = _read_lines(raw)
-    state = "oversized" if not whole else "read" if sound and reader.sound and reader.files else "malformed"
+    state = "oversized" if not is_whole else "read" if sound and reader.sound and reader.files else "malformed"
     text = raw.decode("utf-8", "replace")
     counts = (len(reader.files), reader.added, reader.removed)
     if state != "read":

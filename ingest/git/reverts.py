@@ -158,8 +158,8 @@ class Tracker:
         added = _locate_added_lines(files)
         moved: dict[bytes, dict[int, int]] = defaultdict(dict)
         lost: dict[int, set[bytes]] = defaultdict(set)
-        taken = [(file, self._files.pop(file.before)) for file in files if file.before in self._files]
-        for file, lines in taken:
+        changed_files = [(file, self._files.pop(file.before)) for file in files if file.before in self._files]
+        for file, lines in changed_files:
             remaining, removed = _shift_lines(lines, file.hunks)
             if file.after:
                 moved[file.after].update(remaining)
@@ -286,7 +286,7 @@ class Branch:
         done: Mapping[str, int],
         names: Iterable[str],
         undoing: dict[str, int],
-        known: Mapping[str, int],
+        listed: Mapping[str, int],
         takes_back: TakesBack,
     ) -> None:
         """Add to `undoing` the commits that undo `done`: their patch-id is inverse, or their message names one
@@ -301,7 +301,7 @@ class Branch:
                 if commit in exact
                 else [earlier_commit for earlier_commit in earlier if _names(step, earlier_commit)]
             )
-            is_new = commit not in undoing and commit not in known
+            is_new = commit not in undoing and commit not in listed
             if is_new and others and takes_back(commit, others, commit not in exact):
                 undoing[commit] = step.place
 
@@ -353,7 +353,7 @@ def share_undone(change: Sequence[FileChange], between: Sequence[FileChange], ot
         return 0 if unclaimed[text] >= 0 else None
 
     tracker.apply(other, claim)
-    whole = tracker.count(0)
+    total = tracker.count(0)
     tracker.apply(between, lambda _: None)
     before = tracker.count(0)
     # A reverted move moves the lines once more; in any other change a line that moves lives on.
@@ -362,7 +362,7 @@ def share_undone(change: Sequence[FileChange], between: Sequence[FileChange], ot
     if own.kind == "added":
         # A diff may name any of several equal lines as the removed one: a later copy that goes again is not a loss.
         lost = min(lost, (own.counts & _count_lost_copies(change, between, other)).total())
-    return lost / whole if whole else 0.0
+    return lost / total if total else 0.0
 
 
 def adds_little(change: Sequence[FileChange], between: Sequence[FileChange], other: Sequence[FileChange]) -> bool:

@@ -85,13 +85,13 @@ def check_past(rows: Rows, now: datetime) -> int:
 
 
 def _check_moved(rows: Rows) -> int:
-    found = rows.row(MOVED) or {}
-    if found["moved"] > MOVED_SHARE * found["merges"]:
+    counted = rows.row(MOVED) or {}
+    if counted["moved"] > MOVED_SHARE * counted["merges"]:
         raise PastProblem(
-            f"{found['example'][:100]!a} was merged before it was opened, like {found['moved']} of {found['merges']} "
-            "merges: nothing was taken."
+            f"{counted['example'][:100]!a} was merged before it was opened, like {counted['moved']} of "
+            f"{counted['merges']} merges: nothing was taken."
         )
-    return found["moved"]
+    return counted["moved"]
 
 
 MARKS = ("default", "fix", "docs", "new", "code")
@@ -199,22 +199,22 @@ def import_past(
     file = PastFile(path)
     with store.write() as txn:
         _stage_rows(txn, file, show)
-        taken = Taken(source, moved=check_past(txn, store.wall()))
+        result = Taken(source, moved=check_past(txn, store.wall()))
         did_count = _counts_for_people(txn, source)
-        taken.erased = _tie_authors(txn, declared)
+        result.erased = _tie_authors(txn, declared)
         _delete_source(txn, source)
         txn.execute(TITLE_SAYS)
         txn.execute(TAKE, {"source": source})
         for name, value in (txn.row(COUNTS, {"source": source}) or {}).items():
-            setattr(taken, name, value)
-        _write_source(txn, taken, path)
-        if did_count or taken.tied:
+            setattr(result, name, value)
+        _write_source(txn, result, path)
+        if did_count or result.tied:
             txn.inputs_changed()
         txn.execute("drop table past")
         txn.execute("drop table ties")
-    taken.unused = [name for name in file.unknown if name not in LEAKING]
-    taken.leaking = [name for name in file.unknown if name in LEAKING]
-    return taken
+    result.unused = [name for name in file.unknown if name not in LEAKING]
+    result.leaking = [name for name in file.unknown if name in LEAKING]
+    return result
 
 
 def remove_past(store: Store, source: str) -> int:
@@ -290,8 +290,14 @@ def _delete_source(txn: Transaction, source: str) -> int:
     return txn.cursor.execute("delete from imported_pulls where source = ?", [source]).fetchall()[0][0]
 
 
-def _write_source(txn: Transaction, taken: Taken, path: Path) -> None:
+def _write_source(txn: Transaction, result: Taken, path: Path) -> None:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    row = {"source": taken.source, "sha256": digest, "pulls": taken.pulls, "people": taken.people, "tied": taken.tied}
+    row = {
+        "source": result.source,
+        "sha256": digest,
+        "pulls": result.pulls,
+        "people": result.people,
+        "tied": result.tied,
+    }
     txn.upsert("imported_sources", [row | {"imported_clock": txn.wall()}])

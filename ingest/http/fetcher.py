@@ -294,8 +294,8 @@ class Fetcher:
         """Return the problem for a status other than 200."""
         status = answer.status
         if 300 <= status < 400:
-            place = quoted(answer.headers.get("Location", "nowhere"))
-            return FetchProblem(f"{target.host} answered {status}, a redirect to {place}", status=status)
+            location = quoted(answer.headers.get("Location", "nowhere"))
+            return FetchProblem(f"{target.host} answered {status}, a redirect to {location}", status=status)
         after = after_seconds(answer.headers.get("Retry-After"))
         after = limited if after is None else after
         if status in (429, 503):
@@ -308,8 +308,10 @@ class Fetcher:
         if self.closed:
             return FetchProblem("the fetcher was closed", retry=True, closed=True)
         if leash.received > leash.budget:
-            what = f"headers over {HEADER_LIMIT} bytes" if leash.budget == HEADER_LIMIT else f"more than {limit} bytes"
-            return FetchProblem(f"{target.host} sent {what}", too_large=True)
+            excess = (
+                f"headers over {HEADER_LIMIT} bytes" if leash.budget == HEADER_LIMIT else f"more than {limit} bytes"
+            )
+            return FetchProblem(f"{target.host} sent {excess}", too_large=True)
         if _timed_out(error, leash):
             self.manners.note_stall(target.authority)
         return _explain_broken(error, target.host, leash)

@@ -80,8 +80,8 @@ def learn_of_packages(runtime: Runtime, packages: Sequence[Wanted]) -> int:
     """
     if not runtime.ask_advisories:
         return 0
-    asked = fetch_advisories(runtime.store, runtime.fetcher, packages, runtime.store.wall)
-    return asked + fetch_package_facts(runtime.store, runtime.fetcher, packages, runtime.store.wall)
+    asked_count = fetch_advisories(runtime.store, runtime.fetcher, packages, runtime.store.wall)
+    return asked_count + fetch_package_facts(runtime.store, runtime.fetcher, packages, runtime.store.wall)
 
 
 def fetch_advisories(store: Store, fetcher: Fetcher, packages: Sequence[Wanted], wall: Wall) -> int:
@@ -94,8 +94,8 @@ def fetch_advisories(store: Store, fetcher: Fetcher, packages: Sequence[Wanted],
     for begin in range(0, len(due), BATCH):
         batch = due[begin : begin + BATCH]
         try:
-            named = _ask_advisory_ids(fetcher, batch)
-            records, is_whole = _fetch_new_records(store, fetcher, named)
+            modified_at_by_id = _ask_advisory_ids(fetcher, batch)
+            records, is_whole = _fetch_new_records(store, fetcher, modified_at_by_id)
         except FetchProblem as problem:
             if not problem.closed:
                 _note_failure(store, batch, problem, wall())
@@ -230,8 +230,8 @@ def fetch_package_facts(store: Store, fetcher: Fetcher, packages: Sequence[Wante
 
 def _facts_url(row: Row) -> str:
     version = f"v{row['version']}" if row["ecosystem"] == "Go" else row["version"]
-    place = (_SYSTEMS[row["ecosystem"]], quote(row["name"], safe=""), quote(version, safe=""))
-    return f"{DEPS_DEV}/systems/{place[0]}/packages/{place[1]}/versions/{place[2]}"
+    parts = (_SYSTEMS[row["ecosystem"]], quote(row["name"], safe=""), quote(version, safe=""))
+    return f"{DEPS_DEV}/systems/{parts[0]}/packages/{parts[1]}/versions/{parts[2]}"
 
 
 def _signal_rows(row: Row, facts: _Facts | FetchProblem, now: datetime) -> Iterator[dict[str, object]]:

@@ -180,12 +180,12 @@ def _check_row(txn: Transaction, result: Found[Checked], now: datetime) -> dict[
         if row["was_checked"] and row["checked_cid"] == row["record_cid"]:
             return None
         answer = Checked("unverifiable", str(answer)[:300])
-    seen = txn.value(SEEN, [answer.statement_uri]) if answer.statement_uri else None
+    statement_seen = txn.value(SEEN, [answer.statement_uri]) if answer.statement_uri else None
     columns = {name: getattr(answer, name) for name in ("proof", "reason", "issuer", "statement", "statement_uri")}
     times = {"valid_from": answer.valid_from, "valid_until": answer.valid_until, "checked_at": now}
     key_columns = {"uri": row["subject"], "contributor_id": row["author_id"], "record_cid": row["record_cid"]}
     was_proven = row["was_proven"] or answer.proof == "proven"
-    return key_columns | columns | times | {"was_proven": was_proven, "statement_seen": seen}
+    return key_columns | columns | times | {"was_proven": was_proven, "statement_seen": statement_seen}
 
 
 def _is_changed(previous: Mapping[str, Any] | None, row: Mapping[str, object], now: datetime) -> bool:

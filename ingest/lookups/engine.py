@@ -105,19 +105,19 @@ class Kind(Generic[Answer]):
 
 def fetch(store: Store, fetcher: Fetcher, wall: Wall, kind: Kind[Any]) -> int:
     """Ask about everything that was due at the start, chunk by chunk, until done or out of time; return how many."""
-    now, deadline, asked = wall(), time.monotonic() + SPAN_SECONDS, 0
+    now, deadline, asked_count = wall(), time.monotonic() + SPAN_SECONDS, 0
     while True:
         with store.read() as reader:
             chunk = kind.due.rows(reader, now, CHUNK, fetcher.shares.spent(kind.name))
             kind.fill(reader, chunk)
-        asked_before = asked
+        asked_before = asked_count
         for results in _Turn(fetcher, kind, chunk, deadline).answers():
             with store.write() as txn:
                 kind.write(txn, results)
                 _write_outcomes(txn, kind, results, wall())
-            asked += len(results)
-        if asked == asked_before:
-            return asked
+            asked_count += len(results)
+        if asked_count == asked_before:
+            return asked_count
 
 
 def forget_future(store: Store, now: datetime) -> int:

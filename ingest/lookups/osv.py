@@ -63,8 +63,8 @@ def _round_up(score: float) -> float:
     """Round up to one decimal. Round to whole numbers first, so that 4.02 stored as 4.0200000001 does not become
     4.1.
     """
-    whole = round(score * 100_000)
-    return whole / 100_000 if whole % 10_000 == 0 else (ceil(whole / 10_000)) / 10
+    scaled = round(score * 100_000)
+    return scaled / 100_000 if scaled % 10_000 == 0 else (ceil(scaled / 10_000)) / 10
 
 
 _TYPES = {"PyPI": "pypi", "npm": "npm", "crates.io": "cargo", "Go": "golang", "RubyGems": "gem", "Maven": "maven"}
@@ -92,8 +92,8 @@ def package_url(ecosystem: str, name: str, version: str | None = None) -> str:
 
     if ecosystem not in _TYPES:
         raise ValueError(f"no ecosystem that package URLs are made for here: {ecosystem!r}")
-    namespace, _, last = name.rpartition(":" if ecosystem == "Maven" else "/")
-    return PackageURL(_TYPES[ecosystem], namespace or None, last, version).to_string()
+    namespace, _, short_name = name.rpartition(":" if ecosystem == "Maven" else "/")
+    return PackageURL(_TYPES[ecosystem], namespace or None, short_name, version).to_string()
 
 
 RECORD_LIMIT = 4_000_000  # bytes; the largest of 2,661 records of PyPI takes 60 kB

@@ -65,17 +65,17 @@ def read_pages(store: Store, fetcher: Fetcher, appview_url: str, pages: int = PA
     """
     with store.read() as reader:
         due = reader.rows(DUE_WALKS, {"wall": store.wall()})
-    asked = 0
+    asked_count = 0
     for row in due:
-        if asked >= pages or fetcher.closed:
+        if asked_count >= pages or fetcher.closed:
             break
         if not (_NAME.fullmatch(row["name"]) and _OWNER.fullmatch(row["handle"] or row["did"])):
             continue
         base = f"{appview_url}/{row['handle'] or row['did']}/{row['name']}/pulls/"
-        walk = _walk_pages(fetcher, base, row["number"], pages - asked)
-        asked += walk.asked
+        walk = _walk_pages(fetcher, base, row["number"], pages - asked_count)
+        asked_count += walk.asked
         _store_walk(store, row, base, walk)
-    return asked
+    return asked_count
 
 
 def _walk_pages(fetcher: Fetcher, base: str, number: int, pages: int) -> _Walk:

@@ -151,8 +151,8 @@ class UnknownShapes:
                 shown_value = value[:NAME_LIMIT] if isinstance(value, str) else "(no text)"
                 self._count(event, f"value:{name}={shown_value}")
 
-    def _count(self, event: Event, what: str) -> None:
-        shape, now = (event.collection or "", what), event.seen_at
+    def _count(self, event: Event, shape_name: str) -> None:
+        shape, now = (event.collection or "", shape_name), event.seen_at
         times, first, last = self._seen.get(shape, (0, now, now))
         self._seen[shape] = (times + 1, min(first, now), max(last, now))
 
@@ -207,6 +207,6 @@ def _sum(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _row(shape: Shape, seen_at: datetime) -> dict[str, Any]:
-    collection, what = shape
+    collection, shape_name = shape
     times = {"first_seen_at": seen_at, "last_seen_at": seen_at}
-    return {"collection": collection, "what": what, "sightings": 0} | times
+    return {"collection": collection, "what": shape_name, "sightings": 0} | times

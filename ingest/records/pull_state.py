@@ -112,10 +112,10 @@ def _end_rights(txn: Transaction, repository_id: int, people: Sequence[int], now
 
 
 def _begin_rights(
-    txn: Transaction, repository_id: int, known: Sequence[Mapping[str, Any]], new_rights: Mapping[int, datetime]
+    txn: Transaction, repository_id: int, stored: Sequence[Mapping[str, Any]], new_rights: Mapping[int, datetime]
 ) -> None:
     """Resume a right that is listed again with its old start, as it never ended; any other is a new right."""
-    ended = {(row["contributor_id"], row["held_from"]) for row in known}
+    ended = {(row["contributor_id"], row["held_from"]) for row in stored}
     resumed = [item for item in new_rights.items() if item in ended]
     txn.execute(
         "update push_holders h set held_until = null "
@@ -126,9 +126,9 @@ def _begin_rights(
     )
     row = {"repository_id": repository_id, "role": "collaborator", "learned_from": "knot", "held_until": None}
     new_rows = [
-        row | {"contributor_id": who, "held_from": since}
-        for who, since in new_rights.items()
-        if (who, since) not in ended
+        row | {"contributor_id": person_id, "held_from": since}
+        for person_id, since in new_rights.items()
+        if (person_id, since) not in ended
     ]
     txn.append("push_holders", new_rows)
 

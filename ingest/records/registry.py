@@ -210,14 +210,14 @@ def server(kind: str) -> Kind:
     return small("servers", "", kind=c.always(kind), host=host)
 
 
-def member(kind: str, place: str) -> Kind:
+def member(kind: str, host_field: str) -> Kind:
     """Return the kind of a member of a knot or spindle; some records name the member only in the key."""
     member_column = c.first(c.did("subject"), c.key_matching(DID))
     return small(
         "server_members",
-        f"subject {place}",
+        f"subject {host_field}",
         kind=c.always(kind),
-        host=c.matching(place, c.HOST),
+        host=c.matching(host_field, c.HOST),
         subject=c.needed(member_column, "a membership of nobody that can be read"),
     )
 

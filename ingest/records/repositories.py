@@ -60,10 +60,10 @@ def names_in(records: Iterable[tuple[Event, object]]) -> list[str]:
 
 def standing_records(rows: Rows, uris: Iterable[str]) -> Mapping[str, int]:
     """Return the at-uris with a present repository record, each with the event that wrote it."""
-    parts = [parts for uri in uris if (parts := AT_URI.fullmatch(uri)) and parts[2] == REPOSITORY]
-    if not parts:
+    uri_parts = [uri_parts for uri in uris if (uri_parts := AT_URI.fullmatch(uri)) and uri_parts[2] == REPOSITORY]
+    if not uri_parts:
         return {}
-    name_columns = [[part[place] for part in parts] for place in (0, 1, 3)]
+    name_columns = [[parts_of_uri[place] for parts_of_uri in uri_parts] for place in (0, 1, 3)]
     return {
         row["uri"]: row["seq"] for row in read_log(rows, STANDING, [syntax.PATTERN.pattern, *name_columns, REPOSITORY])
     }
@@ -91,8 +91,8 @@ class Repositories:
         self.txn = txn
         self.aliases: dict[str, int] = {row["alias"]: row["repository_id"] for row in txn.rows(KNOWN_ALIASES, [names])}
         sql = "select * from repositories where repository_id in (select unnest(?))"
-        known = list(set(self.aliases.values()))
-        self.rows: dict[int, dict[str, Any]] = {row["repository_id"]: row for row in txn.rows(sql, [known])}
+        known_numbers = list(set(self.aliases.values()))
+        self.rows: dict[int, dict[str, Any]] = {row["repository_id"]: row for row in txn.rows(sql, [known_numbers])}
         unknown = sum(name not in self.aliases for name in names)
         self._free = [
             row["n"] for row in txn.rows("select nextval('repository_numbers') as n from range(?)", [unknown])
@@ -177,8 +177,8 @@ class Repositories:
         other = min((name for name in self._names[number] - {event.uri} if self._is_present(name)), default=None)
         if other is None:
             row["deleted_at"] = event.seen_at
-        elif standing := self._find_record(other):
-            self._describe(number, *standing, row["owner_id"])
+        elif record := self._find_record(other):
+            self._describe(number, *record, row["owner_id"])
 
     def _is_present(self, uri: str) -> bool:
         return self._records[uri] is not None if uri in self._records else uri in self._logged
@@ -213,12 +213,12 @@ class Repositories:
 
     def _split_off(self, uri: str) -> None:
         """Make a separate repository of a record whose claim was outranked."""
-        standing = self._find_record(uri)
+        record_found = self._find_record(uri)
         number = self.txn.value("select nextval('repository_numbers')")
         self.rows[number] = _unowned(uri, number, None)
         self._set_alias(uri, number)
-        if standing:
-            event, record = standing
+        if record_found:
+            event, record = record_found
             self.put(event, record, self.txn.person_ids([event.did])[event.did])
 
     def _set_alias(self, alias: str, number: int) -> None:

@@ -312,10 +312,10 @@ class Vouches:
         if place.counts and identifier(DID, event.rkey):
             self._end_standing(event, self._pair(event), "delete")
 
-    def _end_standing(self, event: Event, pair: Pair, how: str) -> None:
+    def _end_standing(self, event: Event, pair: Pair, reason: str) -> None:
         if row := self._standing.pop(pair, None):
             # A listed version has the time of its key, which may be before the replaced one was seen.
-            row |= {"superseded_at": max(event.seen_at, row["seen_at"]), "superseded_by": how}
+            row |= {"superseded_at": max(event.seen_at, row["seen_at"]), "superseded_by": reason}
 
     def write(self) -> None:
         self._set(END, ("event_seq", "superseded_at", "superseded_by"))

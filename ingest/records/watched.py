@@ -148,9 +148,9 @@ def _accept_owner(txn: Transaction, name: str) -> None:
     if DID.fullmatch(name):
         return
     uri = name if AT_URI.fullmatch(name) else _record_uri(txn, number)
-    standing = logged_record(txn, standing_records(txn, [uri]).get(uri))
-    if standing and standing[1].repo_did:
-        event, record = standing
+    logged = logged_record(txn, standing_records(txn, [uri]).get(uri))
+    if logged and logged[1].repo_did:
+        event, record = logged
         repositories = Repositories(txn, [uri, record.repo_did or ""])
         repositories.outrank(event, record, txn.person_ids([event.did])[event.did])
         repositories.write()

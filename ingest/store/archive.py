@@ -299,11 +299,11 @@ def mend_segments(connection: duckdb.DuckDBPyConnection, folder: Path) -> list[L
         if path in present:
             connection.execute("update event_segments set path = ? where path = ?", [str(present_path), path])
             continue
-        found = _write_again(connection, present_path, other_paths, first, last)
-        lost_files.append(Lost(present_path.name, rows, found))
-        if found:
+        found_rows = _write_again(connection, present_path, other_paths, first, last)
+        lost_files.append(Lost(present_path.name, rows, found_rows))
+        if found_rows:
             connection.execute(
-                "update event_segments set path = ?, rows = ? where path = ?", [str(present_path), found, path]
+                "update event_segments set path = ?, rows = ? where path = ?", [str(present_path), found_rows, path]
             )
         else:
             connection.execute("delete from event_segments where path = ?", [path])

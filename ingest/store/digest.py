@@ -97,6 +97,6 @@ def table_sums(cursor: duckdb.DuckDBPyConnection, database: str = "") -> dict[st
     return sums
 
 
-def differing(one: dict[str, Sum], other: dict[str, Sum]) -> list[str]:
+def differing(sums: dict[str, Sum], other_sums: dict[str, Sum]) -> list[str]:
     """Return the names of the tables that differ."""
-    return [name for name in sorted(one.keys() | other.keys()) if one.get(name) != other.get(name)]
+    return [name for name in sorted(sums.keys() | other_sums.keys()) if sums.get(name) != other_sums.get(name)]

@@ -178,12 +178,12 @@ class Publisher(threading.Thread):
 
     def run(self) -> None:
         """Wait for a change and for the work that follows from it, publish, rest."""
-        rest = EVERY_SECONDS
+        pause = EVERY_SECONDS
         while not self._stopping.is_set():
             if self._dirty.wait(0.2):
-                self._wait_for_what_follows(min(rest, PATIENCE_SECONDS))
-                rest = max(EVERY_SECONDS, self.publish_now() * (1 / SHARE_OF_TIME - 1))
-                self._stopping.wait(rest)
+                self._wait_for_what_follows(min(pause, PATIENCE_SECONDS))
+                pause = max(EVERY_SECONDS, self.publish_now() * (1 / SHARE_OF_TIME - 1))
+                self._stopping.wait(pause)
 
     def _wait_for_what_follows(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds

@@ -80,12 +80,12 @@ class Names:
 
     @cached_property
     def _mention(self) -> re.Pattern[str]:
-        parts = [rf"at://{self._did}(?:/[A-Za-z0-9._:~%/-]*)?", self._did]
+        patterns = [rf"at://{self._did}(?:/[A-Za-z0-9._:~%/-]*)?", self._did]
         if self.short != self.did:
-            parts.append(re.escape(self.short))
+            patterns.append(re.escape(self.short))
         if self.handle:
-            parts.append(rf"(?<![A-Za-z0-9.-])(?i:{re.escape(self.handle)}){_ENDS}")
-        return re.compile("|".join(parts))
+            patterns.append(rf"(?<![A-Za-z0-9.-])(?i:{re.escape(self.handle)}){_ENDS}")
+        return re.compile("|".join(patterns))
 
     @cached_property
     def _reference(self) -> re.Pattern[str]:
@@ -197,7 +197,7 @@ class Tombstones:
 
     def without_erased_people(self, people: Mapping[str, datetime | None]) -> dict[str, datetime | None]:
         """Return the people to register, with the times when they were seen, without those who stay out."""
-        return {did: seen for did, seen in people.items() if seen is None or not self.covers(did, seen)}
+        return {did: seen_at for did, seen_at in people.items() if seen_at is None or not self.covers(did, seen_at)}
 
     def without_erased_letters(self, letters: Sequence[Row]) -> list[Row]:
         """Return dead letters without those that refer to the erased; a frame without a time counts as an old one."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ingest.store.database import Store
 
 Params = Sequence[object] | Mapping[str, object]  # for `?`, or for `$name`
-Keys = dict[str, NDArray[Any]]  # rows told apart: one array for each column of their key
+Keys = dict[str, NDArray[Any]]  # keys of rows: one array for each column of their key
 
 # Rows that are replaced at once: 700,000 in one statement take more than the 160 MB that a small store may have.
 GROUP_ROWS = 100_000
@@ -150,15 +150,15 @@ class Transaction(Rows):
         delete = f"delete from {table} t using incoming i where {join}"
         self._insert("insert into", table, rows, delete)
 
-    def _insert(self, verb: str, table: str, rows: Sequence[Mapping[str, object]], first: str = "") -> int:
+    def _insert(self, verb: str, table: str, rows: Sequence[Mapping[str, object]], statement_before: str = "") -> int:
         rows = self._store.tombstones.living(table, rows, self.arrivals.number)
         if not rows:
             return 0
         schema = self._store.arrow_schema(table)
         columns = [pa.array([row.get(column.name) for row in rows], column.type) for column in schema]
         with self.registered(pa.table(columns, schema=schema)):
-            if first:
-                self.execute(first)
+            if statement_before:
+                self.execute(statement_before)
             return self.value(f"{verb} {table} by name select * from incoming")
 
     def replace(
@@ -179,9 +179,9 @@ class Transaction(Rows):
         changed.append(self._replace(table, schema.empty_table(), keys, (column, remaining)))
         return {name: np.concatenate([part[name] for part in changed]) for name in keys}
 
-    def _replace(self, table: str, whole: pa.Table, keys: Sequence[str], among: tuple[str, Iterable[int]]) -> Keys:
+    def _replace(self, table: str, rows: pa.Table, keys: Sequence[str], among: tuple[str, Iterable[int]]) -> Keys:
         scope = ", ".join(str(int(value)) for value in sorted(among[1]))
-        with self.registered(self._store.tombstones.living_columns(whole)):
+        with self.registered(self._store.tombstones.living_columns(rows)):
             return self._write_differences(table, "incoming", keys, f"t.{among[0]} in ({scope})" if scope else "false")
 
     def hold(self, table: str, query: str, params: Params, keys: Sequence[str]) -> Keys:
@@ -247,13 +247,13 @@ class Transaction(Rows):
         self._fill_first_seen({did: seen_at for did, seen_at in newly_seen.items() if did not in new_numbers})
         return {did: number or new_numbers[did] for did, number in known_numbers.items()}
 
-    def _fill_first_seen(self, seen: Mapping[str, datetime]) -> None:
+    def _fill_first_seen(self, first_seen: Mapping[str, datetime]) -> None:
         """Set the first time of people who were known only by name so far."""
-        if seen:
+        if first_seen:
             self.execute(
                 "update contributors set first_seen_at = n.seen_at "
                 "from (select unnest(?) as did, unnest(?) as seen_at) n where n.did = contributors.did",
-                [list(seen), list(seen.values())],
+                [list(first_seen), list(first_seen.values())],
             )
 
 

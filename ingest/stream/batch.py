@@ -60,7 +60,7 @@ class Events:
     dids = cached_property(lambda self: self._list("did"))
     collections = cached_property(
         lambda self: self._list("collection")
-    )  # "" where it is no commit, as keys, operations
+    )  # "" if it is not a commit, like keys and operations
     rkeys = cached_property(lambda self: self._list("rkey"))
     operations = cached_property(lambda self: self._list("operation"))
     revs = cached_property(lambda self: self._list("rev"))

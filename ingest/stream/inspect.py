@@ -43,8 +43,8 @@ class Sample:
     collection.
     """
 
-    def __init__(self, known: Known) -> None:
-        self._known = known
+    def __init__(self, known_fields: Known) -> None:
+        self._known = known_fields
         self._kinds: Counter[str] = Counter()
         self._collections: dict[str, _Collection] = {}
         self._unreadable = 0
@@ -93,13 +93,15 @@ class Sample:
         }
 
     def _report_one(self, name: str, collection: _Collection) -> dict[str, Any]:
-        known = self._known(name)
+        known_fields = self._known(name)
         top = {path for path in collection.fields if path and not re.search(r"\.|\[\]", path)}
         return {
-            "registered": known is not None,
+            "registered": known_fields is not None,
             "operations": dict(collection.operations),
             "records": collection.records,
-            "unknown_fields": sorted(top - known - {"$type"}) if known is not None else sorted(top - {"$type"}),
+            "unknown_fields": sorted(top - known_fields - {"$type"})
+            if known_fields is not None
+            else sorted(top - {"$type"}),
             "fields": {
                 path: {"seen": collection.seen[path], "types": dict(collection.fields[path])}
                 for path in sorted(collection.fields)

@@ -162,14 +162,14 @@ class Inbox:
                         await asyncio.wait_for(self._filled.wait(), QUIET_SECONDS)
 
     def take(self) -> list[Chunk]:
-        taken, rows, size = [], 0, 0
+        chunks, rows, size = [], 0, 0
         while self._chunks and rows < FLUSH_ROWS and size < FLUSH_BYTES:
             chunk = self._chunks.popleft()
             rows, size = rows + len(chunk), size + bytes_of(chunk)
-            taken.append(chunk)
+            chunks.append(chunk)
         self._rows, self._bytes = self._rows - rows, self._bytes - size
         self._emptied.set()
-        return taken
+        return chunks
 
 
 log = logging.getLogger(__name__)
@@ -494,10 +494,10 @@ class Listener(threading.Thread):
         lose them.
         """
         is_kept = seq is not None or (self._is_same and self._subscription.is_live)
-        place = self._url if is_kept else "", seq
-        if place != self._kept:
-            frames.keep_seq(self._store, self._subscription.source, *place)
-            self._kept = place
+        server_and_seq = self._url if is_kept else "", seq
+        if server_and_seq != self._kept:
+            frames.keep_seq(self._store, self._subscription.source, *server_and_seq)
+            self._kept = server_and_seq
 
 
 def _first_error(error: BaseException) -> str:

@@ -67,21 +67,21 @@ def retry_dead_letters(store: Store) -> Retried:
     while derive(store):
         pass
     with store.read() as rows:
-        left = rows.value("select (select count(*) from dead_letters) + (select count(*) from unread_events)")
-    read = frames + events + unread
-    return Retried(read, read - frames_left - events_left - unread_left, left)
+        left_count = rows.value("select (select count(*) from dead_letters) + (select count(*) from unread_events)")
+    read_count = frames + events + unread
+    return Retried(read_count, read_count - frames_left - events_left - unread_left, left_count)
 
 
 def read_due_frames(store: Store) -> int:
     """Load the early frames whose time has come; return how many. A crash repeats some and loses none; no cursor
     moves.
     """
-    read = 0
+    read_count = 0
     while True:
         with store.read() as reader:
             rows = reader.rows(DUE, [store.wall(), CHUNK])
         if not rows:
-            return read
+            return read_count
         for source, group in groupby(rows, lambda row: row["source"]):
             store_batch(
                 store, source, read_batch([_letter_text(store, row["body"]) for row in group]), moves_cursor=False
@@ -89,25 +89,25 @@ def read_due_frames(store: Store) -> int:
         with store.write() as txn:
             letter_ids = [row["letter_id"] for row in rows]
             txn.execute("delete from dead_letters where letter_id in (select unnest(?))", [letter_ids])
-        read += len(rows)
+        read_count += len(rows)
 
 
 def _retry_events(store: Store, last: int) -> tuple[int, int]:
     """Apply letters of events that are in the log, as late events; return how many were read and how many stay."""
-    last_done, read, remaining = 0, 0, 0
+    last_done, read_count, remaining = 0, 0, 0
     while True:
         with store.write() as txn:
             rows = txn.rows(LETTERS_OF_EVENTS.format(events=all_events(txn)), [last_done, last, CHUNK])
             if not rows:
-                return read, remaining
+                return read_count, remaining
             rows_by_event = {row["event_id"]: row for row in rows if _has_content(row)}
             batch = DeriveBatch(txn, [_event(row) for row in rows_by_event.values()], store.registry)
             batch.write()
             _replace_letters(txn, rows_by_event, batch.unreadable)
             txn.inputs_changed()
-        last_done, read, remaining = (
+        last_done, read_count, remaining = (
             rows[-1]["letter_seq"],
-            read + len(rows_by_event),
+            read_count + len(rows_by_event),
             remaining + len(batch.unreadable),
         )
 
@@ -137,7 +137,7 @@ def _replace_letters(
 
 def _retry_unread(store: Store) -> tuple[int, int]:
     """Apply events whose letter was dropped, as late events; return how many were read and how many stay."""
-    read, stay = 0, 0
+    read_count, stay = 0, 0
     with store.read() as reader:
         marked = [row["event_seq"] for row in reader.rows("from unread_events order by event_seq")]
     for start in range(0, len(marked), CHUNK):
@@ -153,8 +153,8 @@ def _retry_unread(store: Store) -> tuple[int, int]:
             applied = [seq for seq in chunk if seq not in unreadable]
             txn.execute("delete from unread_events where event_seq in (select unnest(?::bigint[]))", [applied])
             txn.inputs_changed()
-        read, stay = read + len(chunk), stay + len(unreadable)
-    return read, stay
+        read_count, stay = read_count + len(chunk), stay + len(unreadable)
+    return read_count, stay
 
 
 def _retry_frames(store: Store, last: int) -> tuple[int, int]:
@@ -162,7 +162,7 @@ def _retry_frames(store: Store, last: int) -> tuple[int, int]:
 
     A frame that still cannot be read becomes a new letter, with today's reason, before the old one goes.
     """
-    read, remaining = 0, 0
+    read_count, remaining = 0, 0
     while True:
         with store.write() as txn:
             rows = txn.rows(f"select d.* {FRAMES} order by d.source, letter_seq limit ?", [LETTER_LIMIT, last, CHUNK])
@@ -171,13 +171,13 @@ def _retry_frames(store: Store, last: int) -> tuple[int, int]:
             txn.execute("delete from dead_letters where letter_id in (select unnest(?))", [ids])
             txn.upsert("dead_letters", marked)
         if not rows:
-            return read, remaining
+            return read_count, remaining
         for source, group in groupby(rows, lambda row: row["source"]):
             remaining += load(store, source, [_letter_text(store, row["body"]) for row in group]).letters
         with store.write() as txn:
             letter_ids = [row["letter_id"] for row in marked]
             txn.execute("delete from dead_letters where letter_id in (select unnest(?))", [letter_ids])
-        read += len(rows)
+        read_count += len(rows)
 
 
 def _letter_text(store: Store, body: str) -> str:

@@ -65,7 +65,7 @@ def leave_pandas_out() -> None:
 
 
 CHUNK_FRAMES, CHUNK_BYTES, CHUNK_SECONDS = 512, 500_000, 0.005
-PIPE_BYTES = 1 << 20  # what a Linux pipe may hold without privileges
+PIPE_BYTES = 1 << 20  # largest size of a Linux pipe without privileges
 PONG_SECONDS = 60.0  # pongs are missed while the socket is not read: a slow store (20 s) does not mean a dead peer
 FRAMES, COLUMNS, OPEN, END = b"F", b"C", b"O", b"E"
 SIZE_TYPE = "I"
@@ -185,8 +185,8 @@ class Messages(ClientConnection):
         else:
             self._fragments += event.data
             if event.fin:
-                whole, self._fragments = self._fragments, bytearray()
-                self._deliver(bytes(whole))
+                message, self._fragments = self._fragments, bytearray()
+                self._deliver(bytes(message))
 
 
 class _Pipe(asyncio.BaseProtocol):

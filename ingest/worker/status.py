@@ -210,10 +210,10 @@ def write_page(path: Path, page: bytes) -> None:
         os.close(descriptor)
 
 
-def _differs(one: Status, other: Status) -> bool:
+def _differs(status: Status, other_status: Status) -> bool:
     """Return True if anything differs except values that change all the time."""
     ignored = {"written_at": 0.0, "cursor_us": 0, "free_bytes": 0}
-    return msgspec.structs.replace(one, **ignored) != msgspec.structs.replace(other, **ignored)
+    return msgspec.structs.replace(status, **ignored) != msgspec.structs.replace(other_status, **ignored)
 
 
 # Old events lie only in segments, new ones only in the table.

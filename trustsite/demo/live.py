@@ -130,8 +130,8 @@ def _offline_sentence(fetcher: Fetcher) -> str:
 
 
 def _failed_lookup(name: str, problem: FetchProblem) -> Failed:
-    what = GO_ON if problem.retry else "Check the spelling: a handle is a host name such as ana.tngl.sh."
-    return Failed(name, f"{name[:200]} could not be looked up: {problem}. {what}")
+    remedy = GO_ON if problem.retry else "Check the spelling: a handle is a host name such as ana.tngl.sh."
+    return Failed(name, f"{name[:200]} could not be looked up: {problem}. {remedy}")
 
 
 @dataclass(slots=True)
@@ -322,12 +322,12 @@ def judge_live(plan: Plan, tell: Tell, show: Show) -> Answer:
     """
     fetcher = Fetcher(settings.STAND_IN_ORIGIN, settings.FETCH_TIMEOUT_SECONDS)
     try:
-        found = look_up(fetcher, plan.handles)
+        lookup = look_up(fetcher, plan.handles)
         store = open_store()
         try:
             return _Live(
                 plan, store, Gathering(store, fetcher, tell, plan.listing_seconds, plan.first_wait), show
-            ).judge(found)
+            ).judge(lookup)
         finally:
             store.close()
     finally:
@@ -344,12 +344,12 @@ class _Live:
     show: Show
     changed: threading.Event = field(default_factory=threading.Event)
 
-    def judge(self, found: Found) -> Answer:
+    def judge(self, lookup: Found) -> Answer:
         fetcher, notes = self.gathering.fetcher, self.gathering.notes
         runtime.start(make_runtime(self.store, fetcher, WallClock(), changed=lambda hop: self.changed.set()))
         try:
             with self._limit_network_time():
-                people, failed, events = self._fill_log(found)
+                people, failed, events = self._fill_log(lookup)
                 self._run_hops()
             pull = self._review(list(people))
             with self.store.read() as rows:
@@ -378,16 +378,16 @@ class _Live:
         self.gathering.stopping.set()
         self.gathering.fetcher.close()
 
-    def _fill_log(self, found: Found) -> tuple[dict[str, str], tuple[Failed, ...], int]:
+    def _fill_log(self, lookup: Found) -> tuple[dict[str, str], tuple[Failed, ...], int]:
         """Fill the event log; return the contributors by DID, those who failed, and the number of events from the
         stream.
         """
         with self._listener() as listener:
-            failed = found.failed + self.gathering.list_contributors(found.names)
-            failed_names = {one.name for one in failed}
-            people = {did: name for did, name in found.names.items() if name not in failed_names}
+            failed = lookup.failed + self.gathering.list_contributors(lookup.names)
+            failed_names = {failure.name for failure in failed}
+            people = {did: name for did, name in lookup.names.items() if name not in failed_names}
             if not people:
-                raise LiveProblem(" ".join(one.why for one in failed))
+                raise LiveProblem(" ".join(failure.why for failure in failed))
             self.gathering.choose_repositories(self.plan.repositories, list(people))
             self.gathering.read_circle(self.gathering.list_seeds())
             return people, failed, self._listen(listener)

@@ -122,9 +122,9 @@ def read_answer(
         for did, score in scores.items()
         if score is None
     ]
-    judged = [_build_judged(rows, people[did], score) for did, score in scores.items() if score is not None]
+    contributors = [_build_judged(rows, people[did], score) for did, score in scores.items() if score is not None]
     return Answer(
-        contributors=tuple(judged),
+        contributors=tuple(contributors),
         review=_review(rows, pull) if pull else None,
         failed=(*failed, *unjudged),
         notes=tuple(notes),

@@ -42,7 +42,7 @@ from trustsite.worker.worker import Stream, Worker
 from trustsite.world import World
 from trustsite.world.history import APPROVED, LOOKS, MARKED, OPENED
 
-# The owner or push-holder of watched repositories for whom most open pull requests wait.
+# The owner or push-holder of watched repositories with the most waiting pull requests.
 BUSIEST = """
 with waiting as (
   select repository_id, count(*) as open_pulls from pull_requests where state = 'open' group by repository_id
@@ -56,7 +56,7 @@ group by c.did order by open_pulls desc, count(*) filter (r.owner_id = o.contrib
 
 @dataclass(frozen=True, slots=True)
 class Busiest:
-    """The person for whom most open pull requests wait: `open_pulls`, in the repositories with these keys."""
+    """The person with the most waiting pull requests: `open_pulls`, in the repositories with these keys."""
 
     did: str
     keys: tuple[str, ...]
@@ -64,9 +64,7 @@ class Busiest:
 
 
 def busiest(rows: Rows) -> Busiest | None:
-    """Return the owner or push-holder of watched repositories for whom most pull requests wait, or None if there is
-    none.
-    """
+    """Return the owner or push-holder of watched repositories with the most waiting pull requests, or None."""
     row = rows.row(BUSIEST)
     return Busiest(row["did"], tuple(row["keys"]), row["open_pulls"]) if row else None
 
@@ -177,7 +175,7 @@ def progress_bar(worker: Worker, recording: Recording) -> Generator[Callable[[],
 
 
 @contextmanager
-def reports_beside(*place: str) -> Generator[None]:
+def reports_beside(*store_options: str) -> Generator[None]:
     """Write the reports for the pages /redteam and /backtest, in children of low priority that end with the block.
 
     `place` names the store for the commands, as in "--demo". Their output is in LOG_DIR.
@@ -187,7 +185,7 @@ def reports_beside(*place: str) -> Generator[None]:
     with ExitStack() as stack:
         for command in ("redteam", "backtest"):
             log_file = stack.enter_context((settings.LOG_DIR / f"{command}.log").open("wb"))
-            line = ["nice", "-n", "19", sys.executable, str(settings.BASE_DIR / "manage.py"), command, *place]
+            line = ["nice", "-n", "19", sys.executable, str(settings.BASE_DIR / "manage.py"), command, *store_options]
             child = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=log_file, stderr=log_file, env=environment)
             stack.callback(child.wait)
             stack.callback(child.terminate)
@@ -214,8 +212,8 @@ def act(worker: Worker, person: Person, uri: str, kind: str, outcome: str = "", 
     """Act on a pull request in its present state, and wait for the worker. Raises CommandError after a minute."""
     with worker.store.read() as rows:
         subjects = read.decided_subjects(rows, [uri])
-    wanted = actions.Wanted(kind, uri, subjects[uri].seen, actions.versions([uri])[uri], outcome, note)
-    actions.act(person, subjects, [wanted], _now(worker))
+    action = actions.Wanted(kind, uri, subjects[uri].seen, actions.versions([uri])[uri], outcome, note)
+    actions.act(person, subjects, [action], _now(worker))
     _wait_for_worker()
 
 

@@ -28,7 +28,7 @@ def tell(rows: Rows, world: World, judged_before: read.QueueRow) -> tuple[list[s
     """Return the story's lines and promises; `judged_before` is the swapped pull request as judged and then
     approved.
     """
-    board, seen = read.dashboard(rows), _query_open(rows)
+    board, open_pulls = read.dashboard(rows), _query_open(rows)
     lines = [
         f"{board.contributors} contributors, {board.vouches} vouches, {board.pull_requests} pull requests, "
         f"{sum(board.lanes.values())} open in {board.watched} watched repositories.",
@@ -37,15 +37,15 @@ def tell(rows: Rows, world: World, judged_before: read.QueueRow) -> tuple[list[s
         "",
         *_month_lines(rows, world),
         "",
-        *_people_lines(rows, world, seen),
+        *_people_lines(rows, world, open_pulls),
         "",
-        *_lane_lines(rows, seen),
+        *_lane_lines(rows, open_pulls),
         "",
         *_swap_lines(rows, world, judged_before),
         "",
         *_ring_lines(rows, world),
     ]
-    return lines, list(_check_promises(rows, world, judged_before, seen))
+    return lines, list(_check_promises(rows, world, judged_before, open_pulls))
 
 
 def promises(rows: Rows, world: World, judged_before: read.QueueRow) -> list[Promise]:
@@ -84,12 +84,12 @@ def _month_lines(rows: Rows, world: World) -> Iterator[str]:
         )
 
 
-def _people_lines(rows: Rows, world: World, seen: "_OpenPulls") -> Iterator[str]:
+def _people_lines(rows: Rows, world: World, open_pulls: "_OpenPulls") -> Iterator[str]:
     """Yield one line for each part of the story, with the reasons of the person's newest open pull request."""
     for name in ("mara", "sami", "alba", "ruben", "blitz", "mallory", "narcis", "castor", "grudge", "selma"):
         score = read.score(rows, world.cast[name])
         if score is not None:
-            estimate, newest = score.verdict.estimate, seen.newest.get(score.person.did)
+            estimate, newest = score.verdict.estimate, open_pulls.newest.get(score.person.did)
             why = newest.sentence if newest else score.explanation
             chance = "no score yet"
             if estimate.probability is not None:
@@ -113,9 +113,9 @@ class _OpenPulls:
 
 
 def _query_open(rows: Rows) -> _OpenPulls:
-    others = [row for group in read.queue(rows, read.QueueQuery()).groups for row in group.rows if not row.own]
-    fast = [row for row in others if row.verdict.lane is Lane.FAST_LANE]
-    human = (row for row in others if row.verdict.lane is Lane.NEEDS_HUMAN)
+    others_rows = [row for group in read.queue(rows, read.QueueQuery()).groups for row in group.rows if not row.own]
+    fast = [row for row in others_rows if row.verdict.lane is Lane.FAST_LANE]
+    human = (row for row in others_rows if row.verdict.lane is Lane.NEEDS_HUMAN)
     dependent = {
         author_and_repository: _hangs_on_one(rows, *author_and_repository)
         for author_and_repository in {(row.author.did, row.repository_key) for row in fast if row.path}
@@ -124,15 +124,15 @@ def _query_open(rows: Rows) -> _OpenPulls:
         fast,
         [row for row in fast if row.path and not dependent[row.author.did, row.repository_key]],
         [row for row in human if row.verdict.reasons and row.verdict.reasons[0].code in CONTENT],
-        {row.author.did: row for row in sorted(others, key=lambda row: row.opened_at)},
+        {row.author.did: row for row in sorted(others_rows, key=lambda row: row.opened_at)},
     )
 
 
-def _lane_lines(rows: Rows, seen: _OpenPulls) -> Iterator[str]:
+def _lane_lines(rows: Rows, open_pulls: _OpenPulls) -> Iterator[str]:
     """Yield a fast-laned one with the wording on its threshold, and one that the reviewer sent to a human."""
-    for row in seen.sturdy[:1]:
+    for row in open_pulls.sturdy[:1]:
         yield f"“{row.title}” by {row.author.name} is fast lane: {row.sentence}."
-    for row in seen.caught[:1]:
+    for row in open_pulls.caught[:1]:
         yield f"“{row.title}” by {row.author.name} needs a human: {row.sentence}."
         review = read.content_review(rows, row.uri)
         high = [finding for finding in review.findings if finding.severity == "high"] if review else []
@@ -158,15 +158,16 @@ def _ring_lines(rows: Rows, world: World) -> Iterator[str]:
     )
 
 
-def _check_promises(rows: Rows, world: World, before: read.QueueRow, seen: _OpenPulls) -> Iterator[Promise]:
+def _check_promises(rows: Rows, world: World, before: read.QueueRow, open_pulls: _OpenPulls) -> Iterator[Promise]:
     attackers = {did for group in ("ring", *_LONERS) for did in world.groups[group]}
     after = read.pull(rows, before.uri)
     yield Promise(
-        "at least one pull request is fast-laned, by a trust path that no single account can end", bool(seen.sturdy)
+        "at least one pull request is fast-laned, by a trust path that no single account can end",
+        bool(open_pulls.sturdy),
     )
-    yield Promise(NAMED, bool(seen.fast) and all(_names_its_threshold(row) for row in seen.fast))
-    yield Promise("at least one goes to a human, with the reviewer's reason", bool(seen.caught))
-    yield Promise("no attacker is in the fast lane", not attackers & {row.author.did for row in seen.fast})
+    yield Promise(NAMED, bool(open_pulls.fast) and all(_names_its_threshold(row) for row in open_pulls.fast))
+    yield Promise("at least one goes to a human, with the reviewer's reason", bool(open_pulls.caught))
+    yield Promise("no attacker is in the fast lane", not attackers & {row.author.did for row in open_pulls.fast})
     yield Promise(
         "the ring holds less trust than one vouch of a seed", _total_trust(rows, world.groups["ring"]) < _entry_limit()
     )
@@ -218,7 +219,7 @@ def _is_watched_for_a_month(rows: Rows, world: World) -> bool:
     report = read.shadow_report(rows, world.watched[SHADOWED])
     if report is None or not report.shadow or not report.days:
         return False
-    totals, first, last = report.total, report.days[-1].day, report.days[0].day
+    totals, first_day, last_day = report.total, report.days[-1].day, report.days[0].day
     outcome_counts = (
         totals.merged_as_sent,
         totals.changed,
@@ -226,7 +227,7 @@ def _is_watched_for_a_month(rows: Rows, world: World) -> bool:
         totals.still_open,
         _count_marked(rows, world),
     )
-    lasts_weeks = first is not None and last is not None and (last - first).days >= WEEKS_DAYS
+    lasts_weeks = first_day is not None and last_day is not None and (last_day - first_day).days >= WEEKS_DAYS
     return lasts_weeks and all(outcome_counts) and totals.would - totals.still_open >= SETTLED
 
 

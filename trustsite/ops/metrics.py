@@ -131,36 +131,36 @@ class Asked:
 class WorkerCollector(Collector):
     """Gauges of one worker; an unavailable figure is left out, so that an alert on its absence fires."""
 
-    def __init__(self, asked: Asked) -> None:
-        self._asked = asked
+    def __init__(self, figures: Asked) -> None:
+        self._figures = figures
         self._first: int | None = None
         self._newest = 0
         with suppress(StoreProblem):
-            self._count_events(read_backlog(asked.store, asked.followed))
+            self._count_events(read_backlog(figures.store, figures.followed))
 
     def collect(self) -> Iterator[Metric]:
-        if self._asked.ending():
+        if self._figures.ending():
             return
         try:
             yield from self._store_metrics()
-            yield _gauge("queue_depth", "Tasks that wait in the queue.", self._asked.queued())
+            yield _gauge("queue_depth", "Tasks that wait in the queue.", self._figures.queued())
             yield _gauge(
-                "worker_drive_free_bytes", "Free space on the worker's drive.", free_bytes(self._asked.store.path)
+                "worker_drive_free_bytes", "Free space on the worker's drive.", free_bytes(self._figures.store.path)
             )
         except (StoreProblem, sqlite3.Error, OSError):
             return  # out of space, or the drive is gone: `up` stays 1 and the series end
 
     def _store_metrics(self) -> Iterator[Metric]:
-        asked = self._asked
-        backlog = read_backlog(asked.store, asked.followed)
+        figures = self._figures
+        backlog = read_backlog(figures.store, figures.followed)
         yield self._count_events(backlog)
         yield _backlog_gauge(backlog)
         yield _gauge("worker_dead_letters", "Unreadable events.", backlog.letters)
         with as_problems():
-            spent = asked.spent()
+            spent = figures.spent()
         yield _gauge("claude_dollars_today", "What today's readings cost, or may while they run.", spent)
-        yield _gauge("claude_budget_dollars", "What the readings of a day may cost.", asked.budget)
-        lag = asked.lag_seconds()
+        yield _gauge("claude_budget_dollars", "What the readings of a day may cost.", figures.budget)
+        lag = figures.lag_seconds()
         if lag is not None:
             yield _gauge("worker_lag_seconds", "Between the newest event handled and now.", lag)
 

@@ -46,7 +46,7 @@ class Subscription:
         return self.dids is None or did is None or did in self.dids
 
 
-def read_subscription(path: str, known: frozenset[str]) -> Subscription:
+def read_subscription(path: str, known_collections: frozenset[str]) -> Subscription:
     """Return the subscription in a request path; `known` are the recording's collections. Raises
     SubscriptionProblem.
     """
@@ -55,7 +55,7 @@ def read_subscription(path: str, known: frozenset[str]) -> Subscription:
         raise SubscriptionProblem("this stand-in sends plain text: leave compress out")
     return Subscription(
         cursor=_read_cursor(query),
-        collections=_read_collections(query, known),
+        collections=_read_collections(query, known_collections),
         dids=_read_dids(query),
     )
 
@@ -248,7 +248,7 @@ def _read_cursor(query: Mapping[str, list[str]]) -> int | None:
     return int(text)
 
 
-def _read_collections(query: Mapping[str, list[str]], known: frozenset[str]) -> frozenset[str] | None:
+def _read_collections(query: Mapping[str, list[str]], known_collections: frozenset[str]) -> frozenset[str] | None:
     wanted = {name for name in query.get("wantedCollections", []) if name}
     if not wanted:
         return None
@@ -258,7 +258,7 @@ def _read_collections(query: Mapping[str, list[str]], known: frozenset[str]) -> 
         if not COLLECTION.fullmatch(name):
             raise SubscriptionProblem(f"invalid collection: {name}")
     prefixes = tuple(name[:-1] for name in wanted if name.endswith(".*"))
-    return frozenset(name for name in known if name in wanted or name.startswith(prefixes))
+    return frozenset(name for name in known_collections if name in wanted or name.startswith(prefixes))
 
 
 def _read_dids(query: Mapping[str, list[str]]) -> frozenset[str] | None:

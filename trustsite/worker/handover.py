@@ -117,7 +117,7 @@ def open_store() -> Store:
 def hand_over_job(
     name: str,
     arguments: Mapping[str, Any],
-    show: Callable[[Mapping[str, Any]], None] = lambda told: None,
+    show: Callable[[Mapping[str, Any]], None] = lambda progress: None,
     silent_seconds: float = REPLY_SECONDS,
 ) -> Mapping[str, Any]:
     """Let the owner of the store do a job of ingest/worker/jobs.py; return its answer, or raise CommandError.
@@ -190,7 +190,7 @@ def _publish(store: Store) -> None:
 def ask_worker(
     name: str,
     arguments: Mapping[str, Any],
-    show: Callable[[Mapping[str, Any]], None] = lambda told: None,
+    show: Callable[[Mapping[str, Any]], None] = lambda progress: None,
     silent_seconds: float = REPLY_SECONDS,
 ) -> Mapping[str, Any]:
     """Let the running worker do a job that only it can do; otherwise like `hand_over_job`."""

@@ -132,11 +132,15 @@ def _send_other_patch(story: Story, pull: Pull, time_us: int, keep_first: bool) 
     project = next(project for project in PROJECTS if project.name == pull.project)
     random = draw(story.sheet.seed, pull.author, "other patch", keep_first)
     edit = replace(make_edit(random, project.language, project.folder, trap=True), title=pull.edit.title)
-    first = pull.record["rounds"]
+    earlier_rounds = pull.record["rounds"]
     # A replaced patch has the declared time of the first one: nothing in the record reveals it.
     written_us = time_us if keep_first else pull.opened_us
-    other = story.sheet.make_round(pull.author, edit, written_us)
-    record = {**pull.record, "rounds": [*first, other] if keep_first else [other], "createdAt": iso(pull.opened_us)}
+    new_round = story.sheet.make_round(pull.author, edit, written_us)
+    record = {
+        **pull.record,
+        "rounds": [*earlier_rounds, new_round] if keep_first else [new_round],
+        "createdAt": iso(pull.opened_us),
+    }
     story.sheet.put(pull.author, PULL, pull.rkey, record, time_us)
 
 

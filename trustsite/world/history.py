@@ -106,8 +106,8 @@ def _work(story: Story, contributor: Contributor) -> None:
     outcomes = [True] * contributor.merged + [False] * contributor.closed
     random.shuffle(outcomes)
     # Settled work ends a little before now; the last merges are younger than the 14 days of a label and still wait.
-    last = min(9.0, contributor.since * 0.4)
-    ages = sorted((random.uniform(last, contributor.since) for _ in outcomes), reverse=True)
+    youngest = min(9.0, contributor.since * 0.4)
+    ages = sorted((random.uniform(youngest, contributor.since) for _ in outcomes), reverse=True)
     for age, merged in zip(ages, outcomes, strict=True):
         settle(story, random, contributor.name, story.end_us - int(age * DAY), merged)
     for _ in range(contributor.open):
@@ -226,8 +226,8 @@ def _play_sent(story: Story, sent: Sent, project: Project) -> Pull:
     pull = story.sheet.open_pull(sent.author, project, edit, opened_us)
     if sent.fate == "changed":
         time_us = look_us(story.judged_us, sent.at) + _part_of_step(random)
-        other = story.sheet.make_round(pull.author, make_edit(random, project.language, project.folder), time_us)
-        record = {**pull.record, "rounds": [*pull.record["rounds"], other]}
+        new_round = story.sheet.make_round(pull.author, make_edit(random, project.language, project.folder), time_us)
+        record = {**pull.record, "rounds": [*pull.record["rounds"], new_round]}
         story.sheet.put(pull.author, PULL, pull.rkey, record, time_us)
     settled_us = look_us(story.judged_us, sent.until) - _part_of_step(random)
     status = "closed" if sent.fate == "closed" else "merged"

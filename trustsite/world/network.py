@@ -348,9 +348,11 @@ class Sheet:
         return make_recording(sorted(self._frames), self._blobs, tuple(self.people.values()), tuple(self._repositories))
 
     def _commit(self, name: str, collection: str, rkey: str, commit: Record, time_us: int) -> None:
-        place = {"rev": self._make_tid(name, time_us + 1000, rkey), "collection": collection, "rkey": rkey}
+        commit_fields = {"rev": self._make_tid(name, time_us + 1000, rkey), "collection": collection, "rkey": rkey}
         seen_us = time_us + LATENCY_US
-        self._add_frame({"did": self.did(name), "time_us": seen_us, "kind": "commit", "commit": {**place, **commit}})
+        self._add_frame(
+            {"did": self.did(name), "time_us": seen_us, "kind": "commit", "commit": {**commit_fields, **commit}}
+        )
 
     def _make_tid(self, name: str, time_us: int, purpose: str) -> str:
         # The clock identifier comes from the written record, not from a counter: other people's acts do not shift it.

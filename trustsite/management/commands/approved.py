@@ -27,9 +27,9 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        which = parser.add_mutually_exclusive_group()
-        which.add_argument("--demo", action="store_true", help="the demo's store")
-        which.add_argument("--replay", metavar="DIR", help="the store that a replay of DIR keeps")
+        group = parser.add_mutually_exclusive_group()
+        group.add_argument("--demo", action="store_true", help="the demo's store")
+        group.add_argument("--replay", metavar="DIR", help="the store that a replay of DIR keeps")
         parser.add_argument("--mbox", type=Path, metavar="DIR", help="where to write the mailboxes")
         parser.add_argument(
             "--repo", metavar="KEY", help="only this repository: its key, or its name where that is one"

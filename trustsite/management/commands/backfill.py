@@ -61,10 +61,10 @@ def _check_arguments(dids: Sequence[str], collections: Sequence[str]) -> None:
     for did in dids:
         if not is_did(did):
             raise CommandError(f"{did!r} is not a did:plc or did:web: give the account's DID.", returncode=2)
-    known = build_registry(settings.LEXICON_AUTHORITY).kinds
+    known_kinds = build_registry(settings.LEXICON_AUTHORITY).kinds
     for collection in collections:
-        if collection not in known:
-            raise CommandError(f"{collection!r} is not read here: choose from {', '.join(known)}.", returncode=2)
+        if collection not in known_kinds:
+            raise CommandError(f"{collection!r} is not read here: choose from {', '.join(known_kinds)}.", returncode=2)
 
 
 def _run_here(store: Store, dids: Sequence[str], collections: Sequence[str]) -> dict[str, Any]:
@@ -112,8 +112,8 @@ def _watch_worker(dids: Sequence[str], collections: Sequence[str]) -> dict[str, 
             with reader.pin() as rows:
                 return progress(rows, run_id) if rows else None
 
-        def explain(found: Progress | None) -> str:
-            return waits_for(read_status(settings.STATUS_PATH), found, time.time())
+        def explain(current: Progress | None) -> str:
+            return waits_for(read_status(settings.STATUS_PATH), current, time.time())
 
         try:
             with _progress_bar() as show:
@@ -121,7 +121,7 @@ def _watch_worker(dids: Sequence[str], collections: Sequence[str]) -> dict[str, 
         except KeyboardInterrupt:
             raise CommandError("No longer watched. The worker goes on with it.") from None
         with reader.pin() as rows:
-            assert rows is not None  # noqa: S101 - it told that the run is done
+            assert rows is not None  # noqa: S101 - a snapshot showed that the run is done
             return summarize(rows, run_id)
 
 

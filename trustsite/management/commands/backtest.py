@@ -34,9 +34,9 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        which = parser.add_mutually_exclusive_group()
-        which.add_argument("--demo", action="store_true", help="the demo's store")
-        which.add_argument("--replay", metavar="DIR", help="the store that a replay of DIR keeps")
+        group = parser.add_mutually_exclusive_group()
+        group.add_argument("--demo", action="store_true", help="the demo's store")
+        group.add_argument("--replay", metavar="DIR", help="the store that a replay of DIR keeps")
         parser.add_argument("file", metavar="FILE", type=Path, nargs="?", help="Parquet, or CSV by its ending")
         parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
         parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of models and draws (default 0)")

@@ -32,8 +32,8 @@ class Command(BaseCommand):
         """
         packages = _read_packages(pins)
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
-            known = count_advisories(snapshot) if snapshot else 0
-            if snapshot is None or not known:
+            advisory_count = count_advisories(snapshot) if snapshot else 0
+            if snapshot is None or not advisory_count:
                 raise CommandError(EMPTY, returncode=2)
             unsafe = unsafe_pins(snapshot, packages)
         for pin in unsafe:
@@ -42,7 +42,7 @@ class Command(BaseCommand):
                 self.stdout.write(f"{pin.package.name} {pin.package.version}: {description} {advisory.url}")
         if unsafe:
             raise CommandError(f"{len(unsafe)} of {len(packages)} pinned packages fall under an advisory: update them.")
-        self.stdout.write(f"None of {len(packages)} pinned packages falls under one of {known:,} advisories.")
+        self.stdout.write(f"None of {len(packages)} pinned packages falls under one of {advisory_count:,} advisories.")
 
 
 def _read_packages(pins: Path) -> tuple[Package, ...]:

@@ -37,9 +37,9 @@ class Command(BaseCommand):
             "--edges", type=Path, metavar="FILE", help="a graph: source,target[,weight], .csv or .parquet"
         )
         parser.add_argument("--seeds", type=Path, metavar="FILE", help="its seeds: text, one node a line")
-        which = parser.add_mutually_exclusive_group()
-        which.add_argument("--demo", action="store_true", help="the demo's store")
-        which.add_argument("--replay", metavar="DIR", help="the store that a replay of DIR keeps")
+        group = parser.add_mutually_exclusive_group()
+        group.add_argument("--demo", action="store_true", help="the demo's store")
+        group.add_argument("--replay", metavar="DIR", help="the store that a replay of DIR keeps")
         parser.add_argument("--full", action="store_true", help="the whole grid, to 10,000 fakes: minutes")
         parser.add_argument("--key", type=int, default=1, metavar="N", help="seed of the draws (default 1)")
         parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
@@ -52,13 +52,13 @@ class Command(BaseCommand):
             raise CommandError("A graph in files needs both, --edges FILE and --seeds FILE.", returncode=2)
         if key < 0:
             raise CommandError("--key must be 0 or more.", returncode=2)
-        ground, policy = _read_present() if edges is None or seeds is None else _from_files(edges, seeds)
+        graph_and_seeds, policy = _read_present() if edges is None or seeds is None else _from_files(edges, seeds)
         lane_open = policy.thresholds.t_high is not None
         if not lane_open:
             opened = max(WHERE_SHUT, policy.thresholds.t_low)
             policy = replace(policy, thresholds=replace(policy.thresholds, t_high=opened))
         try:
-            report = _simulate(ground, WHOLE if full else BRIEF, policy, key)
+            report = _simulate(graph_and_seeds, WHOLE if full else BRIEF, policy, key)
         except ValueError as problem:
             raise CommandError(f"Nothing to simulate: {problem}.", returncode=2) from problem
         shown = shown_report(report, policy, lane_open, wall_now())
@@ -67,14 +67,14 @@ class Command(BaseCommand):
             _write_shown(shown)
 
 
-def _simulate(ground: Ground, scale: Scale, policy: Policy, key: int) -> dict[str, Any]:
+def _simulate(graph_and_seeds: Ground, scale: Scale, policy: Policy, key: int) -> dict[str, Any]:
     with tqdm(total=STEPS, leave=False, disable=None, bar_format="{desc} {percentage:3.0f}%|{bar}|") as bar:
 
         def tell(words: str) -> None:
             bar.set_description_str(words, refresh=False)
             bar.update()
 
-        return attack_everything(ground, scale, policy, key, tell)
+        return attack_everything(graph_and_seeds, scale, policy, key, tell)
 
 
 def _read_present() -> tuple[Ground, Policy]:

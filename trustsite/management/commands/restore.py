@@ -101,11 +101,11 @@ class Command(BaseCommand):
 
     def _tell_of_webhook(self) -> None:
         """Report that messages which the backup had not sent go out again under their old id, unless they are old."""
-        waiting, old = keep_fresh(timezone.now())
-        if waiting or old:
+        waiting, expired = keep_fresh(timezone.now())
+        if waiting or expired:
             self.stdout.write(
                 f"{waiting} messages of the webhook wait and keep their webhook-id, by which a receiver that had them "
-                f"drops them; {old} that are older than a day are not sent."
+                f"drops them; {expired} that are older than a day are not sent."
             )
 
     def _take_over(self, erase: Sequence[str]) -> None:

@@ -87,8 +87,8 @@ def _text(name: str, shown: dict[str, Any], missing: str | None) -> str:
     ]
     for flag in shown["flags"]:
         lines.append(f"  {MARKS[flag['severity']]} {_printable(flag['location'])}: {_printable(flag['explanation'])}")
-    who = "the deterministic reviewer" if shown["reviewer"] == "deterministic" else shown["reviewer"]
-    lines.append(f"  Read by {who}: {int(100 * shown['coverage'])} % of the changed lines.")
+    reviewer = "the deterministic reviewer" if shown["reviewer"] == "deterministic" else shown["reviewer"]
+    lines.append(f"  Read by {reviewer}: {int(100 * shown['coverage'])} % of the changed lines.")
     return "\n".join(lines)
 
 

@@ -21,9 +21,9 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        what = parser.add_mutually_exclusive_group()
-        what.add_argument("--secret", action="store_true", help="print the secret for the receiver")
-        what.add_argument("--test", action="store_true", help="send a message of type webhook.test now")
+        group = parser.add_mutually_exclusive_group()
+        group.add_argument("--secret", action="store_true", help="print the secret for the receiver")
+        group.add_argument("--test", action="store_true", help="send a message of type webhook.test now")
 
     def handle(self, *args: object, secret: bool, test: bool, **options: object) -> None:
         if secret:

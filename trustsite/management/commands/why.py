@@ -26,9 +26,9 @@ class Command(BaseCommand):
             "--as-of", type=_moment, metavar="TIME", help="for example 2026-11-20T12:00Z (default: now)"
         )
         parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
-        which = parser.add_mutually_exclusive_group()
-        which.add_argument("--demo", action="store_true", help="the demo's store")
-        which.add_argument("--replay", metavar="DIR", help="the store that a replay of DIR keeps")
+        group = parser.add_mutually_exclusive_group()
+        group.add_argument("--demo", action="store_true", help="the demo's store")
+        group.add_argument("--replay", metavar="DIR", help="the store that a replay of DIR keeps")
 
     def handle(self, *args: object, uri: str, as_of: datetime | None, json: bool, **options: object) -> None:
         """Print it. Raises CommandError (2) if nothing was decided by that time."""
