@@ -47,7 +47,7 @@ def require_place(path: Path) -> None:
 def require_room(path: Path) -> None:
     """Raise StoreProblem if a checkpoint of the store at `path` might no longer fit after more is added."""
     require_place(path)
-    needed = RESERVE_BYTES + _wal_bytes(path)
+    needed = RESERVE_BYTES + _waiting(path)
     free = free_bytes(path)
     if free < needed:
         raise StoreProblem(
@@ -56,7 +56,7 @@ def require_room(path: Path) -> None:
         )
 
 
-def _wal_bytes(path: Path) -> int:
+def _waiting(path: Path) -> int:
     """Return the bytes of the WAL, which the next checkpoint moves into the main file."""
     try:
         return path.with_name(f"{path.name}.wal").stat().st_size

@@ -75,7 +75,7 @@ def _make_snapshot(store: Store, folder: Path) -> tuple[int, float]:
     with store.whole:
         took = store.checkpoint()
     began = time.monotonic()
-    number = max([current_number(folder), *_snapshot_numbers(folder).values()]) + 1
+    number = max([current_number(folder), *_numbers(folder).values()]) + 1
     partial = folder / f"serve-{number}.partial"
     _copy_file(store.path, partial)
     partial.rename(folder / f"serve-{number}.duckdb")
@@ -94,11 +94,11 @@ def current_number(folder: Path) -> int:
 
 def snapshot_files(folder: Path) -> list[Path]:
     """Return the finished snapshots in the folder, newest first."""
-    finished = [(number, path) for path, number in _snapshot_numbers(folder).items() if path.suffix == ".duckdb"]
+    finished = [(number, path) for path, number in _numbers(folder).items() if path.suffix == ".duckdb"]
     return [path for _, path in sorted(finished, reverse=True)]
 
 
-def _snapshot_numbers(folder: Path) -> dict[Path, int]:
+def _numbers(folder: Path) -> dict[Path, int]:
     """Return the snapshots in the folder, finished or not, with their numbers."""
     return {path: number for path in folder.glob("serve-*") if (number := _number_of(path))}
 
@@ -132,14 +132,14 @@ def _point_current(folder: Path, number: int) -> None:
 
 def _drop_old(folder: Path, newest: int) -> None:
     """Remove all but the last three; a reader of an older one still has its open file."""
-    for path, number in _snapshot_numbers(folder).items():
+    for path, number in _numbers(folder).items():
         if number <= newest - KEEP or path.suffix == ".partial":
             path.unlink(missing_ok=True)
 
 
 def drop_but_newest(folder: Path) -> None:
     """Remove every snapshot before the newest: they hold people who were erased since."""
-    numbers = _snapshot_numbers(folder)
+    numbers = _numbers(folder)
     newest = current_number(folder) or max(numbers.values(), default=0)
     for path, number in numbers.items():
         if number != newest:
