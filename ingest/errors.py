@@ -90,8 +90,7 @@ def is_out_of_memory(message: str) -> bool:
 
 
 def why_unopened(path: Path, error: str) -> str:
-    """Return the sentence for an error of DuckDB's at `path`: held by another process, a damaged WAL, or a damaged
-    file.
+    """Return the sentence for DuckDB's error at `path`: held by another process, a damaged WAL, or a damaged file.
 
     A damaged WAL loses nothing: the stream brings its events again, and people's actions are either in the main file
     before they are confirmed or come again from the accounts (triage/services/deliveries.py).

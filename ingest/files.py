@@ -87,8 +87,7 @@ def put_in_place(draft: Path, path: Path) -> None:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Make a file hold these bytes, durable before this returns; a reader sees either the old bytes or all of the new
-    ones.
+    """Make a file hold these bytes, durable before this returns; readers see the old bytes or all new ones.
 
     Its folder must exist. Raises OSError, and leaves no draft behind.
     """

@@ -93,8 +93,7 @@ def known_did(handle: str, snapshot: Snapshot | None) -> str | None:
 
 
 def held_did(text: str, snapshot: Snapshot | None) -> str:
-    """Return the DID of a person known here. Raises CommandError, status 2, for a text that is neither DID nor known
-    handle.
+    """Return the DID of a person known here. Raises CommandError (2) if it is neither a DID nor a known handle.
 
     The network is not asked: a person to erase or export was proven here before, or is named by DID.
     """

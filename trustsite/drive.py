@@ -179,9 +179,7 @@ def mark_store_folder(store: Path, root: Path) -> None:
 
 
 def claim(folder: Path) -> None:
-    """Make `folder` (mode 700) one of ours, which may be emptied. Raises DriveProblem if it has files that are not
-    ours.
-    """
+    """Make `folder` (mode 700) one of ours, which may be emptied. Raises DriveProblem if it has other files."""
     if folder.exists() and not folder.is_dir():
         raise DriveProblem(f"{folder} is not a folder: move it away, or set DATA_ROOT to another folder.")
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -259,9 +257,7 @@ def _failing(problem: OSError) -> str:
 
 
 def mark(root: Path) -> None:
-    """Make `root` the drive: mode 700 and the marker. Repeating is harmless. Raises DriveProblem for a shared
-    folder.
-    """
+    """Make `root` the drive: mode 700 and the marker. Repeating is harmless. Raises DriveProblem."""
     if root != UNSET and _is_shared(root):
         raise DriveProblem(f"DATA_ROOT={root} is shared with the rest of the machine: choose a folder of its own.")
     check_ground(root)

@@ -55,9 +55,7 @@ class Hops:
         tasks: Mapping[str, Callable[[], object]],
         ran: Callable[[str, float, bool], None] = lambda name, seconds, failed: None,
     ) -> None:
-        """Connect the hops to Huey. `ran` is called for every run that ended, with its seconds and True if it
-        failed.
-        """
+        """Connect the hops to Huey. `ran` is called after every run with its seconds and True if it failed."""
         self._tasks = tasks
         self._ran = ran
         self._began_at: dict[str, float] = {}

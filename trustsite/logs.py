@@ -108,9 +108,7 @@ class KeptFile(RotatingFileHandler):
     """
 
     def __init__(self, path: Path, size: int, files: int, mark: Path | None = None) -> None:
-        """Set up `files` files of at most `size` bytes each; none is begun while `mark`, which identifies the drive, is
-        gone.
-        """
+        """Set up `files` files of at most `size` bytes; none is begun while the drive's `mark` is gone."""
         super().__init__(path, maxBytes=size, backupCount=files - 1, encoding="utf-8", delay=True)
         self._is_failing, self._mark = False, mark
         self._problem: BaseException | None = None  # of the present line

@@ -105,9 +105,7 @@ def operator(name: str) -> None:
 
 
 def contact(address: str) -> None:
-    """Refuse an address that is neither empty, nor mailto:, nor https:// in at most 300 characters: pages link
-    to it.
-    """
+    """Refuse an address other than empty, mailto: or https:// in at most 300 characters: pages link to it."""
     mail, page = (
         r"mailto:[A-Za-z0-9._+-]+@[A-Za-z0-9.-]+",
         r"https://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[A-Za-z0-9._~@/?=&%-]*)?",
@@ -123,9 +121,7 @@ def conditions(names: list[str]) -> None:
 
 
 def address(text: str) -> None:
-    """Refuse a text that is neither empty nor an IP address; a name or * would let anybody forge a visitor's
-    address.
-    """
+    """Refuse a text that is neither empty nor an IP address: a name or * would let anybody forge an address."""
     try:
         ipaddress.ip_address(text or "::")
     except ValueError as problem:

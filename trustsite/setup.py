@@ -47,8 +47,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def choose_root(data_root: str, own: bool) -> Path:
-    """Return the folder of the virtual environment: DATA_ROOT, or `.sunstead/` in the clone if `own`. Raises
-    DriveProblem.
+    """Return the folder of the virtual environment: DATA_ROOT, or `.sunstead/` if `own`. Raises DriveProblem.
 
     With `own` a missing DATA_ROOT is created, since everything that such a target stores there can be made again.
     Others refuse it: a missing drive may not be mounted.

@@ -174,9 +174,7 @@ def resolve_handle(fetcher: Fetcher, handle: str) -> str:
 
 
 def why_offline(fetcher: Fetcher, plc_url: str) -> str:
-    """Say that this machine reaches no server if not even the directory of all accounts has an address; else
-    return "".
-    """
+    """Say that this machine reaches no server if even the directory of accounts has no address; else ""."""
     try:
         if fetcher.stand_in is None:
             fetcher.addresses(urlsplit(plc_url).hostname or "")

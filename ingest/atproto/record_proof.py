@@ -189,9 +189,7 @@ class PublicKey:
 
 
 def read_key(text: str) -> PublicKey:
-    """Read a key in the form of DID documents and did:key: `z`, then base58btc of multicodec and point. Raises
-    KeyProblem.
-    """
+    """Read a key of a DID document or did:key: `z`, then base58btc of multicodec and point. Raises KeyProblem."""
     from cryptography.hazmat.primitives.asymmetric import ec  # takes 30 ms, and most commands do not need it
 
     text = text.removeprefix("did:key:")
@@ -223,9 +221,7 @@ class ProofProblem(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Proven:
-    """The record that an account's repository holds under a key at the revision `rev`; `record` is None if provably
-    absent.
-    """
+    """The record under a key of an account's repository at the revision `rev`; None if provably absent."""
 
     record: Mapping[str, Any] | None
     cid: str | None

@@ -47,9 +47,7 @@ def make_known(
 
 
 def _fetch_owner(store: Store, sources: Sources, name: str, tell: Callable[[str], None]) -> str:
-    """Log every repository record of the owner; return the name with the owner's DID, since the handle is not proven
-    yet.
-    """
+    """Log every repository record of the owner; return the name with the owner's DID instead of an unproven handle."""
     tell(f"{name[:200]} is not known here yet: its owner is asked for.")
     try:
         account = Account(_find_owner(sources, name))
@@ -68,8 +66,7 @@ def _fetch_owner(store: Store, sources: Sources, name: str, tell: Callable[[str]
 def repository_records(
     store: Store, sources: Sources, account: Account, tell: Callable[[str], None]
 ) -> Generator[list[tuple[str, Entry]]]:
-    """Log and derive every repository record of an account; yield the records by key, with their pages until the block
-    ends.
+    """Log and derive every repository record of an account; yield the records by key. Their pages go with the block.
 
     Raises FetchProblem; an account without a data server ends as 'absent', without records.
     """
@@ -251,9 +248,7 @@ def _build_owned(
 def _ask_knots(
     fetcher: Fetcher, repositories: Sequence[Mapping[str, Any]], tell: Tell
 ) -> dict[str, tuple[tuple[str, ...], str]]:
-    """Return the people who may push to each, or the reason why they are unknown, within the bounds in number
-    and time.
-    """
+    """Return the people who may push to each, or why they are unknown, within the bounds in number and time."""
     deadline = time.monotonic() + KNOTS_SECONDS
     holders_by_record: dict[str, tuple[tuple[str, ...], str]] = {}
     for place, row in enumerate(repositories):

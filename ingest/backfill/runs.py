@@ -114,9 +114,7 @@ def is_outrun(store: Store, run: Run) -> bool:
 
 
 def look_anew(store: Store, run: Run) -> Run:
-    """Return the run with a new start time: it begins to look for accounts only now, so it covers everything
-    until now.
-    """
+    """Return the run with a new start time, since it begins to look for accounts only now."""
     with store.write() as txn:
         now = store.wall()
         txn.execute("update backfills set began_clock = ? where run_id = ?", [now, run.run_id])
@@ -284,9 +282,7 @@ class _Logged:
 
 
 class Book:
-    """Take accounts whose listing has ended and commit them a few at a time; `on_commit` is called after each
-    commit.
-    """
+    """Take accounts whose listing has ended and commit them a few at a time; call `on_commit` after each commit."""
 
     def __init__(self, store: Store, run: Run, staging: Staging) -> None:
         self._store, self._run, self._staging = store, run, staging

@@ -34,9 +34,7 @@ class _Host:
 
 
 class Crew:
-    """One turn's work on accounts. A host gets 4 requests at a time at most, all hosts 16; each failed try waits
-    longer.
-    """
+    """One turn's work on accounts: at most 4 requests at a time to a host, 16 to all; each failed try waits longer."""
 
     def __init__(self, sources: Sources, staging: Staging, first_wait: float = FIRST_WAIT) -> None:
         self._sources, self._staging, self._first_wait = sources, staging, first_wait

@@ -161,9 +161,7 @@ def is_name(name: str) -> bool:
 
 
 def copy_tree(source: Path, folder: Path, name: str) -> dict[str, File]:
-    """Copy the files below `source` to `name` in the folder; pointers first, so that the files they name are copied
-    too.
-    """
+    """Copy the files below `source` to `name` in the folder; pointers first, so that the named files follow."""
     paths = sorted(files_below(source), key=lambda path: (path.suffix != ".serving", path))
     path_by_name = {f"{name}/{path.relative_to(source).as_posix()}": path for path in paths}
     copied = {
@@ -183,9 +181,7 @@ def copy_present(source: Path, target: Path) -> File | None:
 
 
 def copy_file(source: Path, target: Path) -> File:
-    """Copy a plain file with mode 600 and return its size and hash. Links are not followed. The caller makes it
-    durable.
-    """
+    """Copy a plain file with mode 600, without following links; return its size and hash. The caller syncs it."""
     handle = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(handle, "rb") as reading:
         if not stat.S_ISREG(os.fstat(handle).st_mode):

@@ -55,9 +55,7 @@ def require_store(path: Path, snapshots: Path) -> None:
 
 
 def _has_pointer(snapshots: Path) -> bool:
-    """Return True if CURRENT exists in any form: even a folder or an unreadable file means that something was
-    published.
-    """
+    """Return True if CURRENT exists in any form: even an unreadable one means that something was published."""
     try:
         (snapshots / "CURRENT").lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -123,9 +121,7 @@ def _put_back(snapshot: Path, places: Places, now: datetime) -> FromSnapshot:
 
 
 def _mend_copy(draft: Path, places: Places, inside: Inside, buried: Buried) -> tuple[list[str], list[Lost]]:
-    """Point the copy to its archive and hide people erased since; return those people and the lost files of the
-    archive.
-    """
+    """Point the copy to its archive and hide people erased since; return them and the lost archive files."""
     if not inside.segments and not buried.marks:
         return [], []
     connection = duckdb.connect(str(draft), config=CONFIG)

@@ -56,8 +56,7 @@ Tombs = Mapping[str, tuple[str, str]]  # mark -> reason, erased_at
 
 @dataclass(frozen=True, slots=True)
 class Buried:
-    """Tombstones that the backup lacks or has in an older version, under `key`; `unknown`: none of this drive was
-    readable.
+    """Tombstones that the backup lacks or has in an older version, under `key`; `unknown`: none was readable here.
 
     `keep_key`: the drive's own key stays, since its tombstones are under it.
     """
@@ -280,9 +279,7 @@ def _stage_files(folder: Path, manifest: Manifest, staged: Path, was_cut: bool) 
 
 
 def _check_store(folder: Path, manifest: Manifest, staged: Path) -> Inside:
-    """Return the contents of the copied store. Raises BackupProblem if they differ from the manifest or are not
-    ours.
-    """
+    """Return the contents of the copied store. Raises BackupProblem if they do not match the manifest."""
     inside = look_inside(staged / STORE)
     if inside.schema_version > SCHEMA_VERSION:
         raise BackupProblem(f"{folder} was made by a newer Sunstead: update this one first. Nothing was changed.")

@@ -234,9 +234,7 @@ def _delete_naming(database: sqlite3.Connection, table: str, names: Names) -> in
 
 
 def vacuum(database: sqlite3.Connection) -> None:
-    """Rewrite the file and empty its WAL, so that no byte of a deleted row is left. Raises sqlite3.Error while
-    locked.
-    """
+    """Rewrite the file and empty its WAL, so that no deleted byte is left. Raises sqlite3.Error while locked."""
     database.execute("vacuum")
     database.execute("pragma wal_checkpoint(truncate)").fetchall()
 
@@ -258,9 +256,7 @@ class _Mentions:
 
 
 def erase_mirrors(store: Store, folder: Path, names: Names, number: int | None) -> tuple[int, tuple[str, ...]]:
-    """Remove the mirrors that may not stay; return how many, and a sentence for each that stays and names the
-    person.
-    """
+    """Remove the mirrors that may not stay; return how many, and a sentence for each remaining mention."""
     with store.read() as rows:
         owned = {row["repository_id"] for row in rows.rows(OWNED, {"did": names.did, "number": number})}
     to_remove, sentences = [], []

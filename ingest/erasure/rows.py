@@ -1,5 +1,4 @@
-"""Find one person in the tables by reading the schema, so that no column is forgotten, and remove them in one
-transaction.
+"""Find one person in the tables by reading the schema, so that no column is forgotten, and remove them at once.
 
 A row that is the person's or refers to them (number, DID, one of their records, a key that names them) goes. In other
 people's text a mention is replaced by a word. Two things stay without their name: what they settled as a push-holder,
@@ -154,9 +153,7 @@ OF_MIRRORS = [
 
 
 def erase_letters(txn: Transaction, names: Names) -> None:
-    """Delete the dead letters of their events, whose texts may not name them; only possible while the log has the
-    events.
-    """
+    """Delete the dead letters of their events, whose texts may not name them, while the log has the events."""
     own_events = f"from {events_at_hand(txn)} where did = $did or rkey = $did"
     txn.execute(f"delete from dead_letters where event_id in (select event_id {own_events})", {"did": names.did})
     txn.execute(f"delete from unread_events where event_seq in (select event_seq {own_events})", {"did": names.did})

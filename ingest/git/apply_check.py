@@ -49,9 +49,7 @@ def timed_name(text: str) -> str | None:
 
 
 def plain_names(old: str, new: str) -> tuple[str | None, str | None]:
-    """Return both names of a part without `diff --git`, given its two lines without `---` and `+++`; None for
-    /dev/null.
-    """
+    """Return both names of a part without `diff --git` from its `---` and `+++` lines; None for /dev/null."""
     before, after = timed_name(old), timed_name(new)
     if before and after and after.startswith(before):  # name and name.orig: git takes the shorter one
         after = before
@@ -59,9 +57,7 @@ def plain_names(old: str, new: str) -> tuple[str | None, str | None]:
 
 
 def changed_path(first: str, headers: Sequence[str]) -> str | None:
-    """Return the path that git changes by a part, given its first line and its header lines, or None if it names no
-    path.
-    """
+    """Return the path that a part changes, given its first line and its header lines, or None if it names none."""
     if not first.startswith("diff --git "):
         old, new = plain_names(headers[0][4:], headers[1][4:])
         return old if new is None else new
@@ -107,9 +103,7 @@ def _common_of(first: str, second: str) -> str | None:
 
 
 def _split_equal_names(text: str) -> str | None:
-    """Split `a/name b/name` where both names are equal; names may hold blanks. Compares lengths first, to stay
-    linear.
-    """
+    """Split `a/name b/name` with equal names, which may hold blanks. Compares lengths first, to stay linear."""
     begin = text.find("/") + 1
     blank = text.find(" ", begin)
     while begin and blank >= 0:

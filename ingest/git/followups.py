@@ -70,9 +70,7 @@ Row = Mapping[str, Any]
 
 @dataclass
 class Findings:
-    """Rows of `pull_followups` as the branches show them now, and the (pull request, commit) pairs that no longer
-    revert.
-    """
+    """Present rows of `pull_followups`, and the (pull request, commit) pairs that no longer revert."""
 
     rows: list[dict[str, object]] = field(default_factory=list)
     stale: set[tuple[str, str]] = field(default_factory=set)
@@ -237,9 +235,7 @@ class _Miner:
         }
 
     def _find_series_inverse(self, landed: Sequence[str]) -> set[str]:
-        """Return the patch-id that reverts a series in one commit, if each commit of the series is the parent of the
-        next.
-        """
+        """Return the patch-id that reverts a series in one commit, if its commits follow one another directly."""
         chain = sorted(landed, key=self.graph.places.__getitem__)
         parents = [self.graph.parents[commit] for commit in chain]
         linked = all(after == [before] for before, after in zip(chain, parents[1:], strict=False))
@@ -268,9 +264,7 @@ class _Miner:
         return share > NEARLY_ALL and is_only_that if is_claim else share > MOST
 
     def _compare(self, commit: str, other: str) -> tuple[float, bool]:
-        """Return the share of the changes of `other` that `commit` takes back, and whether it adds little else. This is
-        slow.
-        """
+        """Return the share of `other` that `commit` undoes, and True if it adds little else. This is slow."""
         own_lines, change, before = (
             OwnLines.of(self._read_change(other)),
             self._read_change(commit),
@@ -290,8 +284,8 @@ class _Miner:
         return share_undone(change, between, other_change), adds_little(change, between, other_change)
 
     def _share_restored(self, commit: str, other: str) -> float:
-        """Return the share of the files of `other` that `commit` sets back, for a commit without lines (modes, renames,
-        binary).
+        """Return the share of files of `other`, a commit without lines (modes, renames, binary), that `commit` sets
+        back.
         """
         if not self.graph.parents[other]:
             return 0.0

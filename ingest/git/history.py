@@ -237,9 +237,7 @@ def unread_mirrors(store: Store) -> int:
 
 
 def read_history(store: Store, fetcher: Fetcher, folder: Path, now: Callable[[], datetime]) -> int:
-    """Read the commits that the mirrors' newest refs brought; return how many are new. Mark unreadable mirrors as
-    failed.
-    """
+    """Read the new commits of the mirrors and return how many there are. Mark unreadable mirrors as failed."""
     with store.read() as reader:
         mirrors = reader.rows(UNREAD)
     new_commits = 0
@@ -323,9 +321,7 @@ def _commit_row(commit: Commit, diff: DiffReader | None, span: Row) -> dict[str,
 def _branch_rows(
     store: Store, git: Git, branch: str, before: Mapping[str, str], after: Mapping[str, str], span: Row
 ) -> list[dict[str, object]]:
-    """Return rows for the new commits of a branch; for a branch that is listed for the first time also its earlier
-    commits.
-    """
+    """Return rows for the new commits of a branch, and for its earlier ones when it is listed for the first time."""
     old = [before[branch]] if branch in before else []
     rows = [{**span, "branch": branch, "commit_id": commit} for commit in reachable(git, [after[branch]], old)]
     with store.read() as reader:

@@ -50,8 +50,7 @@ Piece = tuple[bytes, bytes]  # '+' or '-', and a line without white space or the
 
 
 def was_public(git: Git, commit: str, earlier: Collection[str]) -> bool:
-    """Return True if earlier commits changed every line that this commit changes in the same way, or if nobody can
-    tell.
+    """Return True if earlier commits made every line change of this commit, or if nobody can tell.
 
     For ancestors, the same files are read (a change may be reverted and come again); for other commits, which lie on
     other branches, all files are read, because a file may have another name since. Raises FetchProblem only if the
@@ -217,9 +216,7 @@ _STAT = re.compile(r" \d+ files? changed(?:, (\d+) insertions?\(\+\))?(?:, (\d+)
 
 
 def growth(git: Git, commits: Sequence[str]) -> dict[str, int]:
-    """Return lines added minus lines removed for each readable commit; a series and its squash agree. Raises
-    FetchProblem.
-    """
+    """Return lines added minus removed of each readable commit, equal for series and squash. Raises FetchProblem."""
     growth_by_commit: dict[str, int] = {}
     current = ""
     with git.stream(*DIFF, "--shortstat", "--no-renames", given=commits, seconds=DIFF_SECONDS) as out:
@@ -414,9 +411,7 @@ def _possible_commits(offer: Row, commits: Sequence[Row]) -> list[Row]:
 
 
 def _match_claims(offers: Sequence[Row], candidates: Mapping[str, Sequence[Row]]) -> list[Match]:
-    """Match commits that only claim to carry an offer that a push-holder marked as merged: by its Change-Id or its
-    title.
-    """
+    """Match commits that only claim, by Change-Id or title, to carry an offer that a push-holder marked as merged."""
     matches = []
     for offer in (offer for offer in offers if offer["told"]):
         possible = _possible_commits(offer, candidates.get(offer["branch"], ()))

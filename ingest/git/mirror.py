@@ -244,9 +244,7 @@ def _remove_leftovers(path: Path) -> int:
 def _fetch_first_answering(
     git: Git, fetcher: Fetcher, row: Mapping[str, Any], limits: Limits, room: int
 ) -> tuple[str | None, Mapping[str, str]]:
-    """Fetch from the first address under which the knot serves the repository; return its default branch and all
-    branches.
-    """
+    """Fetch from the first address that serves the repository; return its default branch and all branches."""
     absent: FetchProblem | None = None
     for remote in remotes(fetcher, row["knot"], row["repo_did"], row["owner_did"], row["name"]):
         try:

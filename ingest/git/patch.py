@@ -98,9 +98,7 @@ def split_mails(text: str) -> list[list[str]]:
 
 
 class Part(NamedTuple):
-    """The finished part of one file: lines added and removed, its first line, and the headers that name or change the
-    file.
-    """
+    """The finished part of one file: lines added and removed, its first line, and its headers with names or changes."""
 
     added: int
     removed: int
@@ -135,8 +133,7 @@ class _Section:
             self.removed_text.update(text)
 
     def close(self) -> bytes:
-        """Return the hash of this file's part. A binary file is identified by its two object names if they are given in
-        full.
+        """Return the hash of this file's part. A binary file counts by its two object names if they are complete.
 
         `git apply` refuses a binary part whose content does not match its object name, and one without full names.
         """
@@ -348,9 +345,7 @@ def read_patch(data: bytes, limit: int) -> Patch:
 
 
 def unpack(data: bytes, limit: int) -> tuple[bytes, bool, bool]:
-    """Unpack plain or gzipped data to at most `limit` bytes; return (bytes, True if complete, True if validly
-    packed).
-    """
+    """Unpack plain or gzipped data to at most `limit` bytes; return (bytes, True if complete, True if valid)."""
     if not data.startswith(_GZIP):
         return data[:limit], len(data) <= limit, True
     pieces, size, remaining = [], 0, data
@@ -384,9 +379,7 @@ def patch_id(text: str) -> str | None:
 
 
 def store_patch(folder: Path, text: str) -> str:
-    """Store a patch below `folder` and return the SHA-256 of its text, which is its file name. Repeating changes
-    nothing.
-    """
+    """Store a patch below `folder`; return the SHA-256 of its text, which is its file name. Repeating is harmless."""
     data = text.encode("utf-8", "replace")
     name = hashlib.sha256(data).hexdigest()
     path = _patch_path(folder, name)

@@ -149,9 +149,7 @@ class Git:
         seconds: float = LOCAL_SECONDS,
         index: Path | None = None,
     ) -> Generator[IO[bytes]]:
-        """Yield a command's output as a stream; leaving early ends the child. `given` is standard input: lines or a
-        file.
-        """
+        """Yield a command's output; leaving early ends the child. `given` is standard input: lines or a file."""
         command, environment = self._command(arguments), self._environment("", index)
         with _spool(given) as lines, _child(command, environment, lines, seconds, self.watch) as output:
             yield output
@@ -268,9 +266,7 @@ def _spool(given: Iterable[str] | Path) -> Generator[IO[bytes]]:
 
 @contextmanager
 def _lifeline() -> Generator[int]:
-    """Yield the reading end of a pipe. No child has the writing end, so it closes with the block or with this
-    process.
-    """
+    """Yield the reading end of a pipe that closes with the block or this process, since no child has the other end."""
     reading, writing = os.pipe()
     try:
         yield reading

@@ -289,9 +289,7 @@ class Branch:
         listed: Mapping[str, int],
         takes_back: TakesBack,
     ) -> None:
-        """Add to `undoing` the commits that undo `done`: their patch-id is inverse, or their message names one
-        of them.
-        """
+        """Add to `undoing` the commits that undo `done`, by an inverse patch-id or by naming one in the message."""
         exact = {step.commit_id: step for name in names for step in self.by_patch.get(name, ())}
         by_message = {step.commit_id: step for step in self.naming if any(_names(step, commit) for commit in done)}
         for commit, step in {**by_message, **exact}.items():

@@ -88,9 +88,7 @@ class PastFile:
     """One file: `names` of its columns, and its rows in batches of SCHEMA; missing values are null."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file. Raises PastProblem for a wrong kind of file, one that is too large, or one that lacks a
-        column.
-        """
+        """Open the file. Raises PastProblem for a wrong kind of file, a too large one, or one that lacks a column."""
         self.path = path
         self._parquet = self._open()
         self.names = self._parquet.schema_arrow.names if self._parquet else _header(path)
@@ -106,9 +104,7 @@ class PastFile:
         return sorted(name[:60] for name in self.names if name not in _KNOWN)
 
     def batches(self) -> Iterator[pa.Table]:
-        """Yield the rows, at most BATCH_ROWS at a time. Raises PastProblem if the file breaks off or a value has
-        another type.
-        """
+        """Yield the rows, at most BATCH_ROWS at a time. Raises PastProblem for a cut file or a wrong type."""
         read = 0
         try:
             for batch in self._read_raw_batches():

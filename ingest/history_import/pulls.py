@@ -218,9 +218,7 @@ def import_past(
 
 
 def remove_past(store: Store, source: str) -> int:
-    """Remove everything of a source; return how many pull requests went. Raises PastProblem if there is no such
-    source.
-    """
+    """Remove everything of a source; return how many pull requests went. Raises PastProblem for an unknown source."""
     with store.write() as txn:
         sources = [row["source"] for row in txn.rows("select source from imported_sources order by source")]
         if source not in sources:

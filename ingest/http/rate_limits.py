@@ -91,9 +91,7 @@ class Manners:
 
     @contextmanager
     def place(self, host: str, leash: Leash) -> Generator[None]:
-        """Hold one of the host's places; wait for it within the leash. Raises FetchProblem if the host gets no requests
-        now.
-        """
+        """Hold one of the host's places, waiting within the leash. Raises FetchProblem while the host rests."""
         self._take_place(host, leash)
         answered = False
         try:
@@ -178,8 +176,7 @@ def after_seconds(text: str | None) -> float | None:
 
 
 def limit_seconds(remaining: str | None, reset: str | None) -> float | None:
-    """Return the seconds until a host answers again, at most 15 minutes, if its RateLimit headers say that nothing is
-    left.
+    """Return the seconds until a host answers again, at most 15 minutes, if its RateLimit is used up.
 
     None if something is left or the headers are unusable. `reset` is a unix time or a number of seconds.
     """

@@ -37,9 +37,7 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 def is_public(address: str) -> bool:
-    """Return True if an IP address belongs to the public internet, also inside IPv6 addresses that carry an IPv4
-    one.
-    """
+    """Return True if an IP address is on the public internet, also an IPv4 address inside an IPv6 one."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -59,8 +57,7 @@ def is_public(address: str) -> bool:
 
 @dataclass(frozen=True)
 class Order:
-    """The parts of a request: JSON that makes it a POST, a token for this host alone, and `once` to never send it
-    twice.
+    """The parts of a request: JSON, which makes it a POST, a token for this host, and `once` to never resend it.
 
     A query may be sent again after a broken connection; a request that changes something may not.
     """

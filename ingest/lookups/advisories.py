@@ -75,9 +75,7 @@ class _Facts(msgspec.Struct):
 
 
 def learn_of_packages(runtime: Runtime, packages: Sequence[Wanted]) -> int:
-    """Ask about these packages if the operator allows it and there is no recent answer; return how many were asked
-    about.
-    """
+    """Ask about these packages if the operator allows it and no recent answer exists; return how many."""
     if not runtime.ask_advisories:
         return 0
     asked_count = fetch_advisories(runtime.store, runtime.fetcher, packages, runtime.store.wall)
@@ -196,8 +194,7 @@ def _fetch_row(
 
 
 def fetch_package_facts(store: Store, fetcher: Fetcher, packages: Sequence[Wanted], wall: Wall) -> int:
-    """Ask deps.dev for the publication time and licences of these versions, once a month; return how many were asked
-    about.
+    """Ask deps.dev for the publication time and licences of these versions, once a month; return how many.
 
     The answers are rows of `signals` under the package URL; a version that the registry does not have is 'absent' in
     `fetches`.

@@ -81,8 +81,7 @@ def fetch_attestations(store: Store, fetcher: Fetcher, plc_url: str, now: dateti
 
 
 def check_attestation(fetcher: Fetcher, plc_url: str, did: str, uri: str) -> Checked:
-    """Prove one record of this person and the issuer's statement behind it. Raises FetchProblem if a server does not
-    answer.
+    """Prove one record of this person and the issuer's statement. Raises FetchProblem if a server does not answer.
 
     A contradiction, or a record that cannot be proven, is an answer: 'revoked' or 'unverifiable' with its reason.
     """
@@ -98,9 +97,7 @@ def check_attestation(fetcher: Fetcher, plc_url: str, did: str, uri: str) -> Che
 
 
 def _read_claims(proven: Proven, did: str) -> Checked:
-    """Return the claims of the contributor's record. Raises ProofProblem if it is not an attestation about its
-    author.
-    """
+    """Return the claims of the contributor's record. Raises ProofProblem if it does not attest to its author."""
     record = proven.record
     if record is None:
         raise ProofProblem("the contributor's repository does not hold the record")

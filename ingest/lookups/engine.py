@@ -69,9 +69,7 @@ class Due:
     params: Mapping[str, object] = field(default_factory=dict)
 
     def rows(self, rows: Rows, wall: datetime, most: int, spent: Sequence[str] = ()) -> list[dict[str, Any]]:
-        """Return a fair choice of at most `most` rows that are due at this time, without payers whose share is
-        `spent`.
-        """
+        """Return a fair choice of at most `most` due rows, without payers whose share is `spent`."""
         sql = FAIR.format(sql=self.sql, each=EACH, most=most)
         return rows.rows(sql, {"wall": wall, "spent": [*spent], **self.params})
 
@@ -178,9 +176,7 @@ class _Turn(Generic[Answer]):
                     self._changed.notify_all()
 
     def _next_row(self) -> Row | None:
-        """Return the first row whose payer has a free place; wait while one may become free. None means that the turn
-        is over.
-        """
+        """Return the first row whose payer has a free place, waiting for one if needed; None ends the turn."""
         with self._changed:
             while self._rows and not self._fetcher.closed and time.monotonic() <= self._ends:
                 for place, row in enumerate(self._rows):

@@ -88,9 +88,7 @@ class _Pipelines(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A CI run for a pull request as its spindle reports it; `pull` is the request that it was started for, if
-    reported.
-    """
+    """A CI run for a pull request from its spindle; `pull` is the request that started it, if known."""
 
     commit: str
     pull: str | None
@@ -103,9 +101,7 @@ def is_commit(text: str) -> bool:
 
 
 def push_holders(fetcher: Fetcher, knot: str, repo_did: str) -> list[Holder]:
-    """Return the people whom the knot lets push to a repository, without its owner, and since when. Raises
-    FetchProblem.
-    """
+    """Return the people, besides the owner, whom the knot lets push, with times. Raises FetchProblem."""
     if not is_did(repo_did):
         raise FetchProblem("the repository has no DID of its own that its knot could be asked about")
     host = _checked_host(fetcher, knot, "knot")
@@ -128,9 +124,7 @@ def push_holders(fetcher: Fetcher, knot: str, repo_did: str) -> list[Holder]:
 
 
 def collaborators_added_by(fetcher: Fetcher, knot: str, repo_did: str) -> list[str]:
-    """Return the people who gave others push rights, as the knot reports it: most often the owner. Raises
-    FetchProblem.
-    """
+    """Return the people who gave others push rights, most often the owner, from the knot. Raises FetchProblem."""
     host = _checked_host(fetcher, knot, "knot")
     address = f"https://{host}/xrpc/{LIST_COLLABORATORS}?subject={quote(repo_did, safe='')}&limit=100"
     page = fetcher.get_json(address, _Holders, PAGE_LIMIT)
@@ -348,9 +342,7 @@ def newest_cid(fetcher: Fetcher, order: MergeOrder) -> str:
 
 
 def _find_conflicts(fetcher: Fetcher, order: MergeOrder) -> list[str]:
-    """Return the files in which the patch does not apply, or "the patch" if the knot names none. Raises
-    FetchProblem.
-    """
+    """Return the files with conflicts, or "the patch" if the knot names none. Raises FetchProblem."""
     body = msgspec.json.encode(_merge_target(order) | {"patch": order.patch})
     address = f"https://{order.knot}/xrpc/{MERGE_CHECK}"
     answer = fetcher.get_json(address, _Check, ANSWER_LIMIT, sent=body)

@@ -60,9 +60,7 @@ def base_score(vector: str) -> float | None:
 
 
 def _round_up(score: float) -> float:
-    """Round up to one decimal. Round to whole numbers first, so that 4.02 stored as 4.0200000001 does not become
-    4.1.
-    """
+    """Round up to one decimal, after rounding to whole numbers: 4.0200000001 for 4.02 must not become 4.1."""
     scaled = round(score * 100_000)
     return scaled / 100_000 if scaled % 10_000 == 0 else (ceil(scaled / 10_000)) / 10
 

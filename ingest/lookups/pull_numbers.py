@@ -1,5 +1,4 @@
-"""Find the numbers of pull requests on the forge's own site. No record has them, so the site's pages are read one by
-one.
+"""Find the numbers of pull requests on the forge's own site by reading its pages, since no record has them.
 
 Each watched repository's pages are read upward from the last number that was found, at most one a second. A number is
 stored for good and never guessed: a page counts only if it names a pull request that is known to belong to that

@@ -201,9 +201,7 @@ class Accounts:
             )
 
     def _list_changes(self, people: Mapping[str, Row]) -> Iterator[Row]:
-        """Yield rows of `account_changes`: accounts that came back, and changes of a did:web, which no directory
-        logs.
-        """
+        """Yield rows of `account_changes`: returned accounts, and changes of a did:web, which no directory logs."""
         status = {did: row["account_status"] for did, row in people.items()}
         for event, new_status in self._events:
             if event.did not in people:

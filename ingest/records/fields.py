@@ -99,9 +99,7 @@ def moment(record: Mapping[str, Any], key: str) -> datetime | None:
 
 
 def identifier(pattern: re.Pattern[str], value: object) -> str | None:
-    """Return the value if it is a text of exactly this form, else None; the longest, an at-uri, has 2,900
-    characters.
-    """
+    """Return the value if it is a text of exactly this form, else None; the longest is an at-uri (2,900 characters)."""
     return value if isinstance(value, str) and len(value) <= 3000 and pattern.fullmatch(value) else None
 
 
@@ -130,9 +128,7 @@ def last_word(name: str) -> str:
 
 
 def is_back_written(event: Event, subject_uri: str) -> bool:
-    """Tell if the forge's migration wrote it long afterwards, under the key of its subject: its time is then
-    invalid.
-    """
+    """Tell if the forge's migration wrote it later, under the key of its subject, so that its time is invalid."""
     return event.rkey == subject_uri.rsplit("/", 1)[-1]
 
 

@@ -385,9 +385,7 @@ class Registry:
 
 
 def build_registry(authority: str) -> Registry:
-    """Return the registry with Sunstead's own records under `authority`. Raises ValueError if that is not a domain
-    name.
-    """
+    """Return the registry with Sunstead's records under `authority`. Raises ValueError for an invalid domain."""
     if not AUTHORITY.fullmatch(authority) or f"{authority}.".startswith(NAMESPACE):
         raise ValueError(f"{authority!r} is not a domain of yours, reversed, such as com.example")
     own = {f"{authority}.{name}": declaration(name) for name in KINDS}

@@ -194,8 +194,7 @@ class Repositories:
         return self._records[uri]
 
     def outrank(self, event: Event, record: RepositoryRecord, owner_id: int) -> None:
-        """Give the DID that this record names to its author, whoever claimed it before; other names stay with their
-        owners.
+        """Give the DID in this record to the record's author, whoever claimed it before; other names stay.
 
         Only for an owner named by the operator: a record alone proves nothing.
         """

@@ -31,9 +31,7 @@ def watch_everything(store: Store, now: datetime) -> int:
 
 
 def find_repository(rows: Rows, name: str) -> int | None:
-    """Return the number of the repository with this DID, at-uri of its record, or OWNER/NAME (a DID or verified
-    handle).
-    """
+    """Return the number of the repository with this DID, record's at-uri, or OWNER/NAME (DID or verified handle)."""
     if DID.fullmatch(name) or AT_URI.fullmatch(name):
         return rows.value("select repository_id from repository_aliases where alias = ?", [name])
     owner, _, short = name.partition("/")
@@ -74,9 +72,7 @@ def add_maintainer(store: Store, did: str, repositories: Sequence[str], now: dat
 
 
 def watch_repository(store: Store, name: str, now: datetime) -> None:
-    """Watch a repository named by the operator; repeating is harmless. Raises UnknownRepository, with nothing
-    changed.
-    """
+    """Watch a repository named by the operator; repeating is harmless. Raises UnknownRepository."""
     with store.write() as txn:
         number = _require_number(txn, name)
         _accept_owner(txn, name)

@@ -224,8 +224,7 @@ def _drop_replaced(store: "Store", until: datetime) -> int:
 
 
 def all_events(rows: Rows, segments: str = "true", params: Sequence[object] = ()) -> str:
-    """Return a SQL table expression for the log's rows, in the table and in the files whose `event_segments` row
-    matches.
+    """Return a SQL table expression for the log's rows in the table and in the files with a matching segment row.
 
     Valid as long as nothing is archived: within a transaction, on a snapshot, or through `read_log`.
     """

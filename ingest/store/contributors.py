@@ -193,9 +193,7 @@ class Intake:
 
 
 def sentence(hour: Hour) -> str:
-    """Return the reason of a refusal: one sentence for each account and hour, so that one dead letter covers all
-    records.
-    """
+    """Return the reason of a refusal: one sentence, and so one dead letter, for each account and hour."""
     return (
         f"its account wrote more than {BYTES_AN_HOUR // 1_000_000} MB in the hour from "
         f"{from_microseconds(hour[1]):%Y-%m-%d %H:%M} UTC: records beyond that are not kept"

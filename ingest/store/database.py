@@ -288,9 +288,7 @@ class Store:
                     txn.execute("insert into hops values (?, 0, ?)", [hop, self.wall()])
 
     def _schema_version(self, rows: Rows) -> int:
-        """Return the schema version of the file, 0 for an empty one. Raises StoreProblem if it is not one of our
-        files.
-        """
+        """Return the file's schema version, 0 for an empty file. Raises StoreProblem for a foreign file."""
         try:
             version_text = rows.value("select value from meta where key = 'schema_version'")
         except (duckdb.CatalogException, duckdb.BinderException):
@@ -325,9 +323,7 @@ class Store:
                 raise
 
     def _reopen(self) -> None:
-        """Open the file again in this process, with all committed rows. Raises StoreProblem while that is
-        impossible.
-        """
+        """Reopen the file in this process with all committed rows. Raises StoreProblem if that is impossible."""
         require_room(self.path)
         try:
             with self._gate.shut(after_another=True):  # the first thread that comes here opens it

@@ -49,8 +49,7 @@ def bytes_of(value: str | None) -> int:
 
 
 def shorten(table: pa.Table, among: pa.ChunkedArray | None = None) -> tuple[pa.Table, dict[str, pa.Buffer]]:
-    """Return the table with references in place of the long texts in `body`, and those texts; nothing is written or
-    copied.
+    """Return the table with references for the long texts in `body`, and those texts, without writing or copying.
 
     `among` marks the rows to look at; None means all.
     """
@@ -73,9 +72,7 @@ def shorten(table: pa.Table, among: pa.ChunkedArray | None = None) -> tuple[pa.T
 
 
 def _put_references(texts: pa.ChunkedArray, mask: np.ndarray, references: Sequence[str]) -> pa.ChunkedArray:
-    """Return the column with the references, in order, where the mask is set; chunk by chunk, as joining copies all
-    texts.
-    """
+    """Return the column with references where the mask is set; chunk by chunk, as joining copies all texts."""
     chunks, begin, used_count = [], 0, 0
     for chunk in texts.chunks:
         chunk_mask = mask[begin : begin + len(chunk)]

@@ -38,9 +38,7 @@ class InspectProblem(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """The contents of a store's file; `check` ties it to the key of its tombstones, or is "" if nobody was ever
-    erased.
-    """
+    """The contents of a store's file; `check` ties it to its tombstones' key, "" if nobody was ever erased."""
 
     schema_version: int
     tables: dict[str, Sum]
@@ -128,9 +126,7 @@ def _read_tombstones(cursor: duckdb.DuckDBPyConnection) -> dict[str, tuple[str, 
 
 
 def _find_foreign_code(cursor: duckdb.DuckDBPyConnection, version: str) -> tuple[str, ...]:
-    """Return views and macros that are not in the schema. For an older version compare names only, as views are
-    rebuilt.
-    """
+    """Return views and macros that are not in the schema, compared by name alone for an older version."""
     code = dict(cursor.execute(CODE).fetchall())
     empty_database = duckdb.connect(":memory:", config=CONFIG)
     try:

@@ -184,8 +184,7 @@ def are_moved(rows: Rows) -> bool:
 
 
 def move_long_texts(store: "Store", txn: Transaction, schema: str) -> list[Path]:
-    """Move the long texts of every table and of the archive beside the store; return the files that the commit
-    replaces.
+    """Move the long texts of all tables and the archive beside the store; return the files that this replaces.
 
     `schema` are the statements that make an empty store. If a file of the archive is missing, for example because a
     drive is not mounted, the next start looks again.
@@ -256,8 +255,7 @@ def _rewrite_table(store: "Store", rows: Rows, txn: Transaction, table: str, sch
 
 
 def _read_blocks(rows: Rows, table: str) -> Iterator[pa.Table]:
-    """Yield the rows in order, as many at a time as DuckDB reads at once, or one by one if those do not fit into
-    memory.
+    """Yield the rows in order, as many as DuckDB reads at once, or one by one if memory is too small.
 
     Read outside the transaction, which an error would end.
     """

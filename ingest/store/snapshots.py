@@ -158,8 +158,7 @@ class Publisher(threading.Thread):
         is_busy: Callable[[], bool] = lambda: False,
         on_published: Callable[[float], None] = lambda seconds: None,
     ) -> None:
-        """Set up the thread. `is_busy` tells that more is about to change: publishing waits for it, though never for
-        long.
+        """Set up the thread. While `is_busy` returns True, publishing waits a little for more changes.
 
         `on_published` gets the seconds that each snapshot took, without the wait for a pass or a writer.
         """
@@ -392,9 +391,7 @@ class Preparer(threading.Thread):
             self.prepare_newest()
 
     def prepare_newest(self) -> None:
-        """Prepare the newest snapshot; leave unreadable results to the request that needs them, which reports the
-        error.
-        """
+        """Prepare the newest snapshot; leave unreadable results to the requests that need them."""
         with self._reader.pin() as snapshot:
             if snapshot is None:
                 return

@@ -69,9 +69,7 @@ class Names:
 
     @cached_property
     def _did(self) -> str:
-        """Return a pattern of the DID, also with its colons escaped as in a URL; 24 characters are enough for a
-        did:plc.
-        """
+        """Return a pattern of the DID, also with escaped colons; the 24 characters of a did:plc are enough."""
         method, _, identifier = self.did.removeprefix("did:").partition(":")
         colon = "(?::|%3[Aa])"
         prefix = f"did{colon}{method}{colon}"
@@ -131,9 +129,7 @@ def mark_of(key: bytes, did: str) -> str:
 
 
 class Tombstones:
-    """Everyone who was erased. People erased in this process are also known by number, for look-ups that are
-    running.
-    """
+    """Everyone who was erased; people erased in this process also by number, for running look-ups."""
 
     def __init__(self, key: bytes, marks: Mapping[str, datetime]) -> None:
         self.key = key
@@ -184,9 +180,7 @@ class Tombstones:
         return [did for did in dids if self.erased_at(did) is None]
 
     def without_erased(self, events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return rows of the event log without those that stay out, and without mentions of the erased in other
-        people's rows.
-        """
+        """Return event rows without those that stay out, and without mentions of the erased in other rows."""
         if not self._marks:
             return list(events)
         remaining = [row for row in events if not self._stays_out(row)]
@@ -256,9 +250,7 @@ class Tombstones:
 
 
 def load_tombstones(rows: "Rows", key: bytes) -> Tombstones:
-    """Load everyone whom the store remembers. Raises WrongKey if another key wrote it, since nobody would be
-    recognised.
-    """
+    """Load everyone whom the store remembers. Raises WrongKey for another key, which would recognise nobody."""
     check = rows.value("select value from meta where key = ?", [CHECK])
     if check is not None and check != mark_of(key, CHECK):
         raise WrongKey(

@@ -1,5 +1,4 @@
-"""Hold arriving events as columns of Arrow text; columns that the log compares become lists of Python strings when
-needed.
+"""Hold arriving events as columns of Arrow text, and as lists of Python strings where the log compares them.
 
 Columns are built in parts of PART frames, each from decoding to Arrow before the next one: a part stays in the
 processor's second-level cache (1 MB). Measured with 10,000 frames of 600 bytes, doing this work column by column over
@@ -152,9 +151,7 @@ def _build_part(frames: Sequence[Frame], commits: Sequence[Commit]) -> Events:
 
 
 def _join_texts(raws: Sequence[msgspec.Raw]) -> pa.Array:
-    """Return UTF-8 texts as one Arrow array by a single copy; the reader of the frames has checked that they are
-    UTF-8.
-    """
+    """Return texts, already checked to be UTF-8, as one Arrow array by a single copy."""
     offsets = np.zeros(len(raws) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, map(memoryview, raws)), np.int64, len(raws)), out=offsets[1:])
     data = pa.py_buffer(b"".join(raws))
@@ -162,9 +159,7 @@ def _join_texts(raws: Sequence[msgspec.Raw]) -> pa.Array:
 
 
 def _is_sound(events: Events, commits: Sequence[Commit], raws: Sequence[bytes | str]) -> bool:
-    """Tell if `frames.check` would accept each of these commits, times aside, and all bytes are UTF-8. Checked by
-    column.
-    """
+    """Tell, column by column, if `frames.check` would accept each commit (times aside) and all bytes are UTF-8."""
     operations = [commit.operation for commit in commits]
     return (
         max(map(len, raws)) <= LARGEST_FRAME

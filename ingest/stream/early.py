@@ -43,9 +43,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class ClockProblem(Exception):
-    """This machine's clock must be slow because too many frames in a row are early; the message says so in one
-    sentence.
-    """
+    """Too many frames in a row are early, so this machine's clock must be slow; the message says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +156,7 @@ def first_time(batch: Batch) -> int | None:
 
 
 def find_gap(source: str, cursor_us: int, first_us: int, quiet_seconds: float) -> Gap | None:
-    """Return the gap before a connection's first frame, on a stream that is never silent for longer than
-    `quiet_seconds`.
+    """Return the gap before a connection's first frame, on a stream never silent for over `quiet_seconds`.
 
     `cursor_us` is the newest frame handled before, or 0 if there is none: then everything before the first is missing.
     """

@@ -220,9 +220,7 @@ def address(url: str, collections: Sequence[str], cursor: int | None) -> str:
 
 
 def read_v2(frames: Sequence[bytes | str]) -> Told:
-    """Convert v2 frames to v1 frames; a frame that is neither event nor notice stays as it is and becomes a dead
-    letter.
-    """
+    """Convert v2 frames to v1; a frame that is neither event nor notice stays and becomes a dead letter."""
     content = Told([])
     for raw in frames:
         try:

@@ -39,9 +39,7 @@ class _Collection:
 
 
 class Sample:
-    """Count the fields of frames. `known` gives the top-level fields of a collection, or None for an unknown
-    collection.
-    """
+    """Count the fields of frames. `known` gives a collection's top-level fields, or None if it is unknown."""
 
     def __init__(self, known_fields: Known) -> None:
         self._known = known_fields
@@ -123,9 +121,7 @@ def _add_record(collection: _Collection, record: object) -> None:
 
 
 def _walk_fields(path: str, value: object, depth: int) -> Iterator[tuple[str, str]]:
-    """Yield path and type of everything in a value; "" is the record itself and is yielded only if it is not an
-    object.
-    """
+    """Yield path and type of everything in a value; the record itself, "", only if it is not an object."""
     if path or not isinstance(value, dict):
         yield path or "(record)", _name_type(value)
     if depth >= DEPTH_LIMIT:
@@ -140,9 +136,7 @@ def _walk_fields(path: str, value: object, depth: int) -> Iterator[tuple[str, st
 
 
 def _name_type(value: object) -> str:
-    """Return the type in a word; DIDs, at-uris and times are separate kinds of text, objects are named by their
-    `$type`.
-    """
+    """Return the type in a word; DIDs, at-uris and times are kinds of text, objects have their `$type`."""
     if isinstance(value, str):
         return next((name for name, pattern in SIGNS if pattern.fullmatch(value[:2000])), "text")
     if isinstance(value, dict):
@@ -157,9 +151,7 @@ class SampleProblem(Exception):
 
 
 def listen(url: str, collections: Sequence[str], seconds: float, since_us: int | None = None) -> Iterator[bytes | str]:
-    """Yield frames in v1 form for this long, from now or from `since_us` on. Raises SampleProblem when the stream
-    breaks.
-    """
+    """Yield frames in v1 form for this long, from now or `since_us` on. Raises SampleProblem if the stream breaks."""
     try:
         address = frames.address(url, collections, since_us)
         with frames.StraightAndWaiting(

@@ -65,8 +65,7 @@ class _Host:
 
 
 class Hosts:
-    """The hosts of one stream in turn: among the hosts whose rest is over, the one that was asked longest ago comes
-    next.
+    """The hosts of one stream in turn: of the rested hosts, the one that was asked longest ago comes next.
 
     `jitter` gives a number in [0.5, 1], so that a server that restarts does not meet all its clients at once.
     """
@@ -81,9 +80,7 @@ class Hosts:
         return self._ask(self._hosts[0])
 
     def after(self, url: str, lasted: float, now: float) -> tuple[str, float]:
-        """Return the next host and the seconds to wait, after the connection to `url` ended at `now` and lasted
-        `lasted` seconds.
-        """
+        """Return the next host and the wait in seconds, after `url` failed at `now` and lasted `lasted` seconds."""
         ended_host = next(host for host in self._hosts if host.url == url)
         ended_host.failures = 0 if lasted >= HEALTHY_SECONDS else ended_host.failures + 1
         ended_host.rests_until = now + self._rest(ended_host.failures)
@@ -253,9 +250,7 @@ class Listener(threading.Thread):
 
     @property
     def clock_behind_minutes(self) -> int:
-        """Return the minutes by which this machine's clock seems slow, because all events are dated ahead of it; else
-        0.
-        """
+        """Return the minutes by which this machine's clock seems slow, as all events are ahead of it; else 0."""
         noticed, minutes = self._slow_clock
         return minutes if time.monotonic() - noticed < CLOCK_SECONDS else 0
 
@@ -270,9 +265,7 @@ class Listener(threading.Thread):
             raise
 
     def renewed(self) -> "Listener":
-        """Return a new listener of this stream, not started yet, in place of one that ended; it continues at the
-        cursor.
-        """
+        """Return a new listener, not started yet, in place of one that ended; it continues at the cursor."""
         return Listener(self._store, self._subscription, self._on_loaded, self._on_gap)
 
     def quiet_for(self) -> float:
@@ -309,9 +302,7 @@ class Listener(threading.Thread):
             return
 
     async def _listen_until_failure(self, url: str) -> bool:
-        """Listen until it fails, and note the reason; return True if the store failed, for which no host is to
-        blame.
-        """
+        """Listen until it fails, and note the reason; return True if the store failed and not a host."""
         problem, about_store = self.problem, False
         try:
             await self._listen(url)
@@ -490,9 +481,7 @@ class Listener(threading.Thread):
         self._is_first = False
 
     def _keep_seq(self, seq: int | None) -> None:
-        """Store the server's number after the frames, never before: an older number repeats some, a newer one would
-        lose them.
-        """
+        """Store the server's number after its frames: an older number repeats some, a newer one would lose them."""
         is_kept = seq is not None or (self._is_same and self._subscription.is_live)
         server_and_seq = self._url if is_kept else "", seq
         if server_and_seq != self._kept:

@@ -1,5 +1,4 @@
-"""Follow event streams of knots and spindles in the operator's settings: one thread a host, which survives every
-failure.
+"""Follow the event streams of configured knots and spindles, one thread a host, through every failure.
 
 Events become rows: pushes to watched repositories, and the look-ups that they make due. A host is believed only about
 the repositories that lie on it. Everything is idempotent, so a stream may begin again anywhere.
@@ -79,9 +78,7 @@ def read_envelope(frame: str | bytes) -> Envelope | None:
 
 
 def begin(store: Store, host: str) -> int:
-    """Return the cursor from which to read a host's events, never none: without it old servers start now, new ones at
-    0.
-    """
+    """Return the cursor for a host's events, never none: without it old servers start now, new ones at 0."""
     now = store.wall()
     with store.read() as reader:
         stored_cursor = reader.value("select cursor_ns from event_streams where host = ?", [host])

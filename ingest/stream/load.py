@@ -287,8 +287,7 @@ def _move_cursor(txn: Transaction, source: str, cursor_us: int, until_us: int, s
 
 
 def load_listing(store: Store, listed: Sequence[Listed]) -> int:
-    """Log the listed records that the log does not have yet; return how many events that were. The cursor does not
-    move.
+    """Log the listed records that the log lacks; return how many events that were. No cursor moves.
 
     A record is logged unless its newest event in the log (highest rev, then the last to arrive) left it with this CID;
     a deleted record, unless its newest event deleted it. A record that cannot be read becomes a dead letter.
@@ -345,9 +344,7 @@ def _append_admitted(txn: Transaction, source: str, admitted: Admitted) -> Appen
 
 
 def _without_erased(tombstones: Tombstones, frames: Sequence[Frame]) -> Sequence[Frame]:
-    """Return the frames without those of erased accounts, and without mentions of the erased in other people's
-    frames.
-    """
+    """Return the frames without those of erased accounts, and without mentions of the erased in others."""
     if tombstones.empty:
         return frames
     rows = [

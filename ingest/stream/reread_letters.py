@@ -73,9 +73,7 @@ def retry_dead_letters(store: Store) -> Retried:
 
 
 def read_due_frames(store: Store) -> int:
-    """Load the early frames whose time has come; return how many. A crash repeats some and loses none; no cursor
-    moves.
-    """
+    """Load early frames whose time has come; return how many. A crash repeats some; no cursor moves."""
     read_count = 0
     while True:
         with store.read() as reader:
@@ -181,7 +179,5 @@ def _retry_frames(store: Store, last: int) -> tuple[int, int]:
 
 
 def _letter_text(store: Store, body: str) -> str:
-    """Return the text of a letter. For a lost file this is its reference, which is not a frame, so it stays a
-    letter.
-    """
+    """Return the text of a letter, or its reference if the file is lost; a reference stays a letter."""
     return store.long_texts.shown(body) or body

@@ -168,9 +168,7 @@ def _raise_end(kind: str, text: str) -> None:
 
 
 class Messages(ClientConnection):
-    """A connection that passes on every message as it comes; the library's queue and a turn for each would cost
-    1.3 µs.
-    """
+    """A connection that passes on each message at once; the library's queue and turns would cost 1.3 µs."""
 
     def __init__(self, deliver: Callable[[bytes], None], protocol: ClientProtocol, **options: Any) -> None:
         super().__init__(protocol, **options)
@@ -190,8 +188,7 @@ class Messages(ClientConnection):
 
 
 class _Pipe(asyncio.BaseProtocol):
-    """Frames on their way to the parent process: passed on at once when there are many, and soon after the first of a
-    few.
+    """Frames on their way to the parent: passed on at once if there are many, else soon after the first.
 
     While something waits before the full pipe the socket is not read. Nothing is written before `open`: the first
     frames may come with the answer to the handshake.

@@ -45,16 +45,12 @@ def _find_owned(runtime: Runtime, arguments: Values, show: Callable[[Values], No
 
 
 def _begin_backfill(runtime: Runtime, arguments: Values, show: Callable[[Values], None]) -> Values:
-    """Enter a backfill of `dids` and `collections` by hand, which the backfill's own thread processes; return its
-    `run`.
-    """
+    """Enter a backfill of `dids` and `collections` by hand for the backfill's own thread; return its `run`."""
     return {"run": begin(runtime.store, "by_hand", arguments["dids"], arguments["collections"])}
 
 
 def _erase(runtime: Runtime, arguments: Values, show: Callable[[Values], None]) -> Values:
-    """Erase `did` to the last byte; return how many `rows`, `files` and `others` went, and sentences on what is
-    `kept`.
-    """
+    """Erase `did` to the last byte; return how many `rows`, `files` and `others` went, and sentences as `kept`."""
     store, folders = runtime.store, runtime.folders
     try:
         show({"step": "Files and tables are searched."})
@@ -72,9 +68,7 @@ def _retry_dead_letters(runtime: Runtime, arguments: Values, show: Callable[[Val
 
 
 def _import_osv(runtime: Runtime, arguments: Values, show: Callable[[Values], None]) -> Values:
-    """Import `source`, a folder or zip file of OSV records, with `replace`; return the counts of
-    ingest/lookups/osv.py.
-    """
+    """Import `source`, a folder or zip file of OSV records, with `replace`; return the counts."""
     imported = osv.import_osv(
         runtime.store,
         Path(arguments["source"]),

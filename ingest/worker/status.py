@@ -239,9 +239,7 @@ LETTERS = "select (select count(*) from dead_letters) + (select count(*) from un
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """The newest number in the log (`newest_event`, 0: empty), the number of unreadable events, and the backlog
-    by hop.
-    """
+    """The newest number in the log (`newest_event`, 0: empty), unreadable events, and the backlog by hop."""
 
     newest_event: int
     letters: int

@@ -379,9 +379,7 @@ class _Live:
         self.gathering.fetcher.close()
 
     def _fill_log(self, lookup: Found) -> tuple[dict[str, str], tuple[Failed, ...], int]:
-        """Fill the event log; return the contributors by DID, those who failed, and the number of events from the
-        stream.
-        """
+        """Fill the event log; return contributors by DID, those who failed, and the number of stream events."""
         with self._listener() as listener:
             failed = lookup.failed + self.gathering.list_contributors(lookup.names)
             failed_names = {failure.name for failure in failed}

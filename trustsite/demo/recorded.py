@@ -162,9 +162,7 @@ def wait_until_settled(
 
 @contextmanager
 def progress_bar(worker: Worker, recording: Recording) -> Generator[Callable[[], None]]:
-    """Yield a function that draws a bar on stderr: the cursor's progress through the recording, at most twice a
-    second.
-    """
+    """Yield a function that draws the cursor's progress through the recording on stderr, at most twice a second."""
     times = recording.times
     with tqdm(total=len(times), unit=" frames", desc="replay", mininterval=0.5) as bar:
 

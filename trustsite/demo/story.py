@@ -25,9 +25,7 @@ class Promise:
 
 
 def tell(rows: Rows, world: World, judged_before: read.QueueRow) -> tuple[list[str], list[Promise]]:
-    """Return the story's lines and promises; `judged_before` is the swapped pull request as judged and then
-    approved.
-    """
+    """Return the story's lines and promises; `judged_before` is the swapped pull request before the swap."""
     board, open_pulls = read.dashboard(rows), _query_open(rows)
     lines = [
         f"{board.contributors} contributors, {board.vouches} vouches, {board.pull_requests} pull requests, "
@@ -54,9 +52,7 @@ def promises(rows: Rows, world: World, judged_before: read.QueueRow) -> list[Pro
 
 
 def _month_lines(rows: Rows, world: World) -> Iterator[str]:
-    """Yield lines on the thirty days of watching: notes of shadow mode, the opened lane, and the change that went
-    wrong.
-    """
+    """Yield lines on the thirty days: notes of shadow mode, the opened lane, the change that went wrong."""
     report, lane = read.shadow_report(rows, world.watched[SHADOWED]), _find_main_lane(rows, world)
     if report is not None and report.days:
         totals, first_day = report.total, report.days[-1].day
@@ -113,9 +109,9 @@ class _OpenPulls:
 
 
 def _query_open(rows: Rows) -> _OpenPulls:
-    others_rows = [row for group in read.queue(rows, read.QueueQuery()).groups for row in group.rows if not row.own]
-    fast = [row for row in others_rows if row.verdict.lane is Lane.FAST_LANE]
-    human = (row for row in others_rows if row.verdict.lane is Lane.NEEDS_HUMAN)
+    rows_of_others = [row for group in read.queue(rows, read.QueueQuery()).groups for row in group.rows if not row.own]
+    fast = [row for row in rows_of_others if row.verdict.lane is Lane.FAST_LANE]
+    human = (row for row in rows_of_others if row.verdict.lane is Lane.NEEDS_HUMAN)
     dependent = {
         author_and_repository: _hangs_on_one(rows, *author_and_repository)
         for author_and_repository in {(row.author.did, row.repository_key) for row in fast if row.path}
@@ -124,7 +120,7 @@ def _query_open(rows: Rows) -> _OpenPulls:
         fast,
         [row for row in fast if row.path and not dependent[row.author.did, row.repository_key]],
         [row for row in human if row.verdict.reasons and row.verdict.reasons[0].code in CONTENT],
-        {row.author.did: row for row in sorted(others_rows, key=lambda row: row.opened_at)},
+        {row.author.did: row for row in sorted(rows_of_others, key=lambda row: row.opened_at)},
     )
 
 
@@ -213,9 +209,7 @@ def _is_open_on_an_estimate(rows: Rows, world: World) -> bool:
 
 
 def _is_watched_for_a_month(rows: Rows, world: World) -> bool:
-    """Return True if shadow mode noted rounds over WEEKS_DAYS that ended in every way, at least SETTLED of them
-    settled.
-    """
+    """Return True if shadow mode noted rounds over WEEKS_DAYS with every outcome, at least SETTLED settled."""
     report = read.shadow_report(rows, world.watched[SHADOWED])
     if report is None or not report.shadow or not report.days:
         return False
@@ -286,9 +280,7 @@ def _is_voided(rows: Rows, world: World, before: read.QueueRow, after: read.Queu
 
 
 def _hangs_on_one(rows: Rows, author: str, repository: str) -> bool:
-    """Return True if the loss of one account, not a seed, would end the trust of the repository's seeds in the
-    author.
-    """
+    """Return True if losing one account, not a seed, would end the seeds' trust in the author."""
     explanation = read.explain_trust(rows, author, repository, policy_from_settings())
     return explanation is None or explanation.dominator is not None
 

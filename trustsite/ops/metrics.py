@@ -245,9 +245,7 @@ class MetricsServer(ThreadingHTTPServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log one line at debug level: a client that went away is normal, and our error needs no traceback for each
-        scrape.
-        """
+        """Log one line at debug level: clients go away, and an error of ours needs no traceback a scrape."""
         log.debug("a scrape was not answered", exc_info=True)
 
     def stop(self) -> None:

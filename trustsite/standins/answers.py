@@ -305,9 +305,7 @@ class Network:
         return Answer({"repos": [{"did": did} for did in page]} | ({"cursor": page[-1]} if len(dids) > limit else {}))
 
     def list_records(self, host: str, query: Query) -> Answer:
-        """Answer com.atproto.repo.listRecords: newest key first unless reversed; the cursor is the last key,
-        exclusive.
-        """
+        """Answer com.atproto.repo.listRecords: newest key first unless reversed; the cursor is the last key."""
         did, collection, cursor = (query.get(name, "") for name in ("repo", "collection", "cursor"))
         if self._resident(host, did) is None:
             return _missing_repository(query)

@@ -47,9 +47,7 @@ class Subscription:
 
 
 def read_subscription(path: str, known_collections: frozenset[str]) -> Subscription:
-    """Return the subscription in a request path; `known` are the recording's collections. Raises
-    SubscriptionProblem.
-    """
+    """Return the subscription in a path; `known` are the recording's collections. Raises SubscriptionProblem."""
     query = parse_qs(urlsplit(path).query, keep_blank_values=True)
     if "compress" in query and query["compress"][0] == "true":
         raise SubscriptionProblem("this stand-in sends plain text: leave compress out")

@@ -120,8 +120,7 @@ def make_recording(
 
 
 def open_recording(folder: Path) -> Recording:
-    """Open the recording in `folder`: frames.ndjson.gz with its companions, or bare *.jsonl and *.ndjson files of
-    frames.
+    """Open the recording in `folder`: frames.ndjson.gz with companions, or bare *.jsonl and *.ndjson frames.
 
     Raises RecordingProblem for a missing folder or file, no frames, a cut or damaged gzip file, a damaged Parquet file.
     """

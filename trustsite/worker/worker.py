@@ -1,5 +1,4 @@
-"""The worker: the one process that owns the store, with Huey's consumer in the main thread, listener and publisher
-beside.
+"""The worker owns the store: Huey's consumer runs in the main thread, listener and publisher beside it.
 
 trustsite/hops.py connects the hops: a hop that has written something wakes those that read it, and a sweep every minute
 finds work that a kill left behind (Huey takes a task off the queue before it runs). The heartbeat's state is gathered
@@ -188,9 +187,7 @@ class Worker:
         self._has_ended = threading.Event()
 
     def _empty_queue(self) -> None:
-        """Drop waiting tasks of earlier runs. Raises StoreProblem, after closing the store, if the queue's file is
-        damaged.
-        """
+        """Drop waiting tasks of earlier runs. Raises StoreProblem, after closing the store, for a damaged file."""
         try:
             self.huey.flush()
         except sqlite3.DatabaseError as problem:
@@ -350,8 +347,7 @@ class Worker:
             return rows.value("select cursor_us from ingest_state where source = ?", [self.stream.source]) or 0
 
     def is_behind(self) -> bool:
-        """Return True if the stream is still catching up: before a recording's end, or over a minute behind the wall
-        clock.
+        """Return True if the stream is catching up: before a recording's end, or over a minute behind.
 
         Frames that are stored but not derived yet count as behind.
         """

@@ -16,9 +16,7 @@ RING_PULLS = 3  # merged by mallory into a repository of the ring's own, for eac
 
 
 def draw_ring(story: Story) -> Pulls:
-    """Draw twelve accounts that vouch for one another behind one bought vouch, with merges in a repository of their
-    own.
-    """
+    """Draw twelve accounts that vouch for one another behind one bought vouch and merge each other's work."""
     sheet, names = story.sheet, ATTACKERS["ring"]
     for number, name in enumerate(names):
         sheet.add_person(name, story.end_us - 60 * DAY + number * 7 * 60_000_000, RING_SERVER)

@@ -50,9 +50,7 @@ def blob_cid(data: bytes) -> str:
 
 
 def record_cid(record: object) -> str:
-    """Return the CID of a record given as JSON values: version 1, DAG-CBOR, SHA-256; {"$link": …} becomes a CID
-    link.
-    """
+    """Return the CID of a record of JSON values: version 1, DAG-CBOR, SHA-256; {"$link": …} becomes a link."""
     return _cid(DAG_CBOR, encode(_convert_links(record)))
 
 

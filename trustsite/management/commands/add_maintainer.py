@@ -81,9 +81,7 @@ class Command(BaseCommand):
         self.stdout.write(link_address(issue_link(person, MINUTES)))
 
     def _watch(self, did: str, repositories: list[str]) -> tuple[list[str], list[str]]:
-        """Make the worker record maintainer and repositories; return the repositories' keys, and their records'
-        at-uris.
-        """
+        """Make the worker record maintainer and repositories; return repository keys and at-uris of records."""
         arguments = {"did": did, "repositories": repositories}
         # An owner is looked up with at most five requests between two progress messages.
         silent_seconds = max(REPLY_SECONDS, 6 * settings.FETCH_TIMEOUT_SECONDS)
@@ -126,9 +124,7 @@ def _check_repository(text: str) -> str:
 
 
 def _known_keys(snapshot: Snapshot | None, names: list[str]) -> list[str]:
-    """Return the keys of watched repositories. Raises CommandError for one that is not watched: a viewer starts no
-    watch.
-    """
+    """Return the keys of watched repositories. Raises CommandError for others: a viewer starts no watch."""
     watched = (
         {repository.key: repository.name for repository in read.watched_repositories(snapshot)} if snapshot else {}
     )

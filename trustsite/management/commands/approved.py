@@ -84,9 +84,7 @@ class Command(BaseCommand):
 
 
 def _prepare(folder: Path) -> None:
-    """Check that the folder is ours or empty. Raises CommandError for any other: `git am DIR/*` would take its files
-    too.
-    """
+    """Check that the folder is ours or empty, else raise CommandError: `git am DIR/*` would take other files."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         strange = [path.name for path in folder.iterdir() if not OWN.fullmatch(path.name) and path.name != ".draft"]

@@ -164,9 +164,7 @@ def _follow(
 
 @contextmanager
 def _progress_bar() -> Generator[Callable[[Progress], None]]:
-    """Yield a function that draws a bar on stderr: accounts that have ended, and the remaining time at the present
-    rate.
-    """
+    """Yield a function that draws a bar on stderr: ended accounts, and the remaining time at this rate."""
     estimate = Estimate()
     with tqdm(desc="finding", bar_format=BAR, mininterval=LOOK_SECONDS) as bar:
 

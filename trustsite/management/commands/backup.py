@@ -26,9 +26,7 @@ class Command(BaseCommand):
         parser.add_argument("--no-diffs", action="store_true", help="without the diffs of pull requests")
 
     def handle(self, *args: object, folder: str | None, with_keys: bool, no_diffs: bool, **options: object) -> None:
-        """Print the folder and its contents. Raises CommandError in one sentence, and leaves nothing behind, if it
-        failed.
-        """
+        """Print the folder and its contents. Raises CommandError, and leaves nothing behind, if it failed."""
         name = f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%SZ}"
         target = Path(folder).absolute() if folder else settings.BACKUP_DIR / name
         places = places_from_settings()

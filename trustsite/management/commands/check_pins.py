@@ -27,9 +27,7 @@ class Command(BaseCommand):
         parser.add_argument("--pins", metavar="FILE", type=Path, default=PINS, help="default: requirements/base.txt")
 
     def handle(self, *args: object, pins: Path, **options: object) -> None:
-        """Print a line an advisory. Raises CommandError with 1 if there is any, with 2 if the pins could not be
-        checked.
-        """
+        """Print a line an advisory. Raises CommandError: 1 if there is any, 2 if the check is impossible."""
         packages = _read_packages(pins)
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
             advisory_count = count_advisories(snapshot) if snapshot else 0

@@ -15,9 +15,7 @@ from triage.services.lane_closures import Scope, as_closure, close_lane, closure
 
 
 class Command(BaseCommand):
-    """Close or open the lane: for pages at once, for the worker with its next pass, which may have to wait for a
-    worker.
-    """
+    """Close or open the lane: on pages at once, in the worker with its next pass."""
 
     help = "Close the fast lane at once, or open it again with --open. Each option narrows what is closed."
 

@@ -20,9 +20,7 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def handle(self, *args: object, **options: object) -> None:
-        """Print the sizes. Raises CommandError in one sentence if a file could not be compacted, with that file
-        unchanged.
-        """
+        """Print the sizes. Raises CommandError if a file could not be compacted, with that file unchanged."""
         result = hand_over_job("compact", {}, lambda progress: self.stderr.write(progress["step"]), SILENT_SECONDS)
         self._print_sizes(settings.DUCKDB_PATH, result["before"], result["after"])
         for path in (places_from_settings().accounts, settings.QUEUE_PATH):
@@ -34,9 +32,7 @@ class Command(BaseCommand):
 
 
 def _compact_sqlite(path: Path) -> tuple[int, int]:
-    """Compact a SQLite file and return its bytes before and after, including its WAL; its users wait until it is
-    done.
-    """
+    """Compact a SQLite file while its users wait; return its bytes before and after, including the WAL."""
     before = _file_bytes(path)
     try:
         with closing(sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)) as file:

@@ -71,9 +71,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="have --live print one object")
 
     def handle(self, *args: object, check: bool, live: list[str], repo: list[str], **options: Any) -> None:
-        """Play, print, serve or judge. Raises CommandError if a promise fails or nobody can be judged, or
-        DriveProblem.
-        """
+        """Play, print, serve or judge. Raises CommandError for a broken promise or if nobody can be judged."""
         if not live and (repo or options["json"]):
             raise CommandError("--repo and --json go with --live HANDLE.", returncode=2)
         with drive.alone(settings.PLACE):

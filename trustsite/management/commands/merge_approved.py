@@ -53,9 +53,7 @@ class Command(BaseCommand):
 
 
 def _build_order(snapshot: Snapshot, uri: str) -> MergeOrder:
-    """Return the order for exactly the approved round. Raises CommandError if nothing is approved or data are
-    missing.
-    """
+    """Return the order for exactly the approved round. Raises CommandError without approval or data."""
     approval = next((candidate for candidate in read.approved(snapshot) if candidate.subject.uri == uri), None)
     if approval is None:
         raise CommandError("The latest round of this pull request has no valid approval.", returncode=2)

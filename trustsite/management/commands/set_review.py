@@ -25,9 +25,7 @@ class Command(BaseCommand):
         parser.add_argument("repositories", metavar="REPO", nargs="+", help="OWNER/NAME, DID or at-uri of its record")
 
     def handle(self, *args: object, review: str, repositories: list[str], **options: object) -> None:
-        """Print the new state. Raises CommandError in one sentence, with nothing changed, if a repository is not
-        watched.
-        """
+        """Print the new state. Raises CommandError, with nothing changed, if a repository is not watched."""
         if review not in REVIEWS:
             modes = f"{', '.join(REVIEWS[:-1])} or {REVIEWS[-1]}"
             raise CommandError(

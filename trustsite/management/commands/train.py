@@ -155,9 +155,7 @@ class Command(BaseCommand):
         self._tell(record, name, objection_words, options["json"], attempts.said if attempts else None)
 
     def _write_starter(self, file: Path | None, path: Path, label: LabelName, seed: int, as_json: bool) -> None:
-        """Write the starter model of a file of other projects, with the quality of its order on projects it has not
-        seen.
-        """
+        """Write the starter model of a file of other projects, with its quality on projects it has not seen."""
         if file is None or label != LABEL:
             raise CommandError(f"--starter needs a FILE, and learns {LABEL}.", returncode=2)
         record, curve = starter_of(file, seed)

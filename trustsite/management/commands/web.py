@@ -31,9 +31,7 @@ class StrictParser(HTTPRequestParser):
     """
 
     def parse_header(self, header_plus: bytes) -> None:
-        """Parse like waitress. Raises ParsingError, which is answered 400 and closes the connection, for an unclear
-        length.
-        """
+        """Parse like waitress. Raises ParsingError (400, connection closed) for an unclear length."""
         super().parse_header(header_plus)
         # waitress removes the header when it uses it, which it does only for HTTP/1.1.
         has_encoding = self.chunked or "TRANSFER_ENCODING" in self.headers
@@ -115,18 +113,14 @@ def listen(bind: str, channels: dict[int, Any] | None = None) -> Any:
 
 
 def _freeze_loaded() -> None:
-    """Load the pages and the API, and exclude them from garbage collection, which stopped every request for 85 to 111
-    ms.
-    """
+    """Load pages and API and exclude them from garbage collection, which stopped requests for 85 to 111 ms."""
     get_resolver().url_patterns  # noqa: B018 - imports what they name
     gc.collect()
     never_walk_again()
 
 
 def _timeout_options() -> list[tuple[int, int, int]]:
-    """Return the socket option that ends it after its visitor has taken nothing for this long; waitress never
-    ends it.
-    """
+    """Return the socket option that ends a connection whose visitor takes nothing; waitress never does."""
     if not hasattr(socket, "TCP_USER_TIMEOUT"):  # only Linux has it
         return []
     return [(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1_000 * SILENT_SECONDS)]
