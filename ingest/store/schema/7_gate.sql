@@ -33,10 +33,10 @@ create table audit_draws (
   primary key (pull_uri, round, record_cid, patch_id)
 );
 
--- Decisions by which a change was let through without a person. What an estimated lane would let through in shadow mode
--- is none of them: nothing of it is drawn.
+-- The first decision by which each pull request was let through without a person. What an estimated lane would let
+-- through in shadow mode is none of them: nothing of it is drawn.
 create view waved_through as
-select pull_uri, repository_id, as_of from scores
+select pull_uri, repository_id, min(as_of) as as_of from scores
 where pull_uri is not null and lane = 'fast_lane' and (
   not contains(reasons, '{"code":"threshold_estimated"') or pull_uri in (select pull_uri from audit_draws where estimated)
-);
+) group by pull_uri, repository_id;
