@@ -60,9 +60,10 @@ select first_timer, date_trunc('month', answered_at)::timestamp as month,
 from ({ANSWERS}) where answered_at > $since and answered_at <= $now group by all order by month
 """
 WAITING = f"""
-select a.first_timer, count(*) as waiting, min(a.opened_at) as since,
-  arg_min(a.pull_uri, (a.opened_at, a.pull_uri)) as uri
-from ({ANSWERS}) a where answered_at is null or answered_at > $now group by a.first_timer
+with told as (select *, coalesce(answered_at > $now, true) as waits from ({ANSWERS}))
+select first_timer, count(*) filter (waits) as waiting, count(*) filter (ended_at is null and not waits) as heard,
+  min(opened_at) filter (waits) as since, arg_min(pull_uri, (opened_at, pull_uri)) filter (waits) as uri
+from told group by first_timer
 """
 AUTHOR = "select c.* from contributors c join pull_requests p on p.author_id = c.contributor_id where p.pull_uri = ?"
 ACTABLE = f"""
@@ -96,8 +97,8 @@ class AnswerMonth:
 class Answers:
     """The wait of first-timers, or regulars, for somebody who may push: a comment, a merge or a close.
 
-    `all` is over all `months`, None without an answer. `waiting` have none yet; the one that has waited longest was
-    opened at `since`, by `author`.
+    `all` is over all `months`, None without an answer. `waiting` have none yet, `heard` have one and are still open;
+    the one that has waited longest was opened at `since`, by `author`.
     """
 
     first_timers: bool
@@ -107,6 +108,7 @@ class Answers:
     since: datetime | None = None
     uri: str = ""
     author: str = ""
+    heard: int = 0
 
 
 def weeks(rows: Rows, now: datetime, repository: str = "") -> tuple[Week, ...]:
@@ -136,9 +138,11 @@ def answers(rows: Rows, now: datetime, repository: str = "") -> tuple[Answers, A
         whole = median_of(since, days) if days else None
         if held is None:
             return Answers(first_timers, shown, whole)
-        person = rows.row(AUTHOR, [held["uri"]])
+        person = rows.row(AUTHOR, [held["uri"]]) if held["uri"] else None
         name = display_name(person) if person else ""
-        return Answers(first_timers, shown, whole, held["waiting"], held["since"], held["uri"], name)
+        return Answers(
+            first_timers, shown, whole, held["waiting"], held["since"], held["uri"] or "", name, held["heard"]
+        )
 
     return told(True), told(False)
 

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from ingest.records.watched import find_repository
 from ingest.store.transaction import Rows
-from scoring.config.repository import in_shadow
 from scoring.explain.decided import CHANGE_CLAUSES, CLAUSES, ChangeOutline, decided, joined
 from scoring.explain.sentences import explain, would_change
 from scoring.explain.what_would_change import own_change
@@ -153,9 +152,23 @@ left join trust t on t.contributor_id = c.contributor_id and t.repository_id = c
 left join pull_pages g on g.pull_uri = c.pull_uri
 left join ci_runs r on r.pull_uri = c.pull_uri and r.patch_ref = p.patch_ref
 """
-WATCHED = "select repository_id, repo_key, name from repositories semi join watched_repositories using (repository_id)"
+WATCHED = """
+select repository_id, repo_key, coalesce(r.name, r.repo_key) as name, coalesce(x.shadow, true) as shadow
+from repositories r semi join watched_repositories using (repository_id)
+left join repository_settings x using (repository_id)
+"""
 Clause = tuple[str, list[object]]
-Watched = Mapping[int, tuple[str, str]]  # repository_id -> repo_key, name
+
+
+class Repository(NamedTuple):
+    """A watched repository, and whether it is in shadow mode."""
+
+    key: str
+    name: str
+    shadow: bool
+
+
+Watched = Mapping[int, Repository]
 
 
 class Listed(NamedTuple):
@@ -184,7 +197,7 @@ def queue(rows: Rows, query: QueueQuery) -> Queue:
         counts={lane: counts.get(str(lane), 0) for lane in Lane},
         own_count=counts.get("own", 0),
         groups=tuple(_group(key, group, found) for key, group in groups.items() if group.uris),
-        repositories=tuple(sorted(watched.values(), key=lambda one: (one[1], one[0]))),
+        repositories=tuple(sorted(((one.key, one.name) for one in watched.values()), key=lambda one: one[::-1])),
         watched=groups["fast_lane"].watched if "fast_lane" in groups else 0,
     )
 
@@ -200,7 +213,8 @@ def _listed(rows: Rows, query: QueueQuery, watched: Watched) -> dict[GroupKey, L
     standing, voided = current_approvals(rows)
     approved, changed = ([row["pull_uri"] for row in found] for found in (standing, voided))
     sql = LISTED.replace("{where}", where)  # KEY holds braces of its own
-    columns = rows.columns(sql, [changed, *params, sorted(in_shadow(rows)), [*approved, *query.snoozed]])
+    shadowed = [number for number, one in watched.items() if one.shadow]
+    columns = rows.columns(sql, [changed, *params, shadowed, [*approved, *query.snoozed]])
     verdicts = rows.value(DECIDED, {"watched": list(watched)}) + sum(
         row["newest"]["state"] == "open" for row in standing
     )
@@ -250,12 +264,12 @@ def _lane(
 
 
 def _watched(rows: Rows) -> Watched:
-    return {row["repository_id"]: (row["repo_key"], row["name"] or row["repo_key"]) for row in rows.rows(WATCHED)}
+    return {row["repository_id"]: Repository(row["repo_key"], row["name"], row["shadow"]) for row in rows.rows(WATCHED)}
 
 
 def repository_names(rows: Rows) -> dict[str, str]:
     """The watched repositories: their names by repo_key."""
-    return dict(_watched(rows).values())
+    return {one.key: one.name for one in _watched(rows).values()}
 
 
 def _queue_filter(query: QueueQuery, watched: Watched) -> Clause:
@@ -264,7 +278,7 @@ def _queue_filter(query: QueueQuery, watched: Watched) -> Clause:
     params: list[object] = [list(watched)]
     if query.repository:
         clauses.append("list_contains(?, c.repository_id)")
-        params.append([number for number, (key, _) in watched.items() if key == query.repository])
+        params.append([number for number, one in watched.items() if one.key == query.repository])
     if query.only is not None:
         clauses.append("list_contains(?, c.pull_uri)")
         params.append(list(query.only))
@@ -273,7 +287,7 @@ def _queue_filter(query: QueueQuery, watched: Watched) -> Clause:
             "(contains(lower(p.title), lower(?)) or list_contains(?, c.repository_id) or c.contributor_id in (select "
             "contributor_id from contributors where did = ? or handle_verified and contains(lower(handle), lower(?))))"
         )
-        named = [number for number, (_, name) in watched.items() if query.text.lower() in name.lower()]
+        named = [number for number, one in watched.items() if query.text.lower() in one.name.lower()]
         params += [query.text, named, query.text, query.text]
     return " and ".join(clauses), params
 
@@ -316,7 +330,7 @@ def labels(rows: Rows, uris: Sequence[str]) -> dict[str, str]:
     )
     watched = _watched(rows)
     return {
-        row["pull_uri"]: _label(watched[row["repository_id"]][1], row)
+        row["pull_uri"]: _label(watched[row["repository_id"]].name, row)
         for row in rows.rows(sql, [uris])
         if row["repository_id"] in watched
     }
@@ -375,9 +389,9 @@ def _queue_rows(
 ) -> list[QueueRow]:
     found = [row for row in rows.rows(sql, params) if row["repository_id"] in watched]
     people = People(rows, (number for row in found for number in (row["contributor_id"], *row["path"])))
-    outlines, turns = _outlines(rows, found), _on_author(rows, found)
+    outlines, turns = _outlines(rows, found, watched), _on_author(rows, found)
     labels = pull_labels(rows, [row["pull_uri"] for row in found])
-    made = [_queue_row(row, people, *watched[row["repository_id"]], outlines[row["pull_uri"]]) for row in found]
+    made = [_queue_row(row, people, watched[row["repository_id"]], outlines[row["pull_uri"]]) for row in found]
     pairs = zip(made, found, strict=True)
     shown = [
         replace(
@@ -403,11 +417,10 @@ def _on_author(rows: Rows, found: Sequence[Mapping[str, Any]]) -> frozenset[str]
     return frozenset(row["pull_uri"] for row in turns)
 
 
-def _outlines(rows: Rows, found: Sequence[Mapping[str, Any]]) -> dict[str, ChangeOutline]:
+def _outlines(rows: Rows, found: Sequence[Mapping[str, Any]], watched: Watched) -> dict[str, ChangeOutline]:
     """Return what the reasons of these rows may name of each change."""
     uris = [row["pull_uri"] for row in found]
     findings, several = standing_findings(rows, uris), _several_open(rows, found)
-    shadowed = in_shadow(rows) if found else frozenset()
     return {
         row["pull_uri"]: ChangeOutline(
             findings=findings.get(row["pull_uri"], ()),
@@ -415,7 +428,7 @@ def _outlines(rows: Rows, found: Sequence[Mapping[str, Any]]) -> dict[str, Chang
             lines=(row["added"] or 0) + (row["removed"] or 0),
             tests_fail=row["ci"] == "failed",
             several_open=(row["contributor_id"], row["repository_id"]) in several,
-            shadow=row["repository_id"] in shadowed,
+            shadow=watched[row["repository_id"]].shadow,
             claimed=row["merge_proof"] in CLAIMS,
         )
         for row in found
@@ -429,17 +442,17 @@ def _several_open(rows: Rows, found: Sequence[Mapping[str, Any]]) -> set[tuple[i
     return {(row["author_id"], row["repository_id"]) for row in several}
 
 
-def _queue_row(row: Mapping[str, Any], people: People, key: str, name: str, outline: ChangeOutline) -> QueueRow:
+def _queue_row(row: Mapping[str, Any], people: People, repository: Repository, outline: ChangeOutline) -> QueueRow:
     verdict, path = read_verdict(row), people.path(row["path"])
     known, thresholds = verdict_evidence(row, verdict, path), read_thresholds(row)
     inputs = read_inputs(row["inputs"]) if row["inputs"] else None
     return QueueRow(
         uri=row["pull_uri"],
         title=row["title"] or "(no title)",
-        label=_label(name, row),
+        label=_label(repository.name, row),
         page=row["url"],
-        repository_key=key,
-        repository_name=name,
+        repository_key=repository.key,
+        repository_name=repository.name,
         author=people.persons[row["contributor_id"]],
         own=row["own"],
         first_timer=not known.settled_here,

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Generic, Literal, TypeVar
 
 from django.http import HttpResponse
 from ninja import Field, Router, Schema
@@ -119,14 +119,15 @@ class ScoresIn(Schema):
 
 
 class UnknownOut(Schema):
-    """Somebody of whom there is nothing to say."""
+    """An entry without a score."""
 
-    did: str = Field(description="The DID that was asked.")
+    did: str = Field(description="The entry as it was sent, or its DID.")
+    code: Literal["malformed_did", "unknown_contributor"] = Field(description="The same for programs.")
     why: str = Field(description="Why there is no score, in one sentence.")
 
 
 class ScoresOut(Schema):
-    """The scores of those who are known, in the order asked for, and who is not."""
+    """The scores of those who are known, and the entries without one, each in the order asked for."""
 
     scores: list[ScoreOut]
     unknown: list[UnknownOut]
@@ -168,14 +169,20 @@ def get_score(
     auth=RepositoryReader(),
 )
 def get_scores(request: Request, asked: Annotated[ScoresIn, Body()]) -> HttpResponse:
-    """The same for many at once; who is unknown or hidden is named with the reason."""
+    """The same for many at once; an entry that is not a DID, unknown or hidden gets a reason instead of a score."""
     check_reach_of(request, asked.repo)
-    people = list(dict.fromkeys(read_did(one) for one in asked.dids))
+    people: dict[str, ApiProblem | None] = {}
+    for one in asked.dids:
+        try:
+            people[read_did(one)] = None
+        except ApiProblem as problem:
+            people[one] = problem
     snapshot = published(request, by_viewer=False)
-    found = _many(snapshot, people, asked.repo or None, asked.briefing)
+    found = _many(snapshot, [did for did, problem in people.items() if not problem], asked.repo or None, asked.briefing)
     hidden = _hidden(request, found)
     found |= _masked(snapshot, hidden, asked.repo or None, asked.briefing) if hidden else {}
-    unknown = _unknown(snapshot, [did for did in people if did not in found], asked.repo or None)
+    missing = {did: problem for did, problem in people.items() if did not in found}
+    unknown = _unknown(snapshot, missing, asked.repo or None)
     told = b",".join(one.model_dump_json().encode() for one in unknown)
     return answer_bytes(request, b'{"scores":[%b],"unknown":[%b]}' % (b",".join(found.values()), told))
 
@@ -222,7 +229,8 @@ def _one(snapshot: Snapshot, person: str, repo: str | None, briefing: bool) -> b
         way = (snapshot.number, snapshot.published_at, repo, briefing)
         held = _gathered.ask(way, person, lambda people: _write(snapshot, people, repo, briefing))
     if held is None:
-        raise ApiProblem(404, _unknown(snapshot, [person], repo)[0].why, code="unknown_contributor")
+        told = _unknown(snapshot, {person: None}, repo)[0]
+        raise ApiProblem(404, told.why, code=told.code)
     return held
 
 
@@ -254,15 +262,20 @@ def _rest(score: read.ContributorScore, briefing: bool) -> bytes:
     return score_out(score, briefing).model_dump_json(exclude=set(PersonOut.model_fields)).encode()[1:]
 
 
-def _unknown(snapshot: Snapshot, missing: Sequence[str], repo: str | None) -> list[UnknownOut]:
-    """Return why these people have no score.
+def _unknown(snapshot: Snapshot, missing: Mapping[str, ApiProblem | None], repo: str | None) -> list[UnknownOut]:
+    """Return why these people have no score; `missing` holds what is wrong with an entry that is not a DID.
 
     ApiProblem 404 where nobody has, since no watched repository is so called.
     """
     if missing and repo and read.repository_key(snapshot, repo) is None:
         raise unknown_repository(repo, "leave repo out for the site's seeds")
-    hidden = read.hidden_among(snapshot, missing)
-    return [UnknownOut(did=did, why=_why(did, hidden.get(did))) for did in missing]
+    hidden = read.hidden_among(snapshot, [did for did, problem in missing.items() if not problem])
+    return [
+        UnknownOut(did=did, code="malformed_did", why=problem.detail)
+        if problem
+        else UnknownOut(did=did, code="unknown_contributor", why=_why(did, hidden.get(did)))
+        for did, problem in missing.items()
+    ]
 
 
 def _why(did: str, hidden: str | None) -> str:

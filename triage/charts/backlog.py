@@ -69,8 +69,12 @@ def backlog(weeks: Sequence[Week]) -> Plot | None:
 def waiting_answer(found: Sequence[Answers]) -> tuple[str, str]:
     """Say how soon half of those who heard back did in a sentence, and how many that is and how many still wait."""
     heard = [(WHO[one.first_timers].lower(), one.all) for one in found if one.all]
-    waiting = [f"{one.waiting:,} {WHO[one.first_timers].lower()}" for one in found if one.waiting]
-    wait = f"{' and '.join(waiting)} still wait for a first answer." if waiting else "Nobody waits for a first answer."
+    waiting = [f"{one.waiting:,} from {WHO[one.first_timers].lower()}" for one in found if one.waiting]
+    total, rest = sum(one.waiting + one.heard for one in found), sum(one.heard for one in found)
+    wait = "Nobody waits for a first answer."
+    if waiting:
+        verb, others = "waits" if total - rest == 1 else "wait", f"; {rest:,} got one" if rest else ""
+        wait = f"Of {total:,} open, {' and '.join(waiting)} still {verb} for a first answer{others}."
     if not heard:
         return "Nobody has heard back in this time.", wait
     (who, month), *others = heard

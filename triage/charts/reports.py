@@ -11,7 +11,7 @@ The last attack simulations are told in sentences for the dashboard.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import ceil, floor, sqrt
 
 from scoring.formatting import (
     bad_interval,
@@ -43,6 +43,7 @@ from triage.charts.plot import (
     Frame,
     Label,
     Plot,
+    Spot,
     Stroke,
     Table,
     is_drawn,
@@ -83,29 +84,45 @@ def reliability(key: str, bins: Sequence[ShownBin], words: str = "") -> Plot | N
     drawn = [one for one in bins if is_drawn(one.told, one.came, one.low, one.high)]
     if not drawn:
         return None
-    spots = [(SQUARE.x(one.told), SQUARE.y(one.came)) for one in drawn]
-    upper, lower = (
-        [(SQUARE.x(one.told), SQUARE.y(edge)) for one, edge in zip(drawn, edges, strict=True)]
-        for edges in ([one.high for one in drawn], [one.low for one in drawn])
-    )
+    low, high = _tenths([value for one in drawn for value in (one.told, one.came, one.low, one.high)])
+
+    def place(told: float, came: float) -> Spot:
+        return SQUARE.x((told - low) / (high - low)), SQUARE.y((came - low) / (high - low))
+
+    spots = [place(one.told, one.came) for one in drawn]
+    upper, lower = [place(one.told, one.high) for one in drawn], [place(one.told, one.low) for one in drawn]
+    named = [(share, f"{100 * (low + share * (high - low)):g}") for share in (0, 0.5, 1)]
     outside = sum(not one.low <= one.came <= one.high for one in drawn)
     return Plot(
         key=key,
         title=f"Predicted against observed clean merges{words}",
         summary=f"{sum(one.n for one in drawn):,} settled pull requests in {_bins(len(drawn))}; {_outside(outside)}",
         height=330,
-        note="Across: what was said. Up: what came true. Band: where 95 % of honest scores would fall.",
+        note="Across: what was said. Up: what came true. Band: where 95 % of honest scores would fall."
+        + (
+            ""
+            if (low, high) == (0, 1)
+            else f" Both axes run from {100 * low:g} to {100 * high:g} %, where the scores are."
+        ),
         table=_reliability_table(drawn),
         rules=(*_axes(SQUARE), Stroke(line([(44, 288), (348, 12)]), dash="4 4")),
         areas=(Area(outline(upper, lower)),) if len(drawn) > 1 else (),
         strokes=(Stroke(line(spots)),) if len(drawn) > 1 else (Stroke(line([upper[0], lower[0]])),),
         dots=tuple(Dot(x, y) for x, y in spots),
         labels=(
-            *_share_ticks(SQUARE),
-            *(Label(SQUARE.x(at), 306, f"{100 * at:g}") for at in (0, 0.5, 1)),
+            *(Label(SQUARE.left - 8, SQUARE.y(share) + 4, words, "end") for share, words in named),
+            *(Label(SQUARE.x(share), 306, words) for share, words in named),
             Label(196, 324, "said: % that stays clean"),
+            Label(52, 24, "came true: % that stayed clean", "start", note=True),
         ),
     )
+
+
+def _tenths(shares: Sequence[float]) -> tuple[float, float]:
+    """Return the range of whole tenths in [0, 1] that holds all of these, at least one tenth wide."""
+    low = min(max(floor(10 * min(shares) + 1e-9), 0), 9)
+    high = min(max(ceil(10 * max(shares) - 1e-9), low + 1), 10)
+    return low / 10, high / 10
 
 
 def score_answer(bins: Sequence[ShownBin]) -> tuple[str, str]:
@@ -299,10 +316,6 @@ def _days(days: float | None) -> str:
 
 def _axes(frame: Frame) -> tuple[Stroke, ...]:
     return (Stroke(line([(frame.left, frame.top), (frame.left, frame.bottom), (frame.right, frame.bottom)])),)
-
-
-def _share_ticks(frame: Frame) -> tuple[Label, ...]:
-    return tuple(Label(frame.left - 8, frame.y(at) + 4, f"{100 * at:g}", "end") for at in (0, 0.5, 1))
 
 
 FRAME = Frame(left=92, right=700, top=16, bottom=212)

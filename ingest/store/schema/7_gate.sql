@@ -33,10 +33,10 @@ create table audit_draws (
   primary key (pull_uri, round, record_cid, patch_id)
 );
 
--- Decisions that let a change through without a person. An estimated lane in shadow mode makes none: the audit draws
--- nothing from it.
+-- The first decision that let each pull request through without a person. An estimated lane in shadow mode makes none:
+-- the audit draws nothing from it.
 create view waved_through as
-select pull_uri, repository_id, as_of from scores
+select pull_uri, repository_id, min(as_of) as as_of from scores
 where pull_uri is not null and lane = 'fast_lane' and (
   not contains(reasons, '{"code":"threshold_estimated"') or pull_uri in (select pull_uri from audit_draws where estimated)
-);
+) group by pull_uri, repository_id;

@@ -179,6 +179,9 @@ def test_one_click_says_that_all_turned_out_fine(
         (pull_uri(MARA, "offered"), "clean"),
         (pull_uri(SENDER, "first"), "clean"),
     }
+    page.locator(".offer").get_by_role("button", name="Undo").click()
+    expect(page.locator(".question summary")).to_have_text("2 merges have had their 14 days: all fine?")
+    assert not Action.objects.filter(undone_at=None).exists()
 
 
 def test_one_link_leads_to_where_it_is_said_that_one_was_not_fine(

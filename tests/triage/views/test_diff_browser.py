@@ -104,6 +104,14 @@ def test_rounds_are_compared_without_scripts(open_page: Open) -> None:
     expect(page.locator("main")).to_contain_text("gpj.⟨U+202E⟩exe")
 
 
+OFF_CENTRE = """one => {
+  const words = document.createRange();
+  words.selectNodeContents(one.lastChild);
+  const middle = (at) => at.getBoundingClientRect().top + at.getBoundingClientRect().height / 2;
+  return Math.abs(middle(words) - middle(one));
+}"""
+
+
 def test_the_head_of_the_pane_is_low_and_the_diff_begins_on_the_first_screen(open_page: Open) -> None:
     page = open_page(f"/?open={quote(OFFERED)}")
     page.locator("#pull-title + p").evaluate(
@@ -124,7 +132,9 @@ def test_the_head_of_the_pane_is_low_and_the_diff_begins_on_the_first_screen(ope
     assert lines
     assert head["height"] < 260
     assert lines["y"] < 740, "above the buttons"
-    page.locator(".pull-head .menu summary").click()
+    rounds = page.locator(".pull-head .menu summary")
+    assert rounds.evaluate(OFF_CENTRE) < 3, "the arrow stands beside its words"
+    rounds.click()
     expect(page.get_by_role("link", name="Changes since Round 1")).to_be_in_viewport()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
