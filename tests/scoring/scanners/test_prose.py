@@ -102,6 +102,14 @@ def test_what_the_list_does_not_know_is_found_in_languages_of_the_grammar(path: 
     assert any(finding.severity is not Severity.LOW for finding in scan(adding(path, [line])))
 
 
+def test_statements_that_compare_what_an_answer_holds_are_no_words_to_anybody() -> None:
+    lines = [f'    assert analysis_data["{name}"] is {value}' for name, value in COMPARED]
+    assert list(scan(adding("tests/test_queries.py", lines))) == []
+
+
+COMPARED = [("ok", True), ("analysis_error", None), ("analysis_is_write", False), ("save_disabled", False)]
+
+
 @pytest.mark.parametrize("text", [text for _, text in attempts(4, ["en", "de", "ru", "zh"], seed=5)])
 def test_an_attempt_is_found_within_a_long_line_and_over_three_lines(text: str) -> None:
     filler = "The tide tables are read once a day. " * 40
