@@ -213,7 +213,7 @@ def backtest(request: Request, snapshot: Snapshot) -> HttpResponse:
     label = next((one for one in found.labels if one.label == LABEL), None) if found else None
     shown: dict[str, object] = {"found": found, "label": label, "window": settings.LABEL_WINDOW_DAYS}
     if label is None:
-        shown |= {"need": training_need(snapshot)}
+        shown |= {"need": training_need(snapshot), "is_running": settings.REPORTS_BESIDE}
     elif label.groups and (outside := label.groups[0]).n:
         shown |= {
             "outside": outside,

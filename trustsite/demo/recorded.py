@@ -179,6 +179,7 @@ def reports_beside(*store_options: str) -> Generator[None]:
     `place` names the store for the commands, as in "--demo". Their output is in LOG_DIR.
     """
     settings.LOG_DIR.mkdir(parents=True, exist_ok=True)
+    settings.REPORTS_BESIDE = True
     environment = os.environ | {"FALSE_APPROVAL_BUDGET": str(settings.FALSE_APPROVAL_BUDGET)}
     with ExitStack() as stack:
         for command in ("redteam", "backtest"):
