@@ -129,7 +129,7 @@ def score_answer(bins: Sequence[ShownBin]) -> tuple[str, str]:
     """Answer whether scores come true: a word, and what it rests on; "" where nothing was judged."""
     drawn = [one for one in bins if is_drawn(one.told, one.came, one.low, one.high)]
     if not drawn:
-        return "Too early to say.", ""
+        return "Not tested yet.", ""
     largest = max(drawn, key=lambda one: (one.n, one.told))
     is_outside = any(not one.low <= one.came <= one.high for one in drawn)
     word = "Not everywhere." if is_outside else "Yes, so far."

@@ -291,7 +291,7 @@ def test_without_a_model_the_dashboard_says_what_makes_one_and_what_it_needs(cli
         assert "The worker trains next on " in page
         assert due in page
     assert "Nothing that a lane let through has settled yet." in page
-    assert "Too early to say." in page
+    assert "Not tested yet." in page
     (folder / "label_clean_fix.serving").write_text(MODEL)
     assert "The model has no figures for this page" in text(client, "/dashboard")
 
