@@ -51,13 +51,13 @@ def open_snooze(page: Page) -> None:
 def test_a_row_is_snoozed_counted_and_shown_again(
     site: ActingSite, ana: Client, ben: Client, open_page: OpenPage, scripts: bool
 ) -> None:
-    page = open_page(client=ana, java_script_enabled=scripts)
+    page = open_page(client=ana, scripts=scripts)
     open_snooze(page)
     page.get_by_role("button", name="A week").click()
     open_more(page)
     expect(page.get_by_role("link", name="1 snoozed")).to_be_visible()
     assert "Mend the gate" not in titles(page)
-    other = open_page(client=ben, java_script_enabled=scripts)
+    other = open_page(client=ben, scripts=scripts)
     other.goto("/")
     assert "Mend the gate" not in titles(other)
     open_more(other)
@@ -131,7 +131,7 @@ def test_an_undo_of_the_toast_that_comes_too_late_says_so_beside_the_list(
 
 @SCRIPTS
 def test_a_snooze_is_undone_from_the_toast(site: ActingSite, ana: Client, open_page: OpenPage, scripts: bool) -> None:
-    page = open_page(client=ana, java_script_enabled=scripts)
+    page = open_page(client=ana, scripts=scripts)
     page.clock.set_fixed_time(site.now)  # else the offer goes after 10 s, also from under a slow test
     open_snooze(page)
     page.get_by_role("button", name="Until it changes").click()
@@ -165,7 +165,7 @@ def test_a_day_is_chosen_and_enter_in_its_field_means_that_day(
 def test_one_click_says_that_all_turned_out_fine(
     site: ActingSite, ana: Client, open_page: OpenPage, scripts: bool
 ) -> None:
-    page = open_page(client=ana, java_script_enabled=scripts)
+    page = open_page(client=ana, scripts=scripts)
     page.goto("/")
     expect(page.get_by_role("heading", name="2 merges have had their 14 days: all fine?")).to_be_visible()
     page.locator(".question summary").click()
@@ -201,7 +201,7 @@ def test_one_link_leads_to_where_it_is_said_that_one_was_not_fine(
 def test_a_settled_one_is_found_and_nothing_scrolls_sideways(
     site: ActingSite, ana: Client, open_page: OpenPage, scripts: bool, width: int
 ) -> None:
-    page = open_page(width, ana, java_script_enabled=scripts)
+    page = open_page(width, ana, scripts=scripts)
     page.goto("/")
     open_more(page)
     page.get_by_role("navigation", name="Lists").get_by_role("link", name="Decided").click()
@@ -227,7 +227,7 @@ def test_the_lists_with_something_on_them_keep_wcag(
     ana.post("/act", site.form("outcome", NEXT, 1, outcome="reverted"))
     rest = pull_uri(SENDER, "other")
     ana.post("/act", site.form("note", rest, note="Ask her first."))
-    page = open_page(width, ben, color_scheme=scheme)
+    page = open_page(width, ben, scheme=scheme)
     for address in ("/", "/settled", "/incidents", "/audits", f"/pull/{rest}"):
         page.goto(address)
         for summary in page.locator("details.snooze summary").all():

@@ -1,23 +1,22 @@
 """Pages in a real browser: without scripts, with htmx, back and forth, on a phone, under a strict policy."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Any
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
-from tests.triage.conftest import is_complaint
+from tests.triage.conftest import OpenPage
 from tests.triage.worlds.drawn_rows import MARA, drawn_rows
 from tests.triage.worlds.pages_world import DrawnWorld, draw
-from tests.waiting import PATIENT_MS, wait_for
+from tests.waiting import wait_for
 
 Open = Callable[..., Page]
-Scheme = Literal["light", "dark"]
 
 
 @pytest.fixture
@@ -29,26 +28,15 @@ def drawn_site(live_server: LiveServer, monkeypatch: pytest.MonkeyPatch, setting
 
 
 @pytest.fixture
-def open_page(browser: Browser, drawn_site: str) -> Iterator[Open]:
-    """`open_page(path, width, scheme, scripts)`; the test fails if any page logged an error or broke the policy."""
-    complaints: list[str] = []
-    pages: list[Page] = []
+def open_page(drawn_site: str, open_page: OpenPage) -> Open:
+    """`open_page(path, width, scheme, scripts)` on that site."""
 
-    def opened(path: str, width: int = 1440, scheme: Scheme = "light", scripts: bool = True) -> Page:
-        page = browser.new_page(
-            viewport={"width": width, "height": 1080}, color_scheme=scheme, java_script_enabled=scripts
-        )
-        page.set_default_timeout(PATIENT_MS)
-        pages.append(page)
-        page.on("console", lambda message: complaints.append(message.text) if is_complaint(message) else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto(drawn_site + path)
+    def opened(path: str, width: int = 1440, **options: Any) -> Page:
+        page = open_page(width, height=1080, **options)
+        page.goto(path)
         return page
 
-    yield opened
-    for page in pages:
-        page.close()
-    assert complaints == []
+    return opened
 
 
 def titles(page: Page) -> Locator:

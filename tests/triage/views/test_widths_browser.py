@@ -68,7 +68,7 @@ def faults(page: Page, paths: list[str], one_line: bool = False) -> list[str]:
 
 @SCRIPTS
 def test_a_phone_shows_one_part_of_a_pull_request_at_a_time(admin: Client, open_page: OpenPage, scripts: bool) -> None:
-    page = open_page(390, admin, java_script_enabled=scripts)
+    page = open_page(390, admin, scripts=scripts)
     page.goto(OPEN)
     change, parts = page.locator("#part-change"), page.get_by_role("navigation", name="Parts")
     expect(change).to_be_visible()
@@ -89,7 +89,7 @@ def test_a_phone_shows_one_part_of_a_pull_request_at_a_time(admin: Client, open_
 
 @SCRIPTS
 def test_a_phone_has_two_buttons_and_the_rest_behind_more(admin: Client, open_page: OpenPage, scripts: bool) -> None:
-    page = open_page(390, admin, java_script_enabled=scripts)
+    page = open_page(390, admin, scripts=scripts)
     page.goto(OPEN)
     bar, rest = page.locator(".actions"), page.locator("#more-acts")
     more = bar.get_by_role("button", name="More")

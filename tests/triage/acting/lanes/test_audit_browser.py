@@ -40,7 +40,7 @@ def box(found: Locator) -> tuple[float, float, float, float]:
 def test_an_answer_in_the_inbox_is_announced_and_stays_in_the_inbox(
     site: ActingSite, ana: Client, open_page: OpenPage, scripts: bool
 ) -> None:
-    page = open_page(client=ana, java_script_enabled=scripts)
+    page = open_page(client=ana, scripts=scripts)
     page.goto(f"/?open={quote(NEXT)}")
     title = page.locator("#pull-title").inner_text()
     page.get_by_label("Because").fill("small")
