@@ -10,6 +10,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
+from tests.conftest import looks
 from tests.scoring.small import OFFERED
 from tests.triage.acting.test_bulk import ALL
 from tests.triage.conftest import OpenPage
@@ -203,7 +204,7 @@ ON_TOP = """all => all.every(one => {
 })"""
 
 
-@pytest.mark.parametrize("width", [1440, 768, 390])
+@pytest.mark.parametrize("width", looks(1440, 768, 390, small=(1440, 390)))
 def test_the_offer_to_undo_and_an_error_cover_neither_what_comes_next_nor_each_other(
     site: ActingSite, open_page: OpenPage, width: int
 ) -> None:

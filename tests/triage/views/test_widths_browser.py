@@ -283,6 +283,7 @@ def test_what_is_out_of_date_says_so_above_and_keeps_its_boxes(
     settings.STREAM_CLOCK, settings.STATUS_PATH = False, tmp_path / "none.json"
     world.newest = datetime.now(UTC).replace(tzinfo=None) - timedelta(hours=3)
     draw(monkeypatch, world)
+    page = open_page()  # one that kept nothing of the page before
     for width in before:
         show_five(page, width)
         expect(page.locator(".banner").filter(has_text="may be out of date")).to_be_visible()

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from urllib.parse import quote
 
@@ -61,10 +62,11 @@ def test_an_answer_in_the_inbox_is_announced_and_stays_in_the_inbox(
     assert AuditAnswer.objects.get().because == "small"
 
 
-@pytest.mark.parametrize("width", looks(1920, 1440, 768, 390, 320, small=(1440, 390, 320)))
-def test_yes_and_no_stand_side_by_side_and_whole(ana: Client, open_page: OpenPage, width: int) -> None:
-    page = open_page(width, ana)
-    for address in (f"/pull/{NEXT}", f"/?open={NEXT}"):
+def test_yes_and_no_stand_side_by_side_and_whole(ana: Client, open_page: OpenPage) -> None:
+    page = open_page(client=ana)
+    widths = looks(1920, 1440, 768, 390, 320, small=(1440, 390, 320))
+    for width, address in product(widths, (f"/pull/{NEXT}", f"/?open={NEXT}")):
+        page.set_viewport_size({"width": width, "height": 900})
         page.goto(address)
         form = page.locator("form[action='/audit']")
         yes, no = (form.locator("label", has_text=word) for word in ("Yes", "No"))
