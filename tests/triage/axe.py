@@ -4,7 +4,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from playwright.sync_api import Page
+from playwright.sync_api import Page, ViewportSize
 
 from tests.conftest import looks
 
@@ -16,7 +16,7 @@ RUN = """async only => {
 }"""
 
 SIGHT = ("color-contrast", "scrollable-region-focusable", "target-size")
-PHONE, DESKTOP = {"width": 360, "height": 800}, {"width": 1440, "height": 900}
+PHONE, DESKTOP = ViewportSize(width=360, height=800), ViewportSize(width=1440, height=900)
 
 
 @cache

@@ -1,33 +1,19 @@
 """Approving and taking it back in a real browser: with htmx, and by keyboard without any script."""
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
-from pytest_django import Settings
-from pytest_django.live_server_helper import LiveServer
 
 from tests.conftest import looks
 from tests.scoring.small import OFFERED
 from tests.triage.acting.test_bulk import ALL
 from tests.triage.conftest import OpenPage
-from tests.triage.worlds.acting_site import ANA, BEN, NOON, ActingSite, acting_site
+from tests.triage.worlds.acting_site import ANA, BEN, NOON, ActingSite, fast_site
 from triage.models import Action
 
-
-@pytest.fixture
-def site(
-    live_server: LiveServer, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[ActingSite]:
-    """The open pull requests, all in the fast lane, behind a real server."""
-    with acting_site(tmp_path, settings, monkeypatch) as acting:
-        with acting.result.store.write() as txn:
-            txn.execute("update current_decisions set lane = 'fast_lane', probability = .97, low = .9, cases = 40")
-        acting.publish()
-        yield acting
+SITE = fast_site  # the open pull requests, all in the fast lane
 
 
 def approve(page: Page) -> Locator:

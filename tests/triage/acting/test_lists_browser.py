@@ -1,15 +1,11 @@
 """Snoozing, the weekly question and the search of settled ones in a real browser, with and without scripts."""
 
 import re
-from collections.abc import Iterator
 from itertools import product
-from pathlib import Path
 
 import pytest
 from django.test import Client
 from playwright.sync_api import Page, expect
-from pytest_django import Settings
-from pytest_django.live_server_helper import LiveServer
 
 from tests.conftest import looks
 from tests.ingest.stream.frames import ANA as SENDER
@@ -21,16 +17,8 @@ from tests.triage.worlds.lane_site import NEXT, lane_site
 from triage.models import Action, Snooze
 
 pytestmark = pytest.mark.django_db(transaction=True)
+SITE = lane_site  # three fast-laned pull requests, and two that were merged 20 days before the present
 SCRIPTS = pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "plain"])
-
-
-@pytest.fixture
-def site(
-    live_server: LiveServer, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[ActingSite]:
-    """Three fast-laned pull requests, and two that were merged 20 days before the present."""
-    with lane_site(tmp_path, settings, monkeypatch) as made:
-        yield made
 
 
 def titles(page: Page) -> list[str]:

@@ -1,7 +1,9 @@
 """The change in a real browser: one click from its row, findings that lead to their lines, a phone, no scripts."""
 
 import re
+import tempfile
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
@@ -10,12 +12,13 @@ from playwright.sync_api import Page, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
+from ingest.store.snapshots import publish
 from tests.scoring.diff.patches import one_line
 from tests.scoring.offered import offer
-from tests.scoring.pipeline.offered_world import BLOBS, a_new_round
+from tests.scoring.pipeline.offered_world import BLOBS, a_new_round, offered_world
 from tests.scoring.small import OFFERED
 from tests.triage.conftest import OpenPage
-from tests.triage.worlds.acting_site import ActingSite, acting_site
+from tests.triage.worlds.acting_site import ActingSite, copied_site
 
 BEN = "did:plc:" + "3" * 24
 TOKEN = "key = 'ghp_Zk3vQ9xT7bLw2Rn8Yc5Hd1Jm6Pf4Gs0AuEoI'  # " + "long " * 50
@@ -25,17 +28,24 @@ CHANGE = MANY + one_line("src/login.py", TOKEN) + one_line("gpj.\u202eexe", "<sc
 Open = Callable[..., Page]
 
 
+@cache
+def made() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="changed-"))
+    with offered_world(folder) as result:
+        a_new_round(result)
+        offer(result, CHANGE, OFFERED, f"blob:{BLOBS[1]}")
+        result.judge()
+        result.review()
+        publish(result.store, folder / "snapshots")
+    return folder
+
+
 @pytest.fixture
 def site(
     live_server: LiveServer, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ActingSite]:
-    with acting_site(tmp_path, settings, monkeypatch) as made:
-        a_new_round(made.result)
-        offer(made.result, CHANGE, OFFERED, f"blob:{BLOBS[1]}")
-        made.result.judge()
-        made.result.review()
-        made.publish()
-        yield made
+    with copied_site(made(), None, tmp_path, settings, monkeypatch, public=False) as copied:
+        yield copied
 
 
 @pytest.fixture

@@ -1,16 +1,13 @@
 """The audit's question in a real browser: both answers can be read at every width."""
 
 import re
-from collections.abc import Iterator
+from functools import partial
 from itertools import product
-from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from django.test import Client
 from playwright.sync_api import Locator, expect
-from pytest_django import Settings
-from pytest_django.live_server_helper import LiveServer
 
 from tests.conftest import looks
 from tests.triage.conftest import OpenPage
@@ -19,15 +16,7 @@ from tests.triage.worlds.lane_site import NEXT, lane_site
 from triage.models import AuditAnswer
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def site(
-    live_server: LiveServer, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[ActingSite]:
-    """Every open pull request was drawn for the audit."""
-    with lane_site(tmp_path, settings, monkeypatch, audited=True) as made:
-        yield made
+SITE = partial(lane_site, audited=True)  # every open pull request was drawn for the audit
 
 
 def box(found: Locator) -> tuple[float, float, float, float]:
