@@ -113,17 +113,19 @@ class Windows:
 def _is_as_new(page: Page, address: str) -> bool:
     """Take from a window all that a test left in it; one whose clock was set cannot be mended, and is closed."""
     window = page.context
-    if page.is_closed() or not page.evaluate("/native code/.test(Date)"):
-        window.close()
-        return False
     for other in window.pages:
         if other is not page:
             other.close()
+    if page.is_closed():
+        window.close()
+        return False
     page.unroute_all()
     window.set_offline(False)
     window.clear_cookies()
     page.goto(address + static("js/theme.js"))  # a text of the same origin, which asks for nothing
-    page.evaluate("localStorage.clear(); sessionStorage.clear()")
+    if not page.evaluate("localStorage.clear(), sessionStorage.clear(), /native code/.test(Date)"):
+        window.close()
+        return False
     session = window.new_cdp_session(page)
     session.send("Network.clearBrowserCache")  # another test's pages have the same addresses and numbers
     session.detach()
