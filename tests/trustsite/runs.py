@@ -50,9 +50,12 @@ def run(*arguments: str | Path, timeout: float = 300, **environment: str | Path 
 
 
 @contextmanager
-def serving(*arguments: str | Path, port: int, **environment: str | Path | None) -> Generator[str]:
-    """The line in which a run says that it serves, once it listens; it is stopped as by Ctrl-C at the end."""
-    process, said = start(*arguments, **environment), ""
+def serving(*arguments: str | Path, port: int, **environment: str | Path | None) -> Generator[dict[str, str]]:
+    """`said`: the line in which a run says that it serves, once it listens; `out`: its stdout, once the block ends.
+
+    It is stopped as by Ctrl-C.
+    """
+    process, said, told = start(*arguments, **environment), "", dict[str, str]()
     try:
         assert process.stderr is not None
         for line in process.stderr:
@@ -62,10 +65,11 @@ def serving(*arguments: str | Path, port: int, **environment: str | Path | None)
         else:
             raise AssertionError(said)
         wait_for(lambda: is_taken(port))
-        yield line
+        told["said"] = line
+        yield told
     finally:
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=STOP_SECONDS)
+        told["out"], _ = process.communicate(timeout=STOP_SECONDS)
 
 
 def replay(folder: Path, root: Path) -> dict[str, Any]:
