@@ -1,17 +1,14 @@
 """Rules against dangerous constructs: each finds its bad example and spares its good one, on added lines only."""
 
-import random
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scoring.diff.change import Change, FileChange, Hunk, Line
+from scoring.diff.change import FileChange, Hunk, Line
 from scoring.diff.parser import read_change
 from scoring.scanners import dangerous
 from scoring.scanners._rules import Rule, named_parts, rules, shared_parts, tree_rules
@@ -19,7 +16,7 @@ from scoring.scanners._text import GRAMMARS, fragment_of, is_too_deep
 from scoring.scanners.dangerous import PLAYS
 from scoring.scanners.submission import Submission
 from scoring.types import Severity
-from tests.conftest import PROVE, Count, count
+from tests.conftest import PROVE, count
 from tests.growth import in_linear_time
 from tests.scoring.scanners.written import PATH, added_lines, change_of, found, marked_lines, rules_found
 
@@ -268,18 +265,6 @@ def test_nesting_is_measured_by_brackets_that_are_open() -> None:
     assert not is_too_deep("()" * 10_000)
     assert is_too_deep("[" * 201)
     assert not is_too_deep(")" * 1000 + "(" * 200)
-
-
-def test_less_than_one_real_diff_in_a_hundred_gets_a_high_finding(shared: Path, count: Count) -> None:
-    table = pq.read_table(shared / "data" / "pr_diffs.parquet", columns=["diff"])
-    places = random.Random(5).sample(range(table.num_rows), count(200, table.num_rows))
-    changes = [read_change(text) for text in table.take(places)["diff"].to_pylist()]
-    assert share_with_high(changes) < 0.01
-
-
-def share_with_high(changes: list[Change]) -> float:
-    high = [any(finding.severity == "high" for finding in dangerous.scan(Submission(one))) for one in changes]
-    return sum(high) / len(high)
 
 
 def test_nothing_is_found_in_a_change_without_lines() -> None:
