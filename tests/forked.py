@@ -37,6 +37,7 @@ LOADED = (
 )
 NURSERY = """
 import atexit, gc, importlib, json, os, random, runpy, socket, sys
+import django.conf
 
 def next_child():
     while True:
@@ -63,6 +64,7 @@ def next_child():
 
 for name in sys.argv[2:]:
     importlib.import_module(name)
+assert not django.conf.settings.configured
 door = socket.socket(fileno=int(sys.argv[1]))
 sys.argv, folder, environment, leads_a_session = next_child()
 if leads_a_session:

@@ -23,7 +23,6 @@ from ingest.store.database import Store
 from ingest.stream.early import NOTHING_BEFORE, Gap, record_gap
 from ingest.stream.load import load
 from tests.conftest import Count, simulated_network
-from tests.forked import PythonProcess
 from tests.ingest.backfill.backfilled import FIRST_WAIT, finish, run_backfill, sources, standing
 from tests.ingest.conftest import Open
 from tests.ingest.peer import Start, response
@@ -114,7 +113,7 @@ def test_kills_at_random_moments_lose_no_account_and_no_record(
         arguments = [str(folder), peers.origin, str(WORLD.last_time_us)]
         command = [sys.executable, "-m", "tests.ingest.backfill.backfilled", *arguments]
         while True:
-            process = PythonProcess(command, cwd=PROJECT)
+            process = subprocess.Popen(command, cwd=PROJECT)
             try:
                 assert process.wait(moments.uniform(0.5, 1.6) if kills < count(2, 10) else 300) == 0
                 break
