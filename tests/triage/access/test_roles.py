@@ -1,6 +1,7 @@
 """Giving and taking roles, on pages and by command: who may, what is logged, and what the worker holds of it."""
 
 import re
+import shutil
 from collections.abc import Iterator
 from functools import partial
 from io import StringIO
@@ -264,7 +265,14 @@ def add(*arguments: str) -> str:
     return command("add_maintainer", *arguments)
 
 
-def test_a_maintainer_of_the_site_gets_a_link_that_signs_in(client: Client, small: Path) -> None:
+@pytest.fixture
+def store(small: Path, tmp_path: Path, settings: Settings) -> None:
+    """The command writes into a copy of the small world's store."""
+    settings.DUCKDB_PATH = Path(shutil.copy(small / "trust.duckdb", tmp_path))
+
+
+@pytest.mark.usefixtures("store")
+def test_a_maintainer_of_the_site_gets_a_link_that_signs_in(client: Client) -> None:
     link = add(NEWCOMER)
     assert link.startswith("http://127.0.0.1:8000/sign-in/")
     assert link.count("\n") == 1
@@ -273,17 +281,20 @@ def test_a_maintainer_of_the_site_gets_a_link_that_signs_in(client: Client, smal
     assert list(Maintainer.objects.values_list("person__did", "repo_key")) == [(NEWCOMER, "")]
 
 
-def test_behind_a_proxy_the_link_is_one_of_the_public_name(settings: Settings, small: Path) -> None:
+@pytest.mark.usefixtures("store")
+def test_behind_a_proxy_the_link_is_one_of_the_public_name(settings: Settings) -> None:
     settings.CSRF_TRUSTED_ORIGINS = ["https://sunstead.example"]
     assert add(NEWCOMER).startswith("https://sunstead.example/sign-in/")
 
 
-def test_adding_someone_again_changes_nothing_but_makes_a_new_link(small: Path) -> None:
+@pytest.mark.usefixtures("store")
+def test_adding_someone_again_changes_nothing_but_makes_a_new_link() -> None:
     assert add(NEWCOMER) != add(NEWCOMER)
     assert (Person.objects.count(), Maintainer.objects.count(), SignInMethod.objects.count()) == (1, 1, 2)
 
 
-def test_without_a_network_a_handle_is_not_called_misspelt(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("store")
+def test_without_a_network_a_handle_is_not_called_misspelt(monkeypatch: pytest.MonkeyPatch) -> None:
     def nobody(host: str) -> list[str]:
         raise OSError("no network")
 
