@@ -8,7 +8,7 @@ from urllib.parse import quote_plus, urlencode
 
 from scoring.queries.read import LeaderboardSort, QueueQuery, QueueRow, QueueSort, SettledOutcome, SettledQuery, Subject
 
-Bucket = Literal["", "needs_human", "normal_queue", "fast_lane", "own"]
+Bucket = Literal["", "needs_human", "normal_queue", "fast_lane", "would_be_fast_lane", "own"]
 TEXT_LIMIT = 100
 URI_LIMIT = 600
 PAGE_LIMIT = 10_000

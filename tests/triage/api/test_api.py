@@ -240,7 +240,7 @@ def test_metrics_name_every_lane_even_an_empty_one() -> None:
     board = read.Dashboard(
         gap_reason="",
         **dict.fromkeys(f"{names} {more}".split(), 7),
-        lanes={Lane.NORMAL_QUEUE: 3},
+        lanes={"normal_queue": 3},
         histogram=(read.Bin(0.9, 1.0, 4),),
         newest_event_at=datetime(2026, 3, 1, 12),
         t_low=0.3,
