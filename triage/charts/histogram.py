@@ -112,11 +112,15 @@ def _bar(index: int, bin: Bin, tallest: int, step: float, by_lane: bool) -> Bar:
 
 
 def histogram_table(board: Dashboard) -> Table:
-    """The figures of the histogram, by lane for viewers who are told where lanes begin."""
+    """The figures of the histogram, by lane for viewers who are told where lanes begin.
+
+    Without a threshold of the whole site nobody is fast lane by their score alone, so there is no column of it.
+    """
     lanes = ("Flagged", "Needs review", "Fast lane") if board.t_low is not None else ()
+    lanes = lanes if board.t_high is not None else lanes[:1]
     rows = []
     for bin in board.histogram:
-        counts = (bin.flagged, bin.count - bin.flagged - bin.fast, bin.fast) if lanes else ()
+        counts = (bin.flagged, bin.count - bin.flagged - bin.fast, bin.fast)[: len(lanes)]
         rows.append(
             (f"{100 * bin.low:.0f} to {100 * bin.high:.0f} %", f"{bin.count:,}", *(f"{count:,}" for count in counts))
         )

@@ -130,7 +130,7 @@ def _lane_lines(rows: Rows, open_pulls: _OpenPulls) -> Iterator[str]:
     for row in open_pulls.sturdy[:1]:
         yield f"“{row.title}” by {row.author.name} is fast lane: {row.sentence}."
     for row in open_pulls.caught[:1]:
-        yield f"“{row.title}” by {row.author.name} needs a human: {row.sentence}."
+        yield f"“{row.title}” by {row.author.name} is flagged: {row.sentence}."
         review = read.content_review(rows, row.uri)
         high = [finding for finding in review.findings if finding.severity == "high"] if review else []
         yield from (f"The reviewer on line {finding.line} of {finding.file}: {finding.explanation}" for finding in high)

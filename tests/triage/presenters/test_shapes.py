@@ -155,6 +155,7 @@ def test_a_shut_fast_lane_draws_no_threshold() -> None:
     chart = histogram.histogram(replace(BOARD, t_high=None))
     assert [mark.words for mark in chart.marks] == ["flagged below 30 %"]
     assert "fast lane" not in chart.summary, "a repository may have an open lane of its own"
+    assert histogram.histogram_table(replace(BOARD, t_high=None)).columns[1:] == ("Contributors", "Flagged")
 
 
 def test_a_single_contributor_is_still_a_bar_that_can_be_seen() -> None:
