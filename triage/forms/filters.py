@@ -211,7 +211,12 @@ def _choice(values: Mapping[str, str], name: str, known: tuple[str, ...], defaul
     value = values.get(name, "") or default
     if value in known:
         return value
-    notes.append(f"No {name} here is called “{_visible_line(value)[:40]}”, so it was ignored.")
+    shown = f"“{_visible_line(value)[:40]}”"
+    notes.append(
+        f"No such lane: {shown}. All lanes are shown."
+        if name == "bucket"
+        else f"No {name} here is called {shown}, so it was ignored."
+    )
     return default
 
 

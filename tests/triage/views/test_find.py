@@ -303,7 +303,7 @@ def test_every_page_says_who_runs_the_site(settings: Settings, address: str) -> 
     [
         ("", "", "", "This site does not say who runs it."),
         ("", "https://site.example/us", "", "Contact of this site:"),
-        ("Ana", "mailto:a@b.example", "a demo", "Nobody is responsible for this site: it is a demo."),
+        ("Ana", "mailto:a@b.example", "a demo", "This site is a demo and does not say who runs it."),
     ],
 )
 def test_a_site_that_names_nobody_and_a_demo_say_so(name: str, contact: str, staged: str, told: str) -> None:

@@ -64,7 +64,9 @@ def test_the_filter_line_repeats_what_the_url_says(client: Client, world: DrawnW
 def test_a_value_that_cannot_be_understood_is_left_aside_with_a_note(
     client: Client, world: DrawnWorld, query: str
 ) -> None:
-    assert 'class="note"' in text_of(client, f"/?{query}")
+    page = text_of(client, f"/?{query}")
+    assert 'class="note"' in page
+    assert ('<p class="note">No such lane: “../etc”. All lanes are shown.</p>' in page) == ("bucket" in query)
 
 
 @pytest.mark.parametrize("query", ["sort=; drop", "order=sideways"])
