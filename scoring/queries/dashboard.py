@@ -15,11 +15,10 @@ from scoring.config.repository import in_shadow
 from scoring.explain.sentences import lane_notice
 from scoring.formatting import display_name
 from scoring.pipeline.stored import read_settled, read_thresholds
-from scoring.queries.queue import KEY
+from scoring.queries.queue import KEY, LANE_KEYS
 from scoring.queries.types import Bin, Dashboard
 from scoring.review.cache import newest_costs
 from scoring.thresholds import Thresholds
-from scoring.types import Lane
 
 WEEKS, MONTHS = 12, 6
 GAP_REASON = "select arg_max(reason, (found_clock, from_us)) from gaps where filled_clock is null"
@@ -66,10 +65,6 @@ select first_timer, count(*) filter (waits) as waiting, count(*) filter (ended_a
 from told group by first_timer
 """
 AUTHOR = "select c.* from contributors c join pull_requests p on p.author_id = c.contributor_id where p.pull_uri = ?"
-ACTABLE = f"""
-select count(*) from current_decisions c join repository_settings x using (repository_id)
-where {KEY} = 'fast_lane' and not x.shadow
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +93,8 @@ class Answers:
     """The wait of first-timers, or regulars, for somebody who may push: a comment, a merge or a close.
 
     `all` is over all `months`, None without an answer. `waiting` have none yet, `heard` have one and are still open;
-    the one that has waited longest was opened at `since`, by `author`.
+    the one that has waited longest was opened at `since`, by `author`. Without `has_comments` the snapshot holds no
+    comment at all, and only merges and closes are known.
     """
 
     first_timers: bool
@@ -109,6 +105,7 @@ class Answers:
     uri: str = ""
     author: str = ""
     heard: int = 0
+    has_comments: bool = True
 
 
 def weeks(rows: Rows, now: datetime, repository: str = "") -> tuple[Week, ...]:
@@ -129,6 +126,7 @@ def answers(rows: Rows, now: datetime, repository: str = "") -> tuple[Answers, A
     since = first_month(now)
     months = rows.rows(BY_MONTH, {"since": since, "now": now, "repository": repository})
     waiting = {row["first_timer"]: row for row in rows.rows(WAITING, {"now": now, "repository": repository})}
+    has_comments = rows.value("select count(*) from comments") > 0
 
     def told(first_timers: bool) -> Answers:
         mine = [row for row in months if row["first_timer"] is first_timers]
@@ -137,11 +135,19 @@ def answers(rows: Rows, now: datetime, repository: str = "") -> tuple[Answers, A
         shown = tuple(median_of(row["month"], row["days"]) for row in mine)
         whole = median_of(since, days) if days else None
         if held is None:
-            return Answers(first_timers, shown, whole)
+            return Answers(first_timers, shown, whole, has_comments=has_comments)
         person = rows.row(AUTHOR, [held["uri"]]) if held["uri"] else None
         name = display_name(person) if person else ""
         return Answers(
-            first_timers, shown, whole, held["waiting"], held["since"], held["uri"] or "", name, held["heard"]
+            first_timers,
+            shown,
+            whole,
+            waiting=held["waiting"],
+            since=held["since"],
+            uri=held["uri"] or "",
+            author=name,
+            heard=held["heard"],
+            has_comments=has_comments,
         )
 
     return told(True), told(False)
@@ -166,10 +172,6 @@ def median_of(month: datetime, days: list[float]) -> AnswerMonth:
     return AnswerMonth(month, count, median, days[low], days[count - 1 - low])
 
 
-def actable(rows: Rows) -> int:
-    return rows.value(ACTABLE)
-
-
 def dashboard(rows: Rows) -> Dashboard:
     open_pulls = rows.rows(f"select {KEY} as lane, count(*) as n from current_decisions c where not own group by all")
     lanes = {row["lane"]: row["n"] for row in open_pulls}
@@ -182,7 +184,7 @@ def dashboard(rows: Rows) -> Dashboard:
         return rows.value(f"select count(*) from {table}")
 
     return Dashboard(
-        lanes={lane: lanes.get(str(lane), 0) for lane in Lane},
+        lanes={lane: lanes.get(lane, 0) for lane in LANE_KEYS},
         own=count("current_decisions where own"),
         histogram=histogram,
         scored=scored,

@@ -24,9 +24,9 @@ from scoring.pipeline.lane_history import PASSED, LaneHistory, read_open_history
 from scoring.pipeline.lane_thresholds import STANDING
 from scoring.pipeline.stored import read_thresholds, reason_codes
 from scoring.queries.changes import SEALED
-from scoring.queries.queue import KEY, TOLD_LANE
+from scoring.queries.queue import KEY, LANE_KEYS, TOLD_LANE
+from scoring.queries.types import GroupKey
 from scoring.thresholds import Thresholds, items_needed
-from scoring.types import Lane
 
 # The key of its group in the queue, not its lane: what the audit drew stands with what waits for a review.
 OPEN = f"""
@@ -207,6 +207,7 @@ with listed as (
 )
 select first_timer, count(*) as open, count(*) filter (lane = 'needs_human') as needs_human,
   count(*) filter (lane = 'normal_queue') as normal_queue, count(*) filter (lane = 'fast_lane') as fast_lane,
+  count(*) filter (lane = 'would_be_fast_lane') as would_be_fast_lane,
   quantile_disc(opened_at, 0.5) as median_opened_at, min(opened_at) as oldest_opened_at
 from listed group by first_timer
 """
@@ -232,7 +233,7 @@ class Fare:
     """
 
     first_timers: bool
-    lanes: Mapping[Lane, int]
+    lanes: Mapping[GroupKey, int]
     median_opened_at: datetime | None = None
     oldest_opened_at: datetime | None = None
     decided: int = 0
@@ -251,7 +252,7 @@ def fares(rows: Rows) -> tuple[Fare, Fare]:
 
 
 def _fare(first_timers: bool, opened: Mapping[str, Any] | None, decided: Mapping[str, Any] | None) -> Fare:
-    lanes = {lane: opened[str(lane)] if opened else 0 for lane in Lane}
+    lanes: dict[GroupKey, int] = {lane: opened[lane] if opened else 0 for lane in LANE_KEYS}
     times = (opened["median_opened_at"], opened["oldest_opened_at"]) if opened else (None, None)
     past = (decided["decided"], decided["median_days"]) if decided else (0, None)
     return Fare(first_timers, lanes, *times, *past)

@@ -21,7 +21,7 @@ from scoring.gate.decide import read_inputs
 from scoring.pipeline.interventions import current_approvals
 from scoring.pipeline.stored import CLAIMS, People, read_thresholds, read_verdict, verdict_evidence
 from scoring.queries.changes import COUNTED, DRAWN, SEALED, WOULD_MERGE, answers, pull_labels, standing_findings
-from scoring.queries.queue_order import Positions, Waiting, order_lane
+from scoring.queries.queue_order import Mask, Positions, Waiting, order_lane
 from scoring.queries.types import (
     AuditAnswer,
     DueAudit,
@@ -97,9 +97,13 @@ def hide_row(row: QueueRow, audit: DueAudit) -> QueueRow:
 # What the audit drew waits for a review like any other: a heading would tell its lane, and nothing is wrong with it.
 # Webhooks tell that lane, which no answer changes.
 TOLD_LANE = f"case when c.own then 'own' when {DRAWN} then 'normal_queue' else c.lane end"
+# The one place that tells the fast lane from what only would be in it, for every count, list and filter.
+FAST = """case when c.repository_id in (select repository_id from repository_settings where not shadow) then 'fast_lane'
+  else 'would_be_fast_lane' end"""
 # Once somebody answered, it stands where it was drawn from, or flagged where they would not merge it.
-KEY = f"""case when c.own then 'own' when not {DRAWN} then c.lane else
-  case {WOULD_MERGE} when true then 'fast_lane' when false then 'needs_human' else 'normal_queue' end end"""
+KEY = f"""case when c.own then 'own' when not {DRAWN} then case c.lane when 'fast_lane' then {FAST} else c.lane end else
+  case {WOULD_MERGE} when true then {FAST} when false then 'needs_human' else 'normal_queue' end end"""
+LANE_KEYS: tuple[GroupKey, ...] = get_args(GroupKey)[:-1]  # all groups but that of push-holders' own
 # The author has the next word where somebody who may push had the last one, after the newest round, or asked here for
 # changes to that round. A round that is dated ahead counts from when it was seen, else it would have the last word.
 ON_AUTHOR = """
@@ -122,7 +126,7 @@ select pull_uri from (
 # One statement of narrow columns for all groups: 5,000 rows take as long as wide ones of a page.
 LISTED = f"""
 select c.pull_uri, {KEY} as key, {SEALED} as sealed, list_contains(?, c.pull_uri) as changed, {{where}} as narrowed,
-  list_contains(?, c.repository_id) as shadow,
+  list_contains(?, c.repository_id) as shut,
   c.contributor_id in (select c.contributor_id from current_decisions c where {SEALED}) as hidden,
   coalesce(c.probability, c.borrowed, 'nan') as chance, coalesce(c.content_risk, 'nan') as risk,
   coalesce(date_diff('day', p.seen_at, (select max(as_of) from current_scores)), 0)::double as waited, p.opened_at,
@@ -172,13 +176,9 @@ Watched = Mapping[int, Repository]
 
 
 class Listed(NamedTuple):
-    """One group of the queue: how many are in it, and in order the at-uris of those that the query asks for.
-
-    `watched` of them only would be in the fast lane.
-    """
+    """One group of the queue: how many are in it, and in order the at-uris of those that the query asks for."""
 
     everything: int
-    watched: int
     uris: Sequence[str]
     oldest: datetime | None
     oldest_first_timer: datetime | None
@@ -194,11 +194,10 @@ def queue(rows: Rows, query: QueueQuery) -> Queue:
     found = _page(rows, query, groups, watched)
     counts = {key: group.everything for key, group in groups.items()}
     return Queue(
-        counts={lane: counts.get(str(lane), 0) for lane in Lane},
+        counts={lane: counts.get(lane, 0) for lane in LANE_KEYS},
         own_count=counts.get("own", 0),
         groups=tuple(_group(key, group, found) for key, group in groups.items() if group.uris),
         repositories=tuple(sorted(((one.key, one.name) for one in watched.values()), key=lambda one: one[::-1])),
-        watched=groups["fast_lane"].watched if "fast_lane" in groups else 0,
     )
 
 
@@ -213,8 +212,8 @@ def _listed(rows: Rows, query: QueueQuery, watched: Watched) -> dict[GroupKey, L
     standing, voided = current_approvals(rows)
     approved, changed = ([row["pull_uri"] for row in found] for found in (standing, voided))
     sql = LISTED.replace("{where}", where)  # KEY holds braces of its own
-    shadowed = [number for number, one in watched.items() if one.shadow]
-    columns = rows.columns(sql, [changed, *params, shadowed, [*approved, *query.snoozed]])
+    columns = rows.columns(sql, [changed, *params, _shut(query, watched), [*approved, *query.snoozed]])
+    keys = np.where(columns["shut"] & (columns["key"] == "fast_lane"), "would_be_fast_lane", columns["key"])
     verdicts = rows.value(DECIDED, {"watched": list(watched)}) + sum(
         row["newest"]["state"] == "open" for row in standing
     )
@@ -224,18 +223,15 @@ def _listed(rows: Rows, query: QueueQuery, watched: Watched) -> dict[GroupKey, L
         risk=np.where(columns["sealed"], np.nan, columns["risk"]),
         **{name: columns[name] for name in ("waited", "opened_at", "first_timer", "changed", "on_author")},
     )
-    of_group = {key: np.flatnonzero(columns["narrowed"] & (columns["key"] == key)) for key in get_args(GroupKey)}
-    # A person goes through the fast lane at speed, so what they have to stop at comes after the rest, and what only
-    # would be fast lane last of all.
-    is_fast = columns["key"] == "fast_lane"
-    watched_only = columns["shadow"] & is_fast
-    ends = 2 * watched_only + (columns["failed"] & is_fast & (query.sort == "need"))
+    of_group = {key: np.flatnonzero(columns["narrowed"] & (keys == key)) for key in get_args(GroupKey)}
+    # A person goes through the fast lane at speed, so what they have to stop at comes after the rest.
+    ends = columns["failed"] & np.isin(keys, ["fast_lane", "would_be_fast_lane"]) & (query.sort == "need")
     return {
         key: _lane(
             columns["pull_uri"],
             waiting,
             which if query.bucket in (None, key) else which[:0],
-            (len(which), int(watched_only[which].sum())),
+            len(which),
             query.sort,
             verdicts,
             ends,
@@ -249,18 +245,22 @@ def _lane(
     uris: NDArray[np.object_],
     waiting: Waiting,
     which: Positions,
-    counts: tuple[int, int],
+    everything: int,
     sort: QueueSort,
     verdicts: int,
-    ends: Positions,
+    ends: Mask,
 ) -> Listed:
-    """The rows of one lane in order, those with a larger number in `ends` after all others; `counts` as in Listed."""
+    """The rows of one lane in order, those of `ends` after all others."""
     asked = waiting.select(which)
     ages, first = asked.opened_at.astype("datetime64[us]"), asked.first_timer
     order = which[order_lane(asked, sort, verdicts)]
     ordered = uris[order[np.argsort(ends[order], kind="stable")]].tolist()
     oldest, oldest_first_timer = (some.min().item() if len(some) else None for some in (ages, ages[first]))
-    return Listed(*counts, ordered, oldest, oldest_first_timer)
+    return Listed(everything, ordered, oldest, oldest_first_timer)
+
+
+def _shut(query: QueueQuery, watched: Watched) -> list[int]:
+    return [number for number, one in watched.items() if one.key in query.shut]
 
 
 def _watched(rows: Rows) -> Watched:
@@ -304,12 +304,19 @@ def _page(rows: Rows, query: QueueQuery, groups: Mapping[GroupKey, Listed], watc
 
 def lanes(rows: Rows, uris: Sequence[str], query: QueueQuery | None = None) -> dict[str, GroupKey]:
     """Return the group of each of these pull requests that the queue shows in its repositories and for its text."""
-    where, params = _queue_filter(query or QueueQuery(), _watched(rows))
+    query, watched = query or QueueQuery(), _watched(rows)
+    where, params = _queue_filter(query, watched)
     sql = (
-        f"select c.pull_uri, {KEY} as key from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri "
-        f"where {where} and list_contains(?, c.pull_uri)"
+        f"select c.pull_uri, c.repository_id, {KEY} as key from current_decisions c "
+        f"join pull_requests p on p.pull_uri = c.pull_uri where {where} and list_contains(?, c.pull_uri)"
     )
-    return {row["pull_uri"]: row["key"] for row in rows.rows(sql, [*params, uris])}
+    found, shut = rows.rows(sql, [*params, uris]), _shut(query, watched)
+    return {
+        row["pull_uri"]: "would_be_fast_lane"
+        if row["key"] == "fast_lane" and row["repository_id"] in shut
+        else row["key"]
+        for row in found
+    }
 
 
 def opened_since(rows: Rows, moment: datetime, query: QueueQuery | None = None) -> int:
@@ -351,16 +358,9 @@ def pulls(rows: Rows, uris: Sequence[str], watched: Watched | None = None) -> tu
 
 
 def _group(key: GroupKey, listed: Listed, found: Sequence[QueueRow]) -> QueueGroup:
-    rows = tuple(row for row in found if _key(row) == key)
+    uris = set(listed.uris)
+    rows = tuple(row for row in found if row.uri in uris)
     return QueueGroup(key, rows, len(listed.uris), listed.oldest, listed.oldest_first_timer)
-
-
-def _key(row: QueueRow) -> str:
-    """As KEY says."""
-    lane = Lane.NORMAL_QUEUE if row.is_sealed else row.verdict.lane
-    if row.audited:
-        lane = Lane.FAST_LANE if row.audited.would_merge else Lane.NEEDS_HUMAN
-    return "own" if row.own else str(lane)
 
 
 def pull(rows: Rows, uri: str) -> QueueRow | None:

@@ -37,7 +37,7 @@ from scoring.queries.contributors import (
     place_of,
     troubles_in_words,
 )
-from scoring.queries.dashboard import AnswerMonth, Answers, Week, actable, answers, dashboard, weeks
+from scoring.queries.dashboard import AnswerMonth, Answers, Week, answers, dashboard, weeks
 from scoring.queries.events import PastJudgement, PullEvent, events, judged_when_decided
 from scoring.queries.lanes import (
     AuditCount,

@@ -51,6 +51,10 @@ class Ground:
     open_pulls: Mapping[int, list[tuple[int, str]]]  # contributor -> (repository, at-uri), newest first, none sealed
 
 
+# Where no lane is open anywhere, the site's own judgement too says only what would be fast lane.
+ANY_OPEN = (
+    "select count(*) from repository_settings semi join watched_repositories using (repository_id) where not shadow"
+)
 _grounds = PerSnapshot[Ground](1)
 
 
@@ -70,7 +74,7 @@ def _read(rows: Rows) -> Ground:
         seeds={number: tuple(people) for number, people in seeds.items()},
         names={row["repository_id"]: row["name"] for row in rows.rows(NAMES)},
         hidden=frozenset(row["contributor_id"] for row in rows.rows("select contributor_id from hidden_people")),
-        shadowed=in_shadow(rows),
+        shadowed=in_shadow(rows) | (frozenset() if rows.value(ANY_OPEN) else {0}),
         settled=read_settled(rows),
         open_pulls=dict(pulls),
     )

@@ -10,7 +10,8 @@ from scoring.types import Lane, Measure, Person, ShownFinding, Verdict
 
 QueueSort = Literal["need", "oldest", "newest", "lowest"]
 CiState = Literal["passed", "failed", "running", "never_ran"]
-GroupKey = Literal["needs_human", "normal_queue", "fast_lane", "own"]
+# In the order of the queue. What would be fast lane where the lane is not open is a group of its own everywhere.
+GroupKey = Literal["needs_human", "normal_queue", "fast_lane", "would_be_fast_lane", "own"]
 LeaderboardSort = Literal["score", "merged", "reverts", "hops"]
 PullResult = Literal["open", "clean", "bad", "watching", "unmerged", "uncounted", "deleted"]
 
@@ -101,11 +102,11 @@ class ContributorScore:
 
 @dataclass(frozen=True, slots=True)
 class QueueQuery:
-    """A query for rows of the queue, and their order; every field but `snoozed` and `only` comes from the URL.
+    """A query for rows of the queue, and their order; the fields up to `size` come from the URL.
 
     `size`: at most so many rows of each group, None for all; `page` counts from 1. `snoozed` are at-uris of rows that
     people hid for now, which are in no group and no count; `only` are those of the rows that are asked for, None for
-    all.
+    all. `shut` are the keys of repositories whose lane was shut since the snapshot.
     """
 
     bucket: GroupKey | None = None
@@ -116,6 +117,7 @@ class QueueQuery:
     size: int | None = None
     snoozed: tuple[str, ...] = ()
     only: tuple[str, ...] | None = None
+    shut: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,11 +218,10 @@ class QueueGroup:
 class Queue:
     """The queue for one query; counts are over what its repository and text leave of every lane, own ones apart."""
 
-    counts: Mapping[Lane, int]
+    counts: Mapping[GroupKey, int]
     own_count: int
     groups: tuple[QueueGroup, ...]
     repositories: tuple[tuple[str, str], ...]  # (repo_key, name) of watched repositories
-    watched: int = 0  # how many of those in the fast lane only would be, since the lane is shut in their repository
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +268,7 @@ class Bin:
 class Dashboard:
     """Aggregates for the dashboard and /metrics."""
 
-    lanes: Mapping[Lane, int]  # open pull requests, approved and snoozed ones too, own ones apart
+    lanes: Mapping[GroupKey, int]  # open pull requests, approved and snoozed ones too, own ones apart
     own: int
     histogram: tuple[Bin, ...]  # ten bins of P(clean) at the site
     scored: int

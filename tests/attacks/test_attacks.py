@@ -68,7 +68,7 @@ def test_no_attacker_reaches_a_fast_lane_that_an_operator_opened_at_60(full: Pla
     )
     assert len(lanes) > 1
     assert Lane.FAST_LANE not in {row["lane"] for row in lanes}
-    assert full.result.queue().counts[Lane.FAST_LANE] > 5, "the lane is open, to others"
+    assert full.result.queue().counts["would_be_fast_lane"] > 5, "the lane is open, to others"
 
 
 @pytest.mark.parametrize("attack", sorted(set(ATTACKS) - {"ring", "swap"}))

@@ -3,7 +3,7 @@
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern
 
-from triage.api.base import HANDLED, Api, Reader, Requests, StrictParser, answer_problem
+from triage.api.base import HANDLED, Api, Reader, Requests, StrictParser, answer_problem, refuse_unknown
 
 api = Api(
     title="Sunstead",
@@ -15,6 +15,7 @@ api = Api(
     throttle=Requests(),
     parser=StrictParser(),
 )
+api.add_decorator(refuse_unknown)
 for _kind in HANDLED:
     api.add_exception_handler(_kind, answer_problem)
 for _prefix, _router in (

@@ -14,8 +14,10 @@ import re
 import sqlite3
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from functools import wraps
+from typing import Annotated, Any, cast, get_args, get_type_hints
 
 import msgspec
 from django.conf import settings
@@ -26,6 +28,7 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, Throttled, ValidationError
 from ninja.openapi.schema import OpenAPISchema
 from ninja.params.functions import Query
+from ninja.params.models import Query as QueryParam
 from ninja.parser import Parser
 from ninja.security import HttpBearer
 from ninja.throttling import BaseThrottle
@@ -75,6 +78,7 @@ def _refuse(name: str) -> None:
     raise ValueError(f"{name} is not a number in JSON")
 
 
+LONGEST_NAME = 100  # characters of a name that a caller sends, as it is compared and told
 RETRY_SECONDS = 5  # the worker publishes at most every 2 s once there is something
 JSON = "application/json; charset=utf-8"
 OTHER_REPOSITORY = "This token reads one repository only: name it in repo (in /queue: repository)."
@@ -168,6 +172,33 @@ def unknown_repository(name: str, otherwise: str) -> ApiProblem:
     return ApiProblem(
         404, f"No watched repository is called {name[:200]!r}. {forms}, or {otherwise}.", code="unknown_repository"
     )
+
+
+def refuse_unknown(operation: Callable[..., Any]) -> Callable[..., Any]:
+    """Answer an operation's callers with ApiProblem 422 where they send a query parameter that it does not have.
+
+    A mistyped filter would else be left out, and its answer read as if it were filtered.
+    """
+    hints = get_type_hints(operation, include_extras=True)
+    known = sorted(
+        name for name, hint in hints.items() if any(isinstance(one, QueryParam) for one in get_args(hint)[1:])
+    )
+
+    @wraps(operation)
+    def answer(request: HttpRequest, *given: Any, **values: Any) -> Any:
+        if unknown := sorted(request.GET.keys() - set(known)):
+            raise _unknown_parameter(unknown[0], known)
+        return operation(request, *given, **values)
+
+    return answer
+
+
+def _unknown_parameter(name: str, known: Sequence[str]) -> ApiProblem:
+    if near := get_close_matches(name[:LONGEST_NAME], known, 1):
+        hint = f"Did you mean {near[0]}?"
+    else:
+        hint = f"Known here: {', '.join(known)}." if known else "This address has none."
+    return ApiProblem(422, f"There is no parameter “{visible(name[:LONGEST_NAME])}”. {hint}", code="unknown_parameter")
 
 
 class NotChanged(Exception):

@@ -74,7 +74,8 @@ def _head(told: Told) -> Iterator[str]:
 def _waiting(told: Told) -> Iterator[str]:
     counts, own = told.queue.counts, told.queue.own_count
     flagged, review, fast = (counts.get(lane, 0) for lane in (Lane.NEEDS_HUMAN, Lane.NORMAL_QUEUE, Lane.FAST_LANE))
-    yield f"In the inbox: {flagged:,} flagged, {review:,} to review, {fast:,} fast lane."
+    would = f", {some:,} would be fast lane" if (some := counts.get("would_be_fast_lane", 0)) else ""
+    yield f"In the inbox: {flagged:,} flagged, {review:,} to review, {fast:,} fast lane{would}."
     yield f"{open_words(told.open)} {own:,} more by people with push access."
     if told.snoozed[0]:
         yield "Snoozed: {:,}, {:,} of them flagged.".format(*told.snoozed)
@@ -167,7 +168,7 @@ def _told(request: Request, snapshot: Snapshot, query: QueueQuery) -> Told:
         queue=row_actions.less_in_flight(as_shown.queue(snapshot, newest), newest, snapshot, clock),
         open=row_actions.open_counts(newest, snapshot, clock),
         oldest=min(oldest, key=lambda row: row.opened_at, default=None),
-        added=read.opened_since(snapshot, now - NEW, as_shown.unsnoozed(snapshot, query)),
+        added=read.opened_since(snapshot, now - NEW, as_shown.as_it_stands(snapshot, query)),
         due=sealed[:MOST],
         due_total=len(sealed),
         approved=tuple(one for one in as_shown.approved(snapshot) if is_in_view(one.subject, query)),

@@ -1,5 +1,6 @@
 """Operations on pull requests: the queue, each one in it with what its decision rests on, and what is approved."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -41,6 +42,10 @@ LONGEST_TEXT = 4_096  # bytes of UTF-8 of any text that another wrote
 Text = Annotated[str, Field(max_length=LONGEST_TEXT)]
 MOST_ROWS = 100
 EXAMPLE_URI = "https://tangled.org/tangled.sh/core/pulls/12"
+ABOUT_BUCKET = (
+    "One group, or empty for all: needs_human (Flagged), normal_queue (Needs review), fast_lane, would_be_fast_lane "
+    "(the lane of its repository is not open), own (by people with push access)."
+)
 router = Router(tags=["pull requests"])
 Briefing = Annotated[bool, Query(description="1 adds what is read aloud of it.", example="1")]
 _orders = PerSnapshot[tuple[str, ...]]()
@@ -82,7 +87,9 @@ class PullOut(Schema):
     record_cid: str | None = Field(description="CID of the record that was judged.")
     patch_id: str | None = Field(description="Hash of the patch that was judged; null: not read.")
     change: ChangeOut
-    decision: Lane = Field(description="Lane: fast_lane, normal_queue or needs_human.")
+    decision: Lane = Field(
+        description="Lane: fast_lane, normal_queue or needs_human. With shadow, fast_lane is only what it would be."
+    )
     shadow: bool = Field(description="The lane of its repository is shut and only watched: this is what it would be.")
     sealed: bool = Field(description="A random audit is due, so the rest of the decision is hidden.")
     hidden_by: str | None = Field(
@@ -109,12 +116,13 @@ class PullOut(Schema):
 
 
 class QueueOut(Schema):
-    """One page of the queue, in its order: flagged, needs review, fast lane, own."""
+    """One page of the queue, in its order: flagged, needs review, fast lane, would be fast lane, own."""
 
     total: Count = Field(
-        description="Rows of the inbox that fulfil the filters, on all pages, with those of people with push access. "
-        "Pages and `open.inbox` of /metrics count the latter apart, so it is larger by these."
+        description="Rows of the inbox that fulfil the filters, on all pages, with the `own` ones. "
+        "Pages and `open.inbox` of /metrics count the latter apart: `total` less `own`."
     )
+    own: Count = Field(description="Rows among them by people with push access.")
     pull_requests: list[PullOut]
     next: str | None = Field(description="Cursor of the next page; null on the last one.")
     snapshot: int = Field(ge=0, description="Number of the snapshot that everything here was read from.", examples=[42])
@@ -212,7 +220,7 @@ def get_pull(
 )
 def get_queue(
     request: Request,
-    bucket: Annotated[Bucket, Query(description="One lane, or own; empty for all.")] = "",
+    bucket: Annotated[Bucket, Query(description=ABOUT_BUCKET)] = "",
     repository: RepositoryFilter = "",
     q: TextFilter = "",
     mine: MineFilter = False,
@@ -233,7 +241,9 @@ def get_queue(
     snapshot = published(request)
     key = repository_key(snapshot, repository) if repository else held_to(request)
     only = row_actions.mine(person_of(request), snapshot) if mine else None
-    order = _order(snapshot, QueueQuery(bucket=bucket or None, text=q, repository=key, sort=sort, only=only))
+    query = QueueQuery(bucket=bucket or None, text=q, repository=key, sort=sort, only=only)
+    order = _order(snapshot, query)
+    own = _order(snapshot, replace(query, bucket="own")) if bucket in ("", "own") else ()
     try:
         start = first_after(order, cursor)
     except MalformedCursor as problem:
@@ -242,6 +252,7 @@ def get_queue(
     rows, roles = as_shown.pulls(snapshot, page), viewing(request)
     return QueueOut(
         total=len(order),
+        own=len(own),
         pull_requests=[pull_out(row, sees_thresholds(roles, row.repository_key), briefing) for row in rows],
         next=write_cursor(page[-1], start + len(page)) if start + len(page) < len(order) else None,
         snapshot=snapshot.number,
@@ -249,7 +260,7 @@ def get_queue(
 
 
 def _order(snapshot: Snapshot, query: QueueQuery) -> tuple[str, ...]:
-    shown = as_shown.unsnoozed(snapshot, query)
+    shown = as_shown.as_it_stands(snapshot, query)
     return _orders.get(snapshot, shown, lambda: read.queue_order(snapshot, shown))
 
 

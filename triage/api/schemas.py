@@ -139,7 +139,8 @@ class LanesOut(BaseModel):
 
     needs_human: Count = Field(description="Someone must look.")
     normal_queue: Count = Field(description="Reviewed in the usual order.")
-    fast_lane: Count = Field(description="May be waved through.")
+    fast_lane: Count = Field(description="May be waved through: the lane of their repository is open.")
+    would_be_fast_lane: Count = Field(description="Would be fast lane, but the lane of their repository is not open.")
 
 
 class BinOut(BaseModel):
@@ -261,7 +262,7 @@ def metrics_out(
         open=OpenOut(total=counts.total, inbox=counts.inbox, approved=counts.approved, snoozed=counts.snoozed),
         fast_lane_open=lanes_open > 0,
         fast_lanes_open=lanes_open,
-        lanes=LanesOut(**{lane.value: dashboard.lanes.get(lane, 0) for lane in Lane}),
+        lanes=LanesOut(**{lane: dashboard.lanes.get(lane, 0) for lane in LanesOut.model_fields}),
         histogram=[BinOut(low=each.low, high=each.high, count=each.count) for each in dashboard.histogram],
         newest_event_at=newest.replace(tzinfo=UTC) if newest else None,
         snapshot=snapshot,

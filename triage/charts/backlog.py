@@ -5,7 +5,7 @@ from datetime import datetime
 
 from scoring.queries.read import AnswerMonth, Answers, Week
 from triage.charts.plot import Box, Dot, Frame, Label, Plot, Stroke, Table, line, places, round_up, whiskers
-from triage.presenters.text import duration_words
+from triage.presenters.text import duration_words, first_answer_words
 
 BREADTH = 540
 BARS = Frame(left=44, right=520, top=24, bottom=160)
@@ -67,21 +67,15 @@ def backlog(weeks: Sequence[Week]) -> Plot | None:
 
 
 def waiting_answer(found: Sequence[Answers]) -> tuple[str, str]:
-    """Say how soon half of those who heard back did in a sentence, and how many that is and how many still wait."""
-    heard = [(WHO[one.first_timers].lower(), one.all) for one in found if one.all]
+    """Say how soon half of those who heard back did, and how many of what is open still wait."""
     waiting = [f"{one.waiting:,} from {WHO[one.first_timers].lower()}" for one in found if one.waiting]
     total, rest = sum(one.waiting + one.heard for one in found), sum(one.heard for one in found)
-    wait = "Nobody waits for a first answer."
+    answer = "first answer" if all(one.has_comments for one in found) else "decision"
+    wait = f"Nobody waits for a {answer}."
     if waiting:
         verb, others = "waits" if total - rest == 1 else "wait", f"; {rest:,} got one" if rest else ""
-        wait = f"Of {total:,} open, {' and '.join(waiting)} still {verb} for a first answer{others}."
-    if not heard:
-        return "Nobody has heard back in this time.", wait
-    (who, month), *others = heard
-    half = [f"Half of {who} got a first answer within {_days(month.median)}"]
-    half += [f"half of {who} within {_days(month.median)}" for who, month in others]
-    counted = " and ".join(f"{month.n:,} {who}" for who, month in heard)
-    return f"{', '.join(half)}.", f"{counted} were answered in six months. {wait}"
+        wait = f"Of {total:,} open, {' and '.join(waiting)} still {verb} for a {answer}{others}."
+    return first_answer_words(found) or "Nobody has heard back in six months.", wait
 
 
 def longest_words(found: Sequence[Answers], now: datetime) -> tuple[str, str]:
@@ -126,7 +120,7 @@ def waits(found: Sequence[Answers]) -> Plot | None:
         height=190,
         table=_waits_table(found),
         breadth=BREADTH,
-        note="Across: month of the answer. Up: days until half had a first answer. Dots: first-timers. "
+        note="Across: month of the answer. Up: days until half of the answered had it. Dots: first-timers. "
         f"Squares: regulars. Whiskers: 95 % interval; an arrow: it goes on. Newest: {'; '.join(_newest(drawn))}.",
         rules=frame.rules((0, frame.highest / 2, frame.highest)),
         strokes=(

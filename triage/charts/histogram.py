@@ -6,19 +6,20 @@ from datetime import datetime
 from typing import Literal
 
 from scoring.formatting import percent_in_full
-from scoring.queries.read import Bin, Dashboard, Fare
-from scoring.types import Lane
+from scoring.queries.read import Bin, Dashboard, Fare, GroupKey
 from triage.charts.plot import Box, Label, Plot, Table, Tone, percent_words, within
+from triage.presenters.pills import Kind
 
 WIDTH, HEIGHT = 720, 270
 TOP, BASE = 46, 234  # where the tallest bar ends and where all stand
 GAP = 8
-LANES: tuple[tuple[Lane, str, Tone], ...] = (
-    (Lane.NEEDS_HUMAN, "Flagged", "flag"),
-    (Lane.NORMAL_QUEUE, "Needs review", "review"),
-    (Lane.FAST_LANE, "Fast lane", "fast"),
+LANES: tuple[tuple[GroupKey, str, Kind, Tone], ...] = (
+    ("needs_human", "Flagged", "flag", "flag"),
+    ("normal_queue", "Needs review", "review", "review"),
+    ("fast_lane", "Fast lane", "fast", "fast"),
+    ("would_be_fast_lane", "Would be fast lane", "would", "hollow"),
 )
-IN_LANES = ("flagged", "to review", "fast lane")  # after a count
+IN_LANES = ("flagged", "to review", "fast lane", "would be fast lane")  # after a count
 WHO = {True: "First-timers", False: "Regulars"}
 
 
@@ -71,7 +72,7 @@ class Share:
     """One lane's part of the open pull requests; `x` and `width` are percent of the whole."""
 
     title: str
-    tone: Tone
+    kind: Kind
     count: int
     percent: str
     x: float
@@ -111,11 +112,15 @@ def _bar(index: int, bin: Bin, tallest: int, step: float, by_lane: bool) -> Bar:
 
 
 def histogram_table(board: Dashboard) -> Table:
-    """The figures of the histogram, by lane for viewers who are told where lanes begin."""
+    """The figures of the histogram, by lane for viewers who are told where lanes begin.
+
+    Without a threshold of the whole site nobody is fast lane by their score alone, so there is no column of it.
+    """
     lanes = ("Flagged", "Needs review", "Fast lane") if board.t_low is not None else ()
+    lanes = lanes if board.t_high is not None else lanes[:1]
     rows = []
     for bin in board.histogram:
-        counts = (bin.flagged, bin.count - bin.flagged - bin.fast, bin.fast) if lanes else ()
+        counts = (bin.flagged, bin.count - bin.flagged - bin.fast, bin.fast)[: len(lanes)]
         rows.append(
             (f"{100 * bin.low:.0f} to {100 * bin.high:.0f} %", f"{bin.count:,}", *(f"{count:,}" for count in counts))
         )
@@ -142,27 +147,26 @@ def _histogram_summary(board: Dashboard) -> str:
     return f"{numbered:,} contributors with a number; flagged below {percent_in_full(board.t_low)}{high}"
 
 
-def lane_shares(counts: Mapping[Lane, int]) -> tuple[Share, ...]:
-    """The three lanes as parts of what the inbox shows but push-holders' own, in its order."""
+def lane_shares(counts: Mapping[GroupKey, int]) -> tuple[Share, ...]:
+    """The lanes as parts of what the inbox shows but push-holders' own, in its order."""
     total = sum(counts.values())
     shares: list[Share] = []
     x = 0.0
-    for lane, title, tone in LANES:
+    for lane, title, kind, _ in LANES:
         count = counts.get(lane, 0)
         width = 100 * count / total if total else 0.0
-        shares.append(Share(title, tone, count, percent(count, total), round(x, 3), round(width, 3)))
+        shares.append(Share(title, kind, count, percent(count, total), round(x, 3), round(width, 3)))
         x += width
     return tuple(shares)
 
 
-def lane_now_words(actable: int, watched: int, total: int) -> str:
-    """Say how many open pull requests are fast lane now, and how many only would be, in repositories that watch."""
+def lane_now_words(counts: Mapping[GroupKey, int]) -> str:
+    """Say how many open pull requests are fast lane now, and how many only would be, where the lane is not open."""
+    total, fast, would = sum(counts.values()), counts.get("fast_lane", 0), counts.get("would_be_fast_lane", 0)
     if not total:
         return "No pull request is open."
-    told = f"{actable:,} of {total:,} open {'is' if actable == 1 else 'are'} fast lane now."
-    if not watched:
-        return told
-    return f"{told} {watched:,} more would be, where the lane is shut."
+    told = f"{fast:,} of {total:,} open {'is' if fast == 1 else 'are'} fast lane now."
+    return f"{told} {would:,} more would be, where the lane is shut." if would else told
 
 
 def percent(part: int, whole: int) -> str:
@@ -201,7 +205,7 @@ def newcomers(fares: Sequence[Fare], now: datetime) -> Plot | None:
 
 def _stacked(one: Fare, y: float) -> list[Box]:
     boxes, x = list[Box](), 0.0
-    for lane, _, tone in LANES:
+    for lane, _, _, tone in LANES:
         width = 720 * one.lanes.get(lane, 0) / one.open
         if width:
             boxes.append(Box(round(x, 1), y, round(width, 1), 16, tone))
@@ -210,7 +214,7 @@ def _stacked(one: Fare, y: float) -> list[Box]:
 
 
 def _lane_words(one: Fare) -> str:
-    counts = ((words, one.lanes.get(lane, 0)) for (lane, _, _), words in zip(LANES, IN_LANES, strict=True))
+    counts = ((words, one.lanes.get(lane, 0)) for (lane, *_), words in zip(LANES, IN_LANES, strict=True))
     return ", ".join(f"{count:,} {words}" for words, count in counts if count)
 
 
@@ -221,7 +225,7 @@ def _days(moment: datetime | None, now: datetime) -> float:
 def _newcomers_table(fares: Sequence[Fare], now: datetime) -> Table:
     """Times in days; a year's decided ones show what waiting came to."""
     rows: list[tuple[str, ...]] = [("Open", *(f"{one.open:,}" for one in fares))]
-    for lane, words, _ in LANES:
+    for lane, words, *_ in LANES:
         counts = ((one.lanes.get(lane, 0), one.open) for one in fares)
         rows.append((words, *(f"{count:,} ({percent(count, total)})" for count, total in counts)))
     waits = ((_wait(one.median_opened_at, now), _wait(one.oldest_opened_at, now)) for one in fares)

@@ -8,7 +8,7 @@ from urllib.parse import quote_plus, urlencode
 
 from scoring.queries.read import LeaderboardSort, QueueQuery, QueueRow, QueueSort, SettledOutcome, SettledQuery, Subject
 
-Bucket = Literal["", "needs_human", "normal_queue", "fast_lane", "own"]
+Bucket = Literal["", "needs_human", "normal_queue", "fast_lane", "would_be_fast_lane", "own"]
 TEXT_LIMIT = 100
 URI_LIMIT = 600
 PAGE_LIMIT = 10_000
@@ -211,7 +211,12 @@ def _choice(values: Mapping[str, str], name: str, known: tuple[str, ...], defaul
     value = values.get(name, "") or default
     if value in known:
         return value
-    notes.append(f"No {name} here is called “{_visible_line(value)[:40]}”, so it was ignored.")
+    shown = f"“{_visible_line(value)[:40]}”"
+    notes.append(
+        f"No such lane: {shown}. All lanes are shown."
+        if name == "bucket"
+        else f"No {name} here is called {shown}, so it was ignored."
+    )
     return default
 
 

@@ -218,9 +218,9 @@ class Operator:
 
 
 def operator_told(name: str, contact: str, staged: str) -> Operator:
-    """Say who runs the site; `staged` is what a demo or a replay is, for which nobody is responsible."""
+    """Say who runs the site; `staged` is what a demo or a replay is, of which no operator is told."""
     if staged:
-        return Operator(f"Nobody is responsible for this site: it is {staged}.")
+        return Operator(f"This site is {staged} and does not say who runs it.")
     if name:
         return Operator(f"{name} runs this site.", contact)
     return Operator("Contact of this site:" if contact else "This site does not say who runs it.", contact)

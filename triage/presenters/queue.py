@@ -23,24 +23,21 @@ _changed = PerSnapshot[tuple[ChangedApproval, ...]](1)
 
 def queue(snapshot: Snapshot, query: QueueQuery) -> Queue:
     """`read.queue` without snoozed rows, with what people closed and answered since that snapshot."""
-    query = unsnoozed(snapshot, query)
+    query = as_it_stands(snapshot, query)
     found = _queues.get(snapshot, query, lambda: read.queue(snapshot, query))
     groups = tuple(replace(group, rows=_as_they_stand(snapshot, group.rows)) for group in found.groups)
-    # A lane that was shut since the snapshot is known of the rows in view alone.
-    seen = sum(row.shadow for group in groups if group.key == "fast_lane" for row in group.rows)
-    shown = replace(found, groups=groups, watched=max(found.watched, seen))
-    return lowered(shown, standing_closures(snapshot))
+    return lowered(replace(found, groups=groups), standing_closures(snapshot))
 
 
-def unsnoozed(snapshot: Snapshot, query: QueueQuery) -> QueueQuery:
-    """The query with the rows that it leaves out because somebody snoozed them."""
-    found = snoozing.in_force(snapshot, timezone.now())
-    return replace(query, snoozed=tuple(sorted(one.pull_uri for one in found))) if found else query
+def as_it_stands(snapshot: Snapshot, query: QueueQuery) -> QueueQuery:
+    """The query with the rows that somebody snoozed and the lanes that somebody shut since the snapshot."""
+    snoozed = tuple(sorted(one.pull_uri for one in snoozing.in_force(snapshot, timezone.now())))
+    return replace(query, snoozed=snoozed, shut=tuple(sorted(decided_since(snapshot).shut)))
 
 
 def prepare(snapshot: Snapshot) -> None:
     """Read what the queue's first page shows of a snapshot, before anybody asks for it."""
-    query = unsnoozed(snapshot, QueueFilters().query())
+    query = as_it_stands(snapshot, QueueFilters().query())
     _queues.get(snapshot, query, lambda: read.queue(snapshot, query))
     _approved.get(snapshot, "", lambda: read.approved(snapshot))
     _changed.get(snapshot, "", lambda: tuple(read.changed_after(snapshot).values()))

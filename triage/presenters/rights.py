@@ -135,12 +135,12 @@ class Step:
 class Place:
     """The place of a pull request from 1 on among `total` of its lane in its repository, and how soon others heard.
 
-    `days` is within how many half of those like its author had a first answer there; None: too few to tell.
+    `heard` is a sentence about those like its author; "" where too few were answered to tell.
     """
 
     at: int
     total: int
-    days: float | None
+    heard: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,11 +211,11 @@ def steps_of(row: QueueRow, now: datetime) -> tuple[Step, ...]:
 
 
 def _place_words(row: QueueRow, lane: Lane, place: Place) -> str:
-    name, who = visible(row.repository_name), "first-timers" if row.first_timer else "regulars"
+    name = visible(row.repository_name)
     would = row.shadow and row.verdict.lane is Lane.FAST_LANE
     among, where = ("that would be fast lane", ", where the lane is shut") if would else (WAITING[lane], "")
     told = f"It is {_ordinal(place.at)} of {place.total:,} {among} in {name}{where}."
-    return told if place.days is None else f"{told} Half of {who} there heard back within {place.days:.1f} days."
+    return f"{told} {place.heard}".strip()
 
 
 def listed_words(place: tuple[int | None, int] | None) -> str:

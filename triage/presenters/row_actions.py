@@ -15,13 +15,12 @@ from ingest.store.snapshots import Snapshot
 from scoring.formatting import visible
 from scoring.queries import read
 from scoring.queries.read import ChangedApproval, Queue, QueueQuery, QueueRow, Seen
-from scoring.types import Lane
 from triage.access.permissions import Role, Roles
 from triage.access.requests import Request
 from triage.forms.filters import QueueFilters
 from triage.models import Action, Person, Snooze
 from triage.presenters.pills import row_pill
-from triage.presenters.queue import approved, changed_after, pulls, queue, unsnoozed
+from triage.presenters.queue import approved, as_it_stands, changed_after, queue
 from triage.services import actions, snoozing
 from triage.services.actions import Standing
 
@@ -279,17 +278,15 @@ def less_in_flight(found: Queue, query: QueueQuery, snapshot: Snapshot, now: dat
 
     A row that is snoozed as well is in no count already.
     """
-    hidden = unsnoozed(snapshot, query).snoozed
-    uris = [uri for uri in _approved_lately(snapshot, now) if uri not in hidden]
+    query = as_it_stands(snapshot, query)
+    uris = [uri for uri in _approved_lately(snapshot, now) if uri not in query.snoozed]
     if not uris:
         return found
-    counts, keys = dict(found.counts), read.lanes(snapshot, uris, query)
-    for key in keys.values():
+    counts = dict(found.counts)
+    for key in read.lanes(snapshot, uris, query).values():
         if key != "own":
-            counts[Lane(key)] = max(counts.get(Lane(key), 0) - 1, 0)
-    fast = [uri for uri, key in keys.items() if key == "fast_lane"]
-    shut = sum(row.shadow for row in pulls(snapshot, fast)) if found.watched else 0
-    return replace(found, counts=counts, watched=max(found.watched - shut, 0))
+            counts[key] = max(counts.get(key, 0) - 1, 0)
+    return replace(found, counts=counts)
 
 
 def _approved_lately(snapshot: Snapshot, now: datetime) -> list[str]:
@@ -323,7 +320,7 @@ def open_counts(query: QueueQuery, snapshot: Snapshot, now: datetime) -> OpenCou
     return OpenCounts(sum(lane_counts(query, snapshot, now).values()), *left_out(query, snapshot, now))
 
 
-def lane_counts(query: QueueQuery, snapshot: Snapshot, now: datetime) -> Mapping[Lane, int]:
+def lane_counts(query: QueueQuery, snapshot: Snapshot, now: datetime) -> Mapping[read.GroupKey, int]:
     """Return the counts at the head of the inbox."""
     return less_in_flight(queue(snapshot, query), query, snapshot, now).counts
 
@@ -331,7 +328,7 @@ def lane_counts(query: QueueQuery, snapshot: Snapshot, now: datetime) -> Mapping
 def left_out(query: QueueQuery, snapshot: Snapshot, now: datetime) -> tuple[int, int]:
     """Count the open pull requests that the inbox leaves out: approved ones, and snoozed ones beside them."""
     aside = {one.subject.uri for one in approved(snapshot)} | {*_approved_lately(snapshot, now)}
-    snoozed = {*unsnoozed(snapshot, query).snoozed} - aside
+    snoozed = {*as_it_stands(snapshot, query).snoozed} - aside
     keys = read.lanes(snapshot, [*aside, *snoozed], query) if aside or snoozed else {}
     counted = [sum(keys.get(uri, "own") != "own" for uri in uris) for uris in (aside, snoozed)]
     return counted[0], counted[1]

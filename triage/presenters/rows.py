@@ -15,6 +15,7 @@ from scoring.queries.read import (
     ContentReview,
     ContributorScore,
     ForgeHome,
+    GroupKey,
     Person,
     Queue,
     QueueGroup,
@@ -22,7 +23,7 @@ from scoring.queries.read import (
     TrustExplanation,
     hidden_words,
 )
-from scoring.types import Factor, Lane, Verdict
+from scoring.types import Factor, Verdict
 from triage.forms.filters import Bucket, QueueFilters
 from triage.models import Action
 from triage.presenters.pills import Kind, Pill, decided, pill, row_pill
@@ -49,10 +50,11 @@ CI_WORDS = {"passed": "passed", "failed": "failed", "running": "running", "never
 TESTS_FAIL = "Its tests fail. No lane depends on tests, so look at them before you approve."
 BAR_WIDTH = 200  # units of the factor bars' viewBox; the middle is zero
 # The order of the queue. Bucket, heading, icon, and what an empty one says.
-GROUPS: tuple[tuple[Bucket, str, Kind, str], ...] = (
+GROUPS: tuple[tuple[GroupKey, str, Kind, str], ...] = (
     ("needs_human", "Flagged", "flag", "Nothing is flagged."),
     ("normal_queue", "Needs review", "review", "Nothing waits for a review."),
     ("fast_lane", "Fast lane", "fast", "The fast lane is empty."),
+    ("would_be_fast_lane", "Would be fast lane", "would", "Nothing would be fast lane where the lane is not open."),
     ("own", "Sent by maintainers", "person", "No open pull request by people with push access."),
 )
 
@@ -194,7 +196,6 @@ class GroupView:
     """
 
     bucket: Bucket
-    key: str  # its id in the page: "would" for what only would be fast lane, else its bucket
     title: str
     kind: Kind
     count: int
@@ -392,22 +393,8 @@ def group_views(queue: Queue, filters: QueueFilters, now: datetime) -> tuple[Gro
     for bucket, title, kind, empty in GROUPS:
         group = found.get(bucket)
         if filters.bucket in ("", bucket) and ((group is not None and group.rows) or empty_itself):
-            view = _group_view(group, (bucket, title, kind, empty), queue, filters, now)
-            views += _apart(view, queue.watched) if bucket == "fast_lane" and queue.watched else [view]
+            views.append(_group_view(group, (bucket, title, kind, empty), queue, filters, now))
     return tuple(views)
-
-
-def _apart(view: GroupView, watched: int) -> list[GroupView]:
-    """Return the fast lane and, as a section of its own, what only would be in it; none of them empty."""
-    fast, would = (tuple(one for one in view.rows if one.row.shadow is shadow) for shadow in (False, True))
-    head = replace(view, key="would", title="Would be fast lane", kind="would", count=watched, rows=would)
-    if not fast:
-        return [head]
-    if not would:
-        return [view]
-    unseen = max(watched - len(would), 0) if view.rest else 0
-    first = replace(view, rows=fast, rest=max(view.rest - unseen, 0), pages=1)
-    return [first, replace(head, rest=unseen, oldest="", oldest_first_timer="")]
 
 
 def _borrowed_order(rows: Sequence[QueueRow], filters: QueueFilters) -> str:
@@ -416,18 +403,14 @@ def _borrowed_order(rows: Sequence[QueueRow], filters: QueueFilters) -> str:
     return borrowed_words(found) if filters.sort == "lowest" else ""
 
 
-def count_of(queue: Queue, bucket: Bucket) -> int:
-    """Return how many pull requests a group has, as its header and its tile say: of the fast lane those that can be
-    acted on as such.
-    """
-    if bucket == "own":
-        return queue.own_count
-    return max(queue.counts.get(Lane(bucket), 0) - (queue.watched if bucket == "fast_lane" else 0), 0)
+def count_of(queue: Queue, bucket: GroupKey) -> int:
+    """Return how many pull requests a group has, as its header and its tile say."""
+    return queue.own_count if bucket == "own" else queue.counts.get(bucket, 0)
 
 
 def _group_view(
     group: QueueGroup | None,
-    words: tuple[Bucket, str, Kind, str],
+    words: tuple[GroupKey, str, Kind, str],
     queue: Queue,
     filters: QueueFilters,
     now: datetime,
@@ -436,7 +419,6 @@ def _group_view(
     rows, total = (group.rows, group.total) if group else ((), 0)
     pages = max(1, -(-total // filters.size)) if filters.bucket else 1
     return GroupView(
-        bucket,
         bucket,
         title,
         kind,

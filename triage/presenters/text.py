@@ -37,6 +37,7 @@ from scoring.formatting import visible as visible
 from scoring.gate.counterfactual import TightenedRule
 from scoring.queries.queue import is_drawn
 from scoring.queries.read import (
+    Answers,
     BudgetState,
     ContributorScore,
     PastAction,
@@ -373,6 +374,25 @@ def duration_words(seconds: float) -> str:
         if count >= 1:
             return f"{count:,} {name}{'' if count == 1 else 's'}"
     return "just now"
+
+
+def first_answer_words(found: Sequence[Answers], where: str = "") -> str:
+    """Say within how many days half of the answered heard back, and how many still wait; "" where nobody was answered.
+
+    Those who still wait are in no median, so their number is always beside it.
+    """
+    said = [_first_answer(one, one.all.n, one.all.median, where) for one in found if one.all]
+    if said and not all(one.has_comments for one in found):
+        said.insert(0, "Comments were not recorded: only merges and closes are known.")
+    return " ".join(said)
+
+
+def _first_answer(one: Answers, answered: int, median: float, where: str) -> str:
+    who = "first-timer" if one.first_timers else "regular"
+    got = f"who got {'an answer' if one.has_comments else 'a decision'}{where} in six months"
+    begin = f"Of the {answered:,} {who}s {got}, half" if answered > 1 else f"The one {who} {got}"
+    still = f"{one.waiting:,} still wait{'s' if one.waiting == 1 else ''}" if one.waiting else "nobody still waits"
+    return f"{begin} had it within {median:,.1f} days; {still}."
 
 
 def brief_age(words: str) -> str:

@@ -117,6 +117,9 @@ def names_in(snapshot: Snapshot | None, closures: Iterable[Closure]) -> dict[str
     return repositories | names(snapshot, (did for one in closures for did in (one.author, one.voucher)))
 
 
+FAST_GROUPS: tuple[GroupKey, ...] = ("fast_lane", "would_be_fast_lane")
+
+
 def lowered_row(row: QueueRow, closures: Sequence[Closure]) -> QueueRow:
     """The row as it is to be shown: not in the fast lane where a person closed it, whatever the snapshot says yet."""
     if row.verdict.lane is not Lane.FAST_LANE:
@@ -131,17 +134,22 @@ def lowered(found: Queue, closures: Sequence[Closure]) -> Queue:
     if not closures:
         return found
     groups = {group.key: group for group in found.groups}
-    fast = groups.get("fast_lane")
     own = groups.get("own")
     if own is not None:
         groups["own"] = replace(own, rows=tuple(lowered_row(row, closures) for row in own.rows))
-    moved = [low for row in (fast.rows if fast else ()) if (low := lowered_row(row, closures)) is not row]
-    if fast is None or not moved:
+    counts, moved = dict(found.counts), list[QueueRow]()
+    for key in FAST_GROUPS:
+        fast = groups.get(key)
+        low = [one for row in (fast.rows if fast else ()) if (one := lowered_row(row, closures)) is not row]
+        if fast is None or not low:
+            continue
+        gone = {row.uri for row in low}
+        rest = tuple(row for row in fast.rows if row.uri not in gone)
+        groups[key] = replace(fast, rows=rest, total=fast.total - len(low))
+        counts[key] = max(counts.get(key, 0) - len(low), 0)
+        moved += low
+    if not moved:
         return replace(found, groups=tuple(groups[group.key] for group in found.groups))
-    gone = {row.uri for row in moved}
-    groups["fast_lane"] = replace(
-        fast, rows=tuple(row for row in fast.rows if row.uri not in gone), total=fast.total - len(moved)
-    )
     waiting = groups.get("normal_queue") or QueueGroup("normal_queue", (), 0, None, None)
     oldest = min(row.opened_at for row in moved)
     groups["normal_queue"] = replace(
@@ -150,11 +158,9 @@ def lowered(found: Queue, closures: Sequence[Closure]) -> Queue:
         total=waiting.total + len(moved),
         oldest=min(oldest, waiting.oldest or oldest),
     )
-    counts = dict(found.counts)
-    counts[Lane.FAST_LANE] = max(counts.get(Lane.FAST_LANE, 0) - len(moved), 0)
-    counts[Lane.NORMAL_QUEUE] = counts.get(Lane.NORMAL_QUEUE, 0) + len(moved)
+    counts["normal_queue"] = counts.get("normal_queue", 0) + len(moved)
     ordered = tuple(groups[key] for key in get_args(GroupKey) if key in groups)
-    return replace(found, groups=ordered, counts=counts, watched=found.watched - sum(row.shadow for row in moved))
+    return replace(found, groups=ordered, counts=counts)
 
 
 def closure_words(closure: Closure, known: Mapping[str, str]) -> str:

@@ -27,6 +27,7 @@ from triage.api import api
 from triage.context import present
 from triage.forms.filters import QueueFilters
 from triage.presenters.about import Facts, sections
+from triage.presenters.text import first_answer_words
 from triage.services.actions import false_alarms
 
 LONGEST = LONGEST_DID + 600  # characters: an at-uri with the longest DID, collection and key
@@ -57,14 +58,14 @@ def find(request: Request) -> HttpResponse:
     if asked and not wait:
         found = _found(request.snapshot, asked)
         groups = sorted({one.first_timer for one in found}, reverse=True)
-        waits = [(first, first_answer_days(request.snapshot, "", first)) for first in groups]
+        waits = [first_answer(request.snapshot, "", "", first) for first in groups]
         shown |= {
             "asked": True,
             "found": [
                 (one, QueueFilters().opening(one.uri) if shown["may_read"] and one.state == "open" else "")
                 for one in found
             ],
-            "waits": [(first, days) for first, days in waits if days is not None],
+            "waits": [words for words in waits if words],
         }
     response = render(request, "about/find.html", shown, status=429 if wait else 200)
     response["X-Robots-Tag"] = "noindex"
@@ -101,16 +102,16 @@ def _who(asked: str) -> str:
         return ""
 
 
-def first_answer_days(snapshot: Snapshot | None, repository: str = "", first_timers: bool = True) -> float | None:
-    """Days within which half of first-timers, or regulars, heard back; None where too few did.
+def first_answer(snapshot: Snapshot | None, repository: str, where: str, first_timers: bool) -> str:
+    """Say how soon first-timers, or regulars, heard back `where`; "" where too few did.
 
     `repository` is the key of the one that counts, "" for all. Read once for each snapshot.
     """
     if snapshot is None:
-        return None
+        return ""
     first, regular = _answers.get(snapshot, repository, lambda: read.answers(snapshot, present(snapshot), repository))
-    heard = first.all if first_timers else regular.all
-    return heard.median if heard and heard.n >= FEWEST else None
+    asked = first if first_timers else regular
+    return first_answer_words([asked], where) if asked.all and asked.all.n >= FEWEST else ""
 
 
 def facts_from_settings(readers: tuple[int, int] | None) -> Facts:

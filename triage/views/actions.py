@@ -253,7 +253,7 @@ def _row_context(
     row, filters = as_shown.pull(snapshot, uri), filters_of(request)
     query = row_actions.query_of(filters, request.user, snapshot)
     found = row_actions.less_in_flight(as_shown.queue(snapshot, query), query, snapshot, now)
-    bucket = read.lanes(snapshot, [uri], query).get(uri)
+    bucket = read.lanes(snapshot, [uri], as_shown.as_it_stands(snapshot, query)).get(uri)
     in_pane = request.htmx.target == PANE
     beside = _read_view(request.htmx.current_url or "").opened  # "" in the list of a phone, which stays in view
     is_beside = not in_pane and beside != "" and uri in (opened, beside)
@@ -265,7 +265,7 @@ def _row_context(
         "in_pane": in_pane,
         "is_beside": is_beside,  # the row was acted on, and the pane shows it again
         "row": rows.row_view(row, present(snapshot), filters) if row else None,
-        "is_gone": row is None or uri in as_shown.unsnoozed(snapshot, query).snoozed,
+        "is_gone": row is None or uri in as_shown.as_it_stands(snapshot, query).snoozed,
         "anchor": rows.row_anchor(uri),
         "acts": row_actions.acts_of(request.user, viewing(request), snapshot, [row] if row else [], now),
         "filters": filters,
@@ -273,17 +273,11 @@ def _row_context(
         "saved": lists.saved_filters(request.user, filters),
         "lists": lists.count_lists(request, snapshot),
         "bucket": bucket if filters.bucket in ("", bucket) else None,
-        "head": "would" if bucket == "fast_lane" and row and row.shadow else bucket,
-        "count": _count(found, bucket, row) if bucket else 0,
+        "count": rows.count_of(found, bucket) if bucket else 0,
         "fragment": True,
         "opens_merge": _goes_on_to_merge(request),
         "next": reverse("queue") + filters.search() if shown else safe_next(request),
     }
-
-
-def _count(found: read.Queue, bucket: read.GroupKey, row: read.QueueRow | None) -> int:
-    """Return the count of the section in which a row stands."""
-    return found.watched if bucket == "fast_lane" and row and row.shadow else rows.count_of(found, bucket)
 
 
 def next_uri(request: Request, snapshot: Snapshot, uri: str, now: datetime) -> str:

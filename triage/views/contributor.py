@@ -1,7 +1,7 @@
 """Pages on which contributors see their data and speak for themselves: by a maintainer's link, or signed in."""
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from django.conf import settings
@@ -27,7 +27,7 @@ from triage.presenters import rights
 from triage.services.audit import hiding_audits
 from triage.services.erasure import account_of, said_by
 from triage.services.objections import ONLY_THE_CONTRIBUTOR, ObjectionProblem, object_to, wish
-from triage.views.about import first_answer_days
+from triage.views.about import first_answer
 
 DATA, DECISION = ContributorLink.Purpose.DATA, ContributorLink.Purpose.DECISION
 # Reading every table for one person takes seconds in a large store: one at a time leaves the pages their threads.
@@ -250,10 +250,13 @@ def _own_pull(snapshot: Snapshot, row: read.QueueRow) -> rights.OwnPull:
     """Return one pull request with its place in its lane; of what the audit drew no place is told."""
     order: tuple[str, ...] = ()
     if not (row.is_sealed or row.own):
-        query = read.QueueQuery(repository=row.repository_key, bucket=row.verdict.lane.value)
-        order = read.queue_order(snapshot, as_shown.unsnoozed(snapshot, query))
-    days = first_answer_days(snapshot, row.repository_key, row.first_timer) if row.uri in order else None
-    place = rights.Place(order.index(row.uri) + 1, len(order), days) if row.uri in order else None
+        query = as_shown.as_it_stands(snapshot, read.QueueQuery(repository=row.repository_key))
+        bucket = read.lanes(snapshot, [row.uri], query).get(row.uri)
+        order = read.queue_order(snapshot, replace(query, bucket=bucket))
+    place = None
+    if row.uri in order:
+        heard = first_answer(snapshot, row.repository_key, " there", row.first_timer)
+        place = rights.Place(order.index(row.uri) + 1, len(order), heard)
     return rights.own_pull(row, place, present(snapshot))
 
 

@@ -20,7 +20,6 @@ from scoring.queries import read
 from scoring.redteam.render import HEADS, NOT_PLAYED, read_report, say_graph, say_result
 from scoring.thresholds import MOST_LIFT
 from scoring.training.summary import ShownLane, ShownModel, read_backtest, read_serving
-from scoring.types import Lane
 from triage.access.permissions import Role, sees_thresholds
 from triage.access.requests import Request
 from triage.access.sign_in import viewer_did, viewing
@@ -66,7 +65,7 @@ def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
         "is_unknown": wanted != repository,
         "periods": [(weeks, weeks == period) for weeks in (SHORT_WEEKS, WEEKS)],
         **_moving(snapshot, now, repository, period),
-        **_lanes(board, read.actable(snapshot), _inbox(snapshot)),
+        **_lanes(board, _inbox(snapshot)),
         "still_open": _still_open(snapshot, repositories, now),
         **_learned(exact, sum(one.decided for one in fares), read.lane_results(snapshot), training_need(snapshot)),
     }
@@ -101,17 +100,15 @@ def _still_open(snapshot: Snapshot, names: Mapping[str, str], now: datetime) -> 
     ]
 
 
-def _inbox(snapshot: Snapshot) -> Mapping[Lane, int]:
+def _inbox(snapshot: Snapshot) -> Mapping[read.GroupKey, int]:
     return row_actions.lane_counts(read.QueueQuery(size=1), snapshot, timezone.now())
 
 
-def _lanes(board: read.Dashboard, actable: int, inbox: Mapping[Lane, int]) -> dict[str, object]:
-    """Return the lanes as the `inbox` counts them; of its fast lane `actable` are where the lane is open."""
-    fast = inbox.get(Lane.FAST_LANE, 0)
-    actable = min(actable, fast)
+def _lanes(board: read.Dashboard, inbox: Mapping[read.GroupKey, int]) -> dict[str, object]:
+    """Return the lanes as the `inbox` counts them."""
     return {
         "open": sum(board.lanes.values()),
-        "lane_now": histogram.lane_now_words(actable, fast - actable, sum(inbox.values())),
+        "lane_now": histogram.lane_now_words(inbox),
         "histogram": histogram.histogram(board),
         "histogram_table": histogram.histogram_table(board),
         "shares": histogram.lane_shares(inbox),

@@ -65,11 +65,14 @@ def lane(request: Request, snapshot: Snapshot) -> HttpResponse:
 
 
 def lane_page(request: Request, snapshot: Snapshot, key: str, problem: str = "", status: int = 200) -> HttpResponse:
-    """Render that page; PermissionDenied for a viewer who does not maintain the repository."""
+    """Render that page; PermissionDenied for a viewer who does not maintain the repository, 404 where none is watched.
+
+    A name without its owner does where only one that the viewer maintains has it.
+    """
     roles = roles_of(request.user)
     names = read.repository_names(snapshot)
     keys = [one for one in names if roles.role(one) >= Role.MAINTAINER]
-    key = key or _first(snapshot, keys)
+    key = _find_key(snapshot, names, keys, key) if key else _first(snapshot, keys)
     if key and key not in keys:
         raise PermissionDenied("This needs the role maintainer where the lane is.")
     past = past_of(snapshot, key) if key else None
@@ -86,6 +89,16 @@ def lane_page(request: Request, snapshot: Snapshot, key: str, problem: str = "",
     )
     back = lane_address(past.repository.key) if past else reverse("lane")
     return render(request, "lane/lane.html", shown | {"next": back}, status=status)
+
+
+def _find_key(snapshot: Snapshot, names: Mapping[str, str], mine: Sequence[str], asked: str) -> str:
+    if (key := read.repository_key(snapshot, asked)) in names:
+        return str(key)
+    called = [one for one in mine if names[one] == asked]
+    if len(called) == 1:
+        return called[0]
+    said = f"{len(called):,} repositories are called" if called else "No watched repository is called"
+    raise Http404(f"{said} “{visible(asked[:200])}”. Write OWNER/NAME.")
 
 
 @acting_page

@@ -15,7 +15,7 @@ from trustsite.world import World
 
 MAIN = "lantern"  # the repository whose fast lane is open; the others show shadow mode
 CONTENT = ("high_flag", "content_risk_high")  # codes of reasons that only the reviewer gives
-LANE_WORDS = {Lane.FAST_LANE: "fast lane", Lane.NORMAL_QUEUE: "normal queue", Lane.NEEDS_HUMAN: "needs a human"}
+LANE_WORDS = {Lane.FAST_LANE: "fast lane", Lane.NORMAL_QUEUE: "needs review", Lane.NEEDS_HUMAN: "flagged"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,9 @@ def tell(rows: Rows, world: World, judged_before: read.QueueRow) -> tuple[list[s
     lines = [
         f"{board.contributors} contributors, {board.vouches} vouches, {board.pull_requests} pull requests, "
         f"{sum(board.lanes.values())} open in {board.watched} watched repositories.",
-        ", ".join(f"{board.lanes[lane]} {words}" for lane, words in LANE_WORDS.items())
-        + f", {board.own} the maintainers' own.",
+        f"{board.lanes['fast_lane']} fast lane, {board.lanes['normal_queue']} needs review, "
+        f"{board.lanes['needs_human']} flagged, {board.lanes['would_be_fast_lane']} would be fast lane, "
+        f"{board.own} the maintainers' own.",
         "",
         *_month_lines(rows, world),
         "",
@@ -129,7 +130,7 @@ def _lane_lines(rows: Rows, open_pulls: _OpenPulls) -> Iterator[str]:
     for row in open_pulls.sturdy[:1]:
         yield f"“{row.title}” by {row.author.name} is fast lane: {row.sentence}."
     for row in open_pulls.caught[:1]:
-        yield f"“{row.title}” by {row.author.name} needs a human: {row.sentence}."
+        yield f"“{row.title}” by {row.author.name} is flagged: {row.sentence}."
         review = read.content_review(rows, row.uri)
         high = [finding for finding in review.findings if finding.severity == "high"] if review else []
         yield from (f"The reviewer on line {finding.line} of {finding.file}: {finding.explanation}" for finding in high)

@@ -60,6 +60,7 @@ def test_who_waits_is_named_and_what_people_who_may_push_sent_is_in_no_count(tmp
     assert newcomers.uri in {pull_uri(MARA, "first"), pull_uri(MARA, "second"), pull_uri(ANA, "third")}
     assert newcomers.author
     assert newcomers.all is None
+    assert not newcomers.has_comments
 
 
 @pytest.mark.parametrize("actor", [STRANGER, MARA])
@@ -67,6 +68,7 @@ def test_a_comment_by_somebody_who_may_not_push_is_no_answer(tmp_path: Path, act
     newcomers, _ = told(tmp_path, (actor, "comment"))
     assert newcomers.waiting == 3
     assert newcomers.months == ()
+    assert newcomers.has_comments
 
 
 @pytest.mark.parametrize("what", ["comment", "merged", "closed"])
@@ -92,13 +94,6 @@ def test_each_week_ends_with_what_was_open_then(tmp_path: Path) -> None:
     assert len(weeks) == 13
     assert [(week.open, week.came, week.decided) for week in weeks[-2:]] == [(0, 0, 0), (2, 3, 1)]
     assert [(week.open, week.came, week.decided) for week in later[-2:]] == [(2, 3, 1), (2, 0, 0)]
-
-
-def test_nothing_is_fast_lane_to_act_on_while_every_lane_only_watches(tmp_path: Path) -> None:
-    with opened(tmp_path) as result:
-        world(result)
-        with result.reading() as rows:
-            assert read.actable(rows) == 0
 
 
 def test_a_median_lies_within_its_interval_in_95_of_100_samples() -> None:

@@ -115,7 +115,7 @@ def test_a_handle_is_refused_in_a_sentence_that_says_so_and_names_it(client: Cli
 @pytest.mark.parametrize(
     ("ask", "said"),
     [
-        ({"bucket": "lost"}, "bucket must be empty, needs_human, normal_queue, fast_lane or own."),
+        ({"bucket": "lost"}, "bucket must be empty, needs_human, normal_queue, fast_lane, would_be_fast_lane or own."),
         ({"limit": "0"}, "limit must be at least 1."),
         ({"limit": "x"}, "limit must be a whole number."),
         ({"q": "x" * 101}, "q may have 100 characters at most."),
@@ -240,7 +240,7 @@ def test_metrics_name_every_lane_even_an_empty_one() -> None:
     board = read.Dashboard(
         gap_reason="",
         **dict.fromkeys(f"{names} {more}".split(), 7),
-        lanes={Lane.NORMAL_QUEUE: 3},
+        lanes={"normal_queue": 3},
         histogram=(read.Bin(0.9, 1.0, 4),),
         newest_event_at=datetime(2026, 3, 1, 12),
         t_low=0.3,
@@ -252,7 +252,7 @@ def test_metrics_name_every_lane_even_an_empty_one() -> None:
     shown = metrics_out(board, counts, 1, 42, datetime(2026, 3, 1, 12)).model_dump(mode="json")
     assert shown["open"] == {"total": 3, "inbox": 1, "approved": 2, "snoozed": 0}
     assert (shown["fast_lane_open"], shown["fast_lanes_open"]) == (True, 1)
-    assert shown["lanes"] == {"needs_human": 0, "normal_queue": 3, "fast_lane": 0}
+    assert shown["lanes"] == {"needs_human": 0, "normal_queue": 3, "fast_lane": 0, "would_be_fast_lane": 0}
     assert shown["newest_event_at"] == "2026-03-01T12:00:00Z"
     assert (shown["snapshot"], shown["own"], shown["t_high"]) == (42, 7, None)
 

@@ -1,6 +1,7 @@
 """The queue and its pull requests as JSON: the same rows as the page, page by page, and nothing that is not shown."""
 
 import json
+import re
 from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
@@ -63,6 +64,48 @@ def test_filters_narrow_the_queue_as_they_do_on_the_page(client: Client, site: S
     assert 0 < len(flagged) < len(everything)
     assert {row["decision"] for row in flagged} == {"needs_human"}
     assert get_json(client, "/queue?q=nothing+is+called+so")["total"] == 0
+
+
+@pytest.mark.parametrize(
+    ("query", "hint"),
+    [
+        ("limt=1", "There is no parameter “limt”. Did you mean limit?"),
+        ("lane=flagged", "Known here: briefing, bucket, cursor, limit, mine, q, repository, sort."),
+        ("q=a&%3Cb%3E" + "x" * 5000 + "=1", "There is no parameter “<b>xxx"),
+    ],
+)
+def test_a_mistyped_parameter_is_refused_with_the_nearest_name_and_leaves_no_filter_out(
+    client: Client, site: Site, query: str, hint: str
+) -> None:
+    answer = client.get(f"/queue?{query}")
+    assert (answer.status_code, answer.json()["code"]) == (422, "unknown_parameter")
+    assert hint in answer.json()["detail"]
+    assert len(answer.json()["detail"]) < 300
+    assert client.get("/metrics?foo=1").json()["detail"].endswith("This address has none.")
+
+
+def test_inbox_dashboard_and_json_count_each_lane_alike_with_what_would_be_fast_lane_apart(
+    client: Client, site: Site
+) -> None:
+    inbox, dashboard = client.get("/").content.decode(), client.get("/dashboard").content.decode()
+    named = {
+        "needs_human": "Flagged",
+        "normal_queue": "Needs review",
+        "fast_lane": "Fast lane",
+        "would_be_fast_lane": "Would be fast lane",
+    }
+    metrics, total = get_json(client, "/metrics"), 0
+    for bucket, title in named.items():
+        found = get_json(client, f"/queue?limit=100&bucket={bucket}")
+        (on_dashboard,) = re.findall(rf"</svg> {title}</th><td class=\"number\">(\d+)</td>", dashboard)
+        headed = re.findall(rf'id="count-{bucket}">(\d+)</span>', inbox) or ["0"]
+        assert found["total"] == int(on_dashboard) == int(headed[0]) == metrics["lanes"][bucket], bucket
+        assert all(row["shadow"] for row in found["pull_requests"]) or bucket != "would_be_fast_lane"
+        assert not any(row["shadow"] for row in found["pull_requests"]) or bucket != "fast_lane"
+        total += found["total"]
+    whole = get_json(client, "/queue?limit=1")
+    assert whole["total"] - whole["own"] == total == metrics["open"]["inbox"]
+    assert whole["own"] == get_json(client, "/queue?bucket=own")["total"] > 0
 
 
 def test_a_repository_is_found_in_any_of_its_names_and_one_that_nobody_watches_is_no_empty_queue(

@@ -1,6 +1,7 @@
 """Charts for any input: well-formed SVG, inside its picture, with a table of exactly what is drawn."""
 
 import math
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import combinations
 from xml.etree import ElementTree
@@ -10,6 +11,7 @@ from django.template.loader import render_to_string
 from hypothesis import given
 from hypothesis import strategies as draw_from
 
+from scoring.queries.queue import LANE_KEYS
 from scoring.queries.read import AnswerMonth, Answers, Fare, HistoryPoint, LaneMonth, Week
 from scoring.training.summary import ShownBin, ShownBudget, ShownLabel, ShownLane, ShownMonth
 from scoring.types import Lane
@@ -17,6 +19,7 @@ from tests.triage.worlds.drawn_rows import HOSTILE, NOW
 from triage.charts import backlog, histogram, reports
 from triage.charts.plot import LARGEST, Frame, Label, Plot, is_drawn, month_words, round_up, whiskers
 from triage.presenters import contributor
+from triage.presenters.text import first_answer_words
 
 ANY = draw_from.floats(allow_nan=True, allow_infinity=True) | draw_from.sampled_from([0.0, 0.5, 1.0, 1e6, -1.0])
 COUNTS = draw_from.integers(0, 10**6)
@@ -156,7 +159,7 @@ def test_lanes_of_any_figures_are_rows_of_words(lanes: list[ShownBudget]) -> Non
     assert not any(word in cell for row in table.rows for cell in row for word in ("none", "recipe", "None"))
 
 
-FARES = draw_from.tuples(*[draw_from.lists(COUNTS, min_size=3, max_size=3)] * 2)
+FARES = draw_from.tuples(*[draw_from.lists(COUNTS, min_size=4, max_size=4)] * 2)
 
 
 @given(FARES, draw_from.datetimes(datetime(1990, 1, 1), datetime(2100, 1, 1)))
@@ -164,7 +167,7 @@ def test_first_timers_and_regulars_of_any_number_are_whole_and_stand_in_the_tabl
     counts: tuple[list[int], list[int]], opened: datetime
 ) -> None:
     fares = [
-        Fare(first, dict(zip(Lane, many, strict=True)), opened, opened)
+        Fare(first, dict(zip(LANE_KEYS, many, strict=True)), opened, opened)
         for first, many in zip((True, False), counts, strict=True)
     ]
     plot = histogram.newcomers(fares, NOW)
@@ -242,10 +245,27 @@ def test_on_a_phone_a_year_of_months_is_named_beside_each_other_and_inside_the_p
 def test_the_counts_of_who_waits_and_who_was_answered_add_up_to_what_is_open() -> None:
     found = [Answers(True, (), None, 21, heard=2), Answers(False, (), None, 23, heard=3)]
     said = "Of 49 open, 21 from first-timers and 23 from regulars still wait for a first answer; 5 got one."
-    assert backlog.waiting_answer(found) == ("Nobody has heard back in this time.", said)
+    assert backlog.waiting_answer(found) == ("Nobody has heard back in six months.", said)
     one = [Answers(True, (), None, 1), Answers(False, (), None)]
     assert backlog.waiting_answer(one)[1] == "Of 1 open, 1 from first-timers still waits for a first answer."
     assert backlog.waiting_answer([Answers(True, (), None, heard=4)])[1] == "Nobody waits for a first answer."
+
+
+def test_a_median_of_the_answered_stands_beside_how_many_still_wait_and_says_where_no_comment_is_known() -> None:
+    month = AnswerMonth(NOW, 29, 24.68, 3.0, 80.0)
+    found = Answers(True, (month,), month, waiting=125)
+    said = "Of the 29 first-timers who got an answer in six months, half had it within 24.7 days; 125 still wait."
+    regulars = Answers(False, (), replace(month, n=1), waiting=1)
+    assert backlog.waiting_answer([found, regulars])[0] == (
+        f"{said} The one regular who got an answer in six months had it within 24.7 days; 1 still waits."
+    )
+    assert first_answer_words([replace(found, waiting=0)]).endswith("; nobody still waits.")
+    recorded = backlog.waiting_answer([replace(found, has_comments=False)])
+    assert recorded[0] == (
+        "Comments were not recorded: only merges and closes are known. "
+        "Of the 29 first-timers who got a decision in six months, half had it within 24.7 days; 125 still wait."
+    )
+    assert recorded[1] == "Of 125 open, 125 from first-timers still wait for a decision."
 
 
 @pytest.mark.parametrize(

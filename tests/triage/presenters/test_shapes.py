@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as draw_from
 
 from scoring.queries import read
+from scoring.queries.queue import LANE_KEYS
 from scoring.queries.read import Bin, Dashboard, HistoryPoint, Person
 from scoring.types import Estimate, Factor, Lane, Reason, Verdict
 from tests.sources import PROJECT
@@ -154,6 +155,7 @@ def test_a_shut_fast_lane_draws_no_threshold() -> None:
     chart = histogram.histogram(replace(BOARD, t_high=None))
     assert [mark.words for mark in chart.marks] == ["flagged below 30 %"]
     assert "fast lane" not in chart.summary, "a repository may have an open lane of its own"
+    assert histogram.histogram_table(replace(BOARD, t_high=None)).columns[1:] == ("Contributors", "Flagged")
 
 
 def test_a_single_contributor_is_still_a_bar_that_can_be_seen() -> None:
@@ -162,9 +164,9 @@ def test_a_single_contributor_is_still_a_bar_that_can_be_seen() -> None:
     assert heights == [2.0, histogram.BASE - histogram.TOP, 0.0]
 
 
-@given(draw_from.tuples(*[draw_from.integers(0, 10_000)] * 3))
-def test_lane_shares_fill_the_whole_bar(counts: tuple[int, int, int]) -> None:
-    shares = histogram.lane_shares(dict(zip(Lane, counts, strict=True)))
+@given(draw_from.tuples(*[draw_from.integers(0, 10_000)] * 4))
+def test_lane_shares_fill_the_whole_bar(counts: tuple[int, int, int, int]) -> None:
+    shares = histogram.lane_shares(dict(zip(LANE_KEYS, counts, strict=True)))
     assert [share.count for share in shares] == list(counts)
     assert sum(share.width for share in shares) == pytest.approx(100 if sum(counts) else 0, abs=0.01)
     assert shares[2].x == pytest.approx(shares[0].width + shares[1].width, abs=0.01)
@@ -292,17 +294,28 @@ def test_colours_stand_in_the_tokens_alone() -> None:
 def test_what_only_would_be_fast_lane_stands_apart_and_is_not_counted_with_what_can_be_approved() -> None:
     row = next(one for one in drawn_rows() if one.verdict.lane is Lane.FAST_LANE and not one.own)
     listed = (row, replace(row, uri="at://b"), *(replace(row, uri=f"at://{n}", shadow=True) for n in "cde"))
-    queue = read.Queue({Lane.FAST_LANE: 7}, 0, (read.QueueGroup("fast_lane", listed, 7, NOW, None),), (), watched=5)
+    groups = (
+        read.QueueGroup("fast_lane", listed[:2], 2, NOW, None),
+        read.QueueGroup("would_be_fast_lane", listed[2:], 5, NOW, None),
+    )
+    queue = read.Queue({"fast_lane": 2, "would_be_fast_lane": 5}, 0, groups, ())
     shown = [
-        (one.key, one.title, one.count, len(one.rows), one.rest)
+        (one.bucket, one.title, one.count, len(one.rows), one.rest)
         for one in rows.group_views(queue, filters.QueueFilters(), NOW)
     ]
-    assert shown == [("fast_lane", "Fast lane", 2, 2, 0), ("would", "Would be fast lane", 5, 3, 2)]
+    assert shown == [("fast_lane", "Fast lane", 2, 2, 0), ("would_be_fast_lane", "Would be fast lane", 5, 3, 2)]
     assert [(one.bucket, one.count) for one in rows.tiles(queue)] == [
         ("", 7),
         ("needs_human", 0),
         ("normal_queue", 0),
         ("fast_lane", 2),
     ]
-    (alone,) = rows.group_views(replace(queue, watched=0), filters.QueueFilters(), NOW)
-    assert (alone.key, alone.count) == ("fast_lane", 7)
+    (alone,) = rows.group_views(queue, filters.QueueFilters(bucket="fast_lane"), NOW)
+    assert (alone.bucket, alone.count) == ("fast_lane", 2)
+    assert [(one.title, one.count) for one in histogram.lane_shares(queue.counts)][2:] == [
+        ("Fast lane", 2),
+        ("Would be fast lane", 5),
+    ]
+    assert histogram.lane_now_words(queue.counts) == (
+        "2 of 7 open are fast lane now. 5 more would be, where the lane is shut."
+    )

@@ -241,7 +241,7 @@ def test_prometheus_gets_gauges_and_programs_json(client: Client, world: DrawnWo
     assert {name: shown[f"sunstead_{name}"] for name in expected} == expected
     assert shown["sunstead_worker_up"] == shown["sunstead_listener_up"] == 1
     assert "sunstead_snapshot_age_seconds" in shown
-    assert {"fast_lane", "normal_queue", "needs_human", "own"} == {
+    assert {"fast_lane", "would_be_fast_lane", "normal_queue", "needs_human", "own"} == {
         name.split()[1] for name in shown if name.startswith("sunstead_open_pull_requests ")
     }
     assert client.get("/metrics", headers={"accept": PROMETHEUS}).json()["gaps_open"] == 2

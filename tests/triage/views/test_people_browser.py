@@ -108,7 +108,7 @@ def test_the_dashboard_answers_its_questions_in_their_order_and_the_backlog_is_w
     expect(page.locator(".answer + p").nth(0)).to_contain_text(f"{count} are open")
     expect(page.locator("main h2").nth(1)).to_have_text("How long do people wait?")
     expect(page.locator("main h2").nth(4)).to_have_text("Is anything broken?")
-    expect(page.get_by_text("Across: month of the answer. Up: days until half had a first answer.")).to_be_visible()
+    expect(page.get_by_text("Across: month of the answer. Up: days until half of the answered had it.")).to_be_visible()
     page.locator("p", has_text="Longest waiting first-timer").get_by_role("link").click()
     expect(page.locator("h1")).to_be_visible()
     page.goto("/dashboard")

@@ -112,11 +112,16 @@ def test_their_own_page_says_its_place_in_the_lane_and_the_steps_on_its_way(
         assert "It is 1st of 1 waiting for a review in lantern." in page
         assert re.search(r"Done: Sent \d+ \w+ Read by scanners Waits for a person Decided", page), "not read yet"
     heard = read.AnswerMonth(datetime(2026, 3, 1), 27, 4.94, 1.0, 9.0)
-    monkeypatch.setattr(read, "answers", lambda *given: (read.Answers(True, (), heard), read.Answers(False, (), None)))
+    monkeypatch.setattr(
+        read, "answers", lambda *given: (read.Answers(True, (), heard, 21), read.Answers(False, (), None))
+    )
     monkeypatch.setattr(read, "queue_order", lambda *given: (*map(str, range(21)), OFFERED))
     monkeypatch.setattr(about, "_answers", PerSnapshot())
     page = read_text(text(client.get(data_address(link(seed)))))
-    assert "22nd of 22 waiting for a review in lantern. Half of first-timers there heard back within 4.9 days." in page
+    assert (
+        "22nd of 22 waiting for a review in lantern. Of the 27 first-timers who got an answer there in six months, "
+        "half had it within 4.9 days; 21 still wait." in page
+    )
     monkeypatch.setattr(read, "queue_order", lambda *given: ())
     assert " waiting for a review in" not in read_text(text(client.get(data_address(link(seed))))), "snoozed, approved"
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from django.test import Client
@@ -15,8 +16,8 @@ from django.test import Client
 from scoring.explain import sentences as explain
 from scoring.queries import read
 from scoring.queries.changes import Reread
+from scoring.queries.queue import LANE_KEYS
 from scoring.queries.read import QueueQuery, QueueRow
-from scoring.types import Lane
 from tests.triage.worlds.drawn_rows import ANA, HOSTILE, MALLORY, MARA, NOW, SEED, drawn_rows, judged
 from triage import context, middleware
 from triage.models import Maintainer
@@ -74,7 +75,7 @@ class DrawnWorld:
                 min((row.opened_at for row in rows), default=None),
                 min((row.opened_at for row in rows if row.first_timer), default=None),
             )
-            for key in ("needs_human", "normal_queue", "fast_lane", "own")
+            for key in get_args(read.GroupKey)
         )
         own = sum(row.own for row in self.rows if self._matches(row, replace(query, bucket=None)))
         return read.Queue(self._counts(query), own, groups, (("did:plc:corecorecorecorecorecore", "core"),))
@@ -91,9 +92,9 @@ class DrawnWorld:
         in_text = query.text.lower() in f"{row.title} {row.author.name} {row.repository_name}".lower()
         return in_bucket and in_text and query.repository in ("", row.repository_key)
 
-    def _counts(self, query: QueueQuery = NO_QUERY) -> dict[Lane, int]:
+    def _counts(self, query: QueueQuery = NO_QUERY) -> dict[read.GroupKey, int]:
         rows = [row for row in self.rows if not row.own and self._matches(row, replace(query, bucket=None))]
-        return {lane: sum(row.verdict.lane is lane for row in rows) for lane in Lane}
+        return {key: sum(row.verdict.lane == key for row in rows) for key in LANE_KEYS}
 
     def pull(self, snapshot: object, uri: str) -> QueueRow | None:
         """The row of that address."""
@@ -269,8 +270,8 @@ class DrawnWorld:
 
     def fares(self, snapshot: object) -> tuple[read.Fare, read.Fare]:
         """Two first-timers and nine regulars."""
-        newcomers, regulars = dict.fromkeys(Lane, 0), dict.fromkeys(Lane, 3)
-        newcomers[Lane.NORMAL_QUEUE] = 2
+        newcomers: dict[read.GroupKey, int] = {"normal_queue": 2}
+        regulars: dict[read.GroupKey, int] = {"needs_human": 3, "normal_queue": 3, "fast_lane": 3}
         waits = (NOW - timedelta(days=3), NOW - timedelta(days=16))
         return read.Fare(True, newcomers, *waits, 7, 2.5), read.Fare(False, regulars, *waits, 0, None)
 
@@ -351,10 +352,6 @@ class DrawnWorld:
             read.Answers(False, fast, fast[0]),
         )
 
-    def actable(self, snapshot: object) -> int:
-        """None: the lane is shut wherever it would be."""
-        return 0
-
     def scores(self, snapshot: object, dids: Sequence[str]) -> dict[str, read.ContributorScore]:
         """Nobody but mara."""
         page = self.contributor(snapshot, MARA.did)
@@ -430,7 +427,7 @@ def draw(monkeypatch: pytest.MonkeyPatch, world: DrawnWorld | None) -> None:
         "settled",
     )
     pages += ("lane_states", "lane_sum", "estimated_lanes", "opening_keys", "lane_past", "watched_repositories")
-    pages += ("weeks", "answers", "actable", "scores", "persons", "dids_of_handles", "seeds_in_force")
+    pages += ("weeks", "answers", "scores", "persons", "dids_of_handles", "seeds_in_force")
     for name in (*pages, "fares", "lane_results", "score", "training_need"):
         if world:
             monkeypatch.setattr(read, name, getattr(world, name), raising=False)

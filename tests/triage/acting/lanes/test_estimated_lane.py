@@ -1,5 +1,6 @@
 """A lane that a maintainer opens on an estimate, until the bet shuts it and somebody opens it anew."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -273,7 +274,10 @@ def test_a_lane_that_a_person_shuts_is_shut_on_every_surface_before_the_worker_k
 
     page = ben.get("/?bucket=fast_lane", headers={"If-None-Match": queue["ETag"]}).content.decode()
     assert 'class="pick"' not in page
-    assert "Would be fast lane" in page
+    assert re.search(r'href="/\?bucket=would_be_fast_lane"[^>]*>\d+ would be fast lane</a>', page)
+    page = ben.get("/?bucket=would_be_fast_lane").content.decode()
+    assert 'class="pick"' not in page
+    assert '<h2 id="group-would_be_fast_lane">Would be fast lane</h2>' in page
     assert "estimated, lane shut" in page
     assert 'class="pill fast"' not in ben.get(f"/pull/{fast}").content.decode()
     (here,) = [
@@ -283,7 +287,10 @@ def test_a_lane_that_a_person_shuts_is_shut_on_every_surface_before_the_worker_k
     ]
     assert here["shadow"]
     assert ben.get("/pull", {"uri": fast}, headers={"Accept": "application/json"}).json()["shadow"]
-    assert all(one["shadow"] for one in ben.get("/queue?bucket=fast_lane").json()["pull_requests"])
+    assert ben.get("/queue?bucket=fast_lane").json()["total"] == 0
+    would = ben.get("/queue?bucket=would_be_fast_lane").json()["pull_requests"]
+    assert fast in {one["uri"] for one in would}
+    assert all(one["shadow"] for one in would)
     assert "The fast lane's threshold" not in ben.get("/digest").content.decode()
     assert ben.post("/act/bulk", chosen).status_code == 409
     alone = ben.post("/act", site.form(uri=fast, lane="fast"))

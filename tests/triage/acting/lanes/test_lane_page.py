@@ -173,6 +173,9 @@ def test_only_who_maintains_the_repository_sees_and_opens_its_lane(
     told = form(ben) | {"choice": "open"}
     assert reader.post("/lane/estimate", told).status_code == 403
     assert reader.get(f"/lane?repository={REPO}").status_code == 403
+    unknown = reader.get("/lane?repository=nowhere%3Cb%3E")
+    assert unknown.status_code == 404
+    assert "No watched repository is called “nowhere&lt;b&gt;”. Write OWNER/NAME." in unknown.content.decode()
     assert client.post("/lane/estimate", told).status_code in (302, 403)
     assert not EstimatedLane.objects.exists()
     assert "Open at" not in text(reader)
