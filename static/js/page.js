@@ -152,10 +152,9 @@ on("keydown", (event) => {
   if (!wanted && key.length < 2 && every("#first.htmx-request")[0]) awaited = key;
   if (!wanted) return leaves && focusRow(current());
   event.preventDefault();
-  const { why, none } = wanted.dataset;
-  const refused = why ?? (every(".pick:checked")[0] ? "" : none);
-  warn(refused);
-  if (refused) return;
+  const { why } = wanted.dataset;
+  warn(why);
+  if (why) return;
   const moves = "jk".includes(name);
   const looks = name === "/" || name in steps && byId("open");
   if (moves || looks) wanted.focus();
