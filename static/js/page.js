@@ -37,7 +37,7 @@ on("htmx:afterSwap", ({ detail: { target, requestConfig: { elt } = {} } }) => {
   choose(row);
   const key = awaited;
   const opens = elt.id === "first"; // a page that opens moves no focus
-  if (key && (opens || "cr".includes(key))) setTimeout(() => {
+  if (key && (opens || "cru".includes(key))) setTimeout(() => {
     awaited = "";
     document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
   });
@@ -145,6 +145,7 @@ on("keydown", (event) => {
   if (leaves && say) say.open = false;
   if (leaves && (closeMenu() || types || say)) return (types || say) && (target.blur(), focusRow(current()));
   if (types || root.dataset.keys === "off" || (event.repeat && !"jk".includes(key))) return; // held, `a` approves one
+  if (key === "u" && every(".offer.htmx-request")[0]) awaited = key; // one undo after the other
   if (awaited) return;
   const name = before === "g" ? `g${key}` : key;
   const wanted = keyed(name);

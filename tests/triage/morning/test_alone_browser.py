@@ -258,6 +258,16 @@ def test_what_was_typed_stays_by_pull_request_and_verb_and_an_undo_gives_it_back
     expect(page.locator("#pull-title")).to_have_text(flagged)
     expect(field).to_have_value("")
     assert [one.undone_at is None for one in Action.objects.order_by("pk")] == [False, True]
+    title, assigned = page.locator("#pull-title"), page.locator(".offer", has_text="Assigned")
+    for count in (1, 2):
+        at = title.inner_text()
+        press_keys(page, "j")
+        expect(title).not_to_have_text(at)
+        press_keys(page, "m")
+        expect(assigned).to_have_count(count)
+    press_keys(page, "u u")
+    expect(assigned).to_have_count(0)
+    assert not Action.objects.filter(kind="pull_for_review", undone_at=None), "one undo waits for the other"
 
 
 def test_what_was_typed_is_for_nobody_else_who_signs_in_here(enter: Enter, site: ActingSite) -> None:
