@@ -48,9 +48,7 @@ def test_the_lane_offers_boxes_and_one_button_that_belongs_to_them(site: ActingS
     assert choices(site, OFFERED)[0] in page
 
 
-def test_with_no_box_ticked_all_that_can_be_approved_are_offered(
-    site: ActingSite, ana: Client
-) -> None:
+def test_with_no_box_ticked_all_that_can_be_approved_are_offered(site: ActingSite, ana: Client) -> None:
     site.maintainer("did:plc:" + "3" * 24, "ben.example").post("/act", site.form(uri=THIRD))
     page = ana.post("/act/bulk", {"next": "/"}).content.decode()
     assert "None was ticked, so these are all in this view that can be approved together." in page
