@@ -193,7 +193,7 @@ def test_a_person_is_told_all_that_was_decided_and_a_maintainer_first_the_thing_
     verdict, _ = shown_judgement(1, 9, ())
     counted = replace(page.score, model_version=SHRUNK_RATE, verdict=verdict)
     flagged, *rest = contributor.changes(counted, None, Policy(), 0.9)
-    assert flagged == ("1 more that stays clean", "30 %, no longer flagged for it")
+    assert flagged == ("2 more that stay clean", "30 %, no longer flagged for it")
     assert [what for what, _ in rest][:1] == ["One revert or fix"]
     verdict, _ = shown_judgement(9, 1, ())
     (what, then), *_ = contributor.changes(replace(counted, verdict=verdict), None, Policy(), 0.9)
