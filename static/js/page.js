@@ -47,7 +47,7 @@ on("htmx:afterSwap", ({ detail: { target, requestConfig: { elt } = {} } }) => {
   if (rowOf(at) || at === document.body || !at.checkVisibility()) focusRow(row);
   if (!row?.checkVisibility()) scrollTo(0, 0);
 });
-on("htmx:afterRequest", () => setTimeout(() => every(".row-link.htmx-request")[0] || (awaited = "")));
+on("htmx:afterRequest", () => setTimeout(() => every(":is(.row-link, .offer).htmx-request")[0] || (awaited = "")));
 
 // What somebody types stays until it is sent; words that a page begins with follow it.
 const forget = (form) => every("[data-draft]", form).forEach(({ dataset }) => delete drafts[dataset.draft]);
