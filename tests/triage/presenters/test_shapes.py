@@ -8,6 +8,7 @@ from itertools import pairwise
 from urllib.parse import parse_qsl
 
 import pytest
+from django.template.loader import render_to_string
 from hypothesis import given
 from hypothesis import strategies as draw_from
 
@@ -109,6 +110,8 @@ def test_a_person_is_asked_in_neutral_words_where_nothing_was_found(code: str) -
     assert bare(pills.pill(asked)) == pills.Pill("person", "60 %", "For a person")
     found = replace(asked, reasons=(*asked.reasons, Reason("content_risk_high", {})))
     assert bare(pills.pill(found)) == pills.Pill("flag", "60 %", "Flagged")
+    drawn = render_to_string("judgement/_pill.html", {"pill": pills.pill(found)})
+    assert "Flagged · stays clean 60 % <small>" in drawn, "60 % are not the chance of being bad"
 
 
 def test_the_tint_of_an_avatar_follows_the_did_and_not_the_name() -> None:
