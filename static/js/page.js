@@ -145,7 +145,7 @@ on("keydown", (event) => {
   if (leaves && say) say.open = false;
   if (leaves && (closeMenu() || types || say)) return (types || say) && (target.blur(), focusRow(current()));
   if (types || root.dataset.keys === "off" || (event.repeat && !"jk".includes(key))) return; // held, `a` approves one
-  if (key === "u" && every(".offer.htmx-request")[0]) awaited = key; // one undo after the other
+  if (key === "u" && every(".offer.htmx-request")[0]) awaited = key;
   if (awaited) return;
   const name = before === "g" ? `g${key}` : key;
   const wanted = keyed(name);
