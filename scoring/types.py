@@ -78,6 +78,9 @@ class Reason:
     params: Mapping[str, Param]
 
 
+MOST_FACTORS = 8  # that a trained model names of those that move a score
+
+
 @dataclass(frozen=True, slots=True)
 class Factor:
     """One fact that a score rests on.

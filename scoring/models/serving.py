@@ -28,7 +28,7 @@ from scoring.models.contributions import contributions, largest
 from scoring.models.registry import SHRUNK_RATE
 from scoring.models.storage import ModelProblem, Shelf
 from scoring.thresholds import Thresholds
-from scoring.types import Estimate, Factor, Needed, Pair, Prediction
+from scoring.types import MOST_FACTORS, Estimate, Factor, Needed, Pair, Prediction
 
 MOST_MERGES = 40  # a larger number is not shown: it would be out of reach
 TRUST_STEP = 0.05
@@ -162,7 +162,6 @@ LEVERS = (
 
 LABEL = "label_clean_fix"  # the label that the served P(clean) predicts
 SHRUNK = "beta"  # the name of the shrunk rate among the models
-MOST_FACTORS = 8
 SIMILAR = 0.05  # P(clean) of similar cases differs by at most this
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from typing import Any
 from ingest.store.transaction import Rows
 from scoring.config.policy import Policy
 from scoring.formatting import display_name
-from scoring.models.registry import SHRUNK_RATE, shrunk_rate
+from scoring.models.registry import SHRUNK_RATE, clean_needed, shrunk_rate
 from scoring.pipeline.interventions import LEFT_OUT
 from scoring.pipeline.stored import CLAIMS, read_verdict
 from scoring.queries.scores import HIDDEN, hide_score, score, score_ground, scores_everywhere
@@ -31,7 +31,7 @@ from scoring.queries.types import (
     Signal,
     VouchLine,
 )
-from scoring.types import Estimate, Lane, Person
+from scoring.types import Estimate, Evidence, Lane, Person
 
 # Whose denounces a viewer (three times the parameter) is shown with their reasons: their own, those of people who vouch
 # for the viewer, and, for a viewer who is a seed, those of people whom that seed set trusts.
@@ -222,11 +222,25 @@ def estimate_after(score: ContributorScore, not_clean: int, policy: Policy) -> E
 
     What a model would say then depends on more than the counts, so nothing is guessed.
     """
+    record = _counted_record(score)
+    if record is None:
+        return None
+    return shrunk_rate(record.clean, record.not_clean + not_clean, policy.prior, policy.strength)
+
+
+def clean_to_reach(score: ContributorScore, target: float, policy: Policy) -> int | None:
+    """How many more clean contributions alone bring P(clean) to `target`; None where a trained model says it."""
+    record = _counted_record(score)
+    return None if record is None else clean_needed(record, policy.prior, policy.strength, target)
+
+
+def _counted_record(score: ContributorScore) -> Evidence | None:
+    """Return the counts that alone decide P(clean), None where a trained model does."""
     held = {factor.name: factor.value for factor in score.verdict.factors}
     clean, other = held.get("clean"), held.get("not_clean")
     if score.model_version != SHRUNK_RATE or not isinstance(clean, int) or not isinstance(other, int):
         return None
-    return shrunk_rate(clean, other + not_clean, policy.prior, policy.strength)
+    return Evidence(clean=clean, not_clean=other)
 
 
 def _signals(rows: Rows, person: dict[str, Any]) -> Iterator[Signal]:

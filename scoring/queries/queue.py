@@ -48,12 +48,22 @@ def is_drawn(verdict: Verdict) -> bool:
 def seal(row: QueueRow, answer: AuditAnswer | None) -> QueueRow:
     """The row with the answer, or without everything that its decision tells while there is none.
 
-    The one reason that stays is that of the draw: its odds are the same whatever the change is.
+    With the answer nothing says any more how to read it before one, or that a person has to. Without, the one reason
+    that stays is that of the draw: its odds are the same whatever the change is.
     """
     if answer is not None:
         told = FAILED if not answer.would_merge else f"{PASSED}, but tests fail" if row.ci == "failed" else PASSED
         sentence = joined([told, *row.sentence.split("; ")[1:]])
-        return replace(row, audited=answer, decided=told, decided_exact=told, sentence=sentence)
+        rest = tuple(reason for reason in row.verdict.reasons if reason.code != "audit_drawn")
+        return replace(
+            row,
+            audited=answer,
+            verdict=replace(row.verdict, reasons=rest),
+            decided=told,
+            decided_exact=told,
+            sentence=sentence,
+            would_change="",
+        )
     drawn = next(reason for reason in row.verdict.reasons if reason.code == "audit_drawn")
     return replace(
         row,

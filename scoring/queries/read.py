@@ -29,6 +29,7 @@ from scoring.queries.changes import (
     round_review,
 )
 from scoring.queries.contributors import (
+    clean_to_reach,
     contributor,
     estimate_after,
     hide_chance,

@@ -37,7 +37,7 @@ on("htmx:afterSwap", ({ detail: { target, requestConfig: { elt } = {} } }) => {
   choose(row);
   const key = awaited;
   const opens = elt.id === "first"; // a page that opens moves no focus
-  if (key && (opens || "cr".includes(key))) setTimeout(() => {
+  if (key && (opens || "cru".includes(key))) setTimeout(() => {
     awaited = "";
     document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
   });
@@ -47,7 +47,7 @@ on("htmx:afterSwap", ({ detail: { target, requestConfig: { elt } = {} } }) => {
   if (rowOf(at) || at === document.body || !at.checkVisibility()) focusRow(row);
   if (!row?.checkVisibility()) scrollTo(0, 0);
 });
-on("htmx:afterRequest", () => setTimeout(() => every(".row-link.htmx-request")[0] || (awaited = "")));
+on("htmx:afterRequest", () => setTimeout(() => every(":is(.row-link, .offer).htmx-request")[0] || (awaited = "")));
 
 // What somebody types stays until it is sent; words that a page begins with follow it.
 const forget = (form) => every("[data-draft]", form).forEach(({ dataset }) => delete drafts[dataset.draft]);
@@ -145,6 +145,7 @@ on("keydown", (event) => {
   if (leaves && say) say.open = false;
   if (leaves && (closeMenu() || types || say)) return (types || say) && (target.blur(), focusRow(current()));
   if (types || root.dataset.keys === "off" || (event.repeat && !"jk".includes(key))) return; // held, `a` approves one
+  if (key === "u" && every(".offer.htmx-request")[0]) awaited = key;
   if (awaited) return;
   const name = before === "g" ? `g${key}` : key;
   const wanted = keyed(name);
@@ -152,10 +153,9 @@ on("keydown", (event) => {
   if (!wanted && key.length < 2 && every("#first.htmx-request")[0]) awaited = key;
   if (!wanted) return leaves && focusRow(current());
   event.preventDefault();
-  const { why, none } = wanted.dataset;
-  const refused = why ?? (every(".pick:checked")[0] ? "" : none);
-  warn(refused);
-  if (refused) return;
+  const { why } = wanted.dataset;
+  warn(why);
+  if (why) return;
   const moves = "jk".includes(name);
   const looks = name === "/" || name in steps && byId("open");
   if (moves || looks) wanted.focus();

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Literal
 
 from scoring.config.policy import Policy
+from scoring.explain.what_would_change import MOST_TOLD
 from scoring.formatting import percent, percent_in_full, percent_interval, visible
 from scoring.queries.read import (
     ContributorPage,
@@ -17,6 +18,7 @@ from scoring.queries.read import (
     Record,
     TrustExplanation,
     VouchLine,
+    clean_to_reach,
     estimate_after,
 )
 from scoring.types import Lane
@@ -231,12 +233,23 @@ def changes(
     if score.verdict.estimate.probability is None:
         yield "A first settled pull request", "gives a first number"
     else:
+        yield from _after_clean_ones(score, policy, start)
         yield from _after_bad_ones(score, policy, start)
     if found and found.dominator:
         yield f"Losing {visible(found.dominator.name)}", "ends this trust"
     rules = policy.thresholds
     if "silence" in rules.conditions:
         yield f"{rules.silent_days} days away", f"a person looks for {rules.account_change_days} days"
+
+
+def _after_clean_ones(score: ContributorScore, policy: Policy, start: float | None) -> Iterator[tuple[str, str]]:
+    """Yield how many clean ones bring the chance to where it warns nobody, or to where the lane starts."""
+    low, chance = policy.thresholds.t_low, score.verdict.estimate.probability or 0.0
+    target = low if chance < low else start
+    count = clean_to_reach(score, target, policy) if target is not None else None
+    if target is not None and count and count <= MOST_TOLD:
+        reached = "no longer flagged for it" if chance < low else "where the lane starts"
+        yield f"{count:,} more that {'stays' if count == 1 else 'stay'} clean", f"{percent_in_full(target)}, {reached}"
 
 
 def _after_bad_ones(score: ContributorScore, policy: Policy, start: float | None) -> Iterator[tuple[str, str]]:

@@ -92,8 +92,8 @@ def _head(snapshot: Snapshot, repository: str, exact: bool, since: Since, now: d
         words = _figured(shown, offers) if exact else ""
         words = words or kinds
         if len(shown) < len(states):
-            brief = f"{len(shown)} of {len(states)} open"
-            words += f"; open in {len(shown)} of {len(states)} repositories"
+            brief = f"open in {len(shown)} of {len(states)} repositories"
+            words += f"; {brief}"
     month = read.lane_sum(snapshot, (one.repository for one in shown), would, now)
     title = "Would be fast lane" if would else "Fast lane"
     return LaneHead(title, brief, words, lane_words.month_words(month, would))

@@ -1,6 +1,7 @@
 """A contributor's own page: where their pull requests are, what is stored; what a maintainer may paste. Pure."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,10 +12,11 @@ from scoring.formatting import visible
 from scoring.queries.contributors import PROVISIONAL_BELOW
 from scoring.queries.read import ContributorPage, QueueRow, Stored
 from scoring.types import Estimate, Lane
-from triage.presenters.contributor import FEW, RecordRow, record_view, record_words
+from triage.presenters.contributor import RecordRow, record_view, record_words
 from triage.presenters.pills import Pill, pill
 from triage.presenters.text import age_words, interval_sentence, missing_evidence
 
+MOST_PAST = 50  # decided pull requests on the page
 ROWS_SHOWN = 50  # of one table on the page; the JSON has all
 ROW_SHOWN = 2_000  # characters
 COMPUTED = "computed here from public records, never from who or where you are"
@@ -160,12 +162,16 @@ class OwnPull:
 
 @dataclass(frozen=True, slots=True)
 class OwnScore:
-    """Figures that maintainers see about somebody: the chance, the record, who vouches, what was decided."""
+    """Figures that maintainers see about somebody: the chance, the record, who vouches, what was decided.
+
+    `past` are the newest; `counts` says how many of all were decided in which way, "" for fewer than two.
+    """
 
     estimate: Estimate
     record: str
     vouchers: tuple[str, ...]
     past: tuple[RecordRow, ...]
+    counts: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,14 +248,26 @@ def _helps(row: QueueRow) -> Iterator[str]:
     if any(reason.code in WHAT_IT_HOLDS for reason in row.verdict.reasons):
         yield "Something was found in the change: mend it in a new round, or explain it on Tangled."
     if row.first_timer:
-        yield "It is your first here. Nobody holds that against you, and a small change is read sooner."
+        where = visible(row.repository_name)
+        yield f"It is your first in {where}. Nobody holds that against you, and a small change is read sooner."
 
 
 def own_score(page: ContributorPage) -> OwnScore:
     """The same figures that the maintainers' page shows, however few changes have settled; no rank."""
     vouchers = tuple(visible(one.person.name) for one in page.vouches if one.kind == "vouch")
     past = tuple(one for one in record_view(page, "all").rows if one.line.state != "open" and one.line.watched)
-    return OwnScore(page.score.verdict.estimate, record_words(page.record), vouchers, past[:FEW])
+    return OwnScore(
+        page.score.verdict.estimate, record_words(page.record), vouchers, past[:MOST_PAST], _counted_words(past)
+    )
+
+
+def _counted_words(past: Sequence[RecordRow]) -> str:
+    """Say how many were decided in which way, and how many of them are listed."""
+    if len(past) < 2:
+        return ""
+    ways = Counter("merged, not counted yet" if one.line.result == "watching" else one.result for one in past)
+    told = ", ".join(f"{count:,} {way}" for way, count in ways.most_common())
+    return f"{len(past):,} decided: {told}." + (f" The newest {MOST_PAST} are listed." if len(past) > MOST_PAST else "")
 
 
 def stored_view(found: Stored | None) -> StoredView:

@@ -102,8 +102,8 @@ def approvable_words(rows: Iterable[QueueRow], acts: Mapping[str, RowActs]) -> s
 
 
 def is_ci_left(row: QueueRow, act: RowActs) -> bool:
-    """Return whether failed CI alone keeps a row of the fast lane from being approved together with others."""
-    return row.ci == "failed" and act.can_approve and not act.done
+    """Return whether failed CI alone keeps a row of an open fast lane from being approved together with others."""
+    return not row.shadow and not row.audited and row.ci == "failed" and act.can_approve and not act.done
 
 
 def merge_commands(row: QueueRow, act: RowActs, viewer: object) -> tuple[str, ...]:

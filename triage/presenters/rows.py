@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import blake2s
+from math import floor
 from typing import Literal
 
 from scoring.explain.sentences import factor_label, plain_sentence, sentence, told_reasons
-from scoring.formatting import trust_figure, visible
+from scoring.formatting import percent, percent_interval, percents, trust_figure, visible
 from scoring.queries.read import (
     ChangeFacts,
     Comment,
@@ -23,7 +24,7 @@ from scoring.queries.read import (
     TrustExplanation,
     hidden_words,
 )
-from scoring.types import Factor, Verdict
+from scoring.types import MOST_FACTORS, Factor, Verdict
 from triage.forms.filters import Bucket, QueueFilters
 from triage.models import Action
 from triage.presenters.pills import Kind, Pill, decided, pill, row_pill
@@ -134,6 +135,7 @@ class Judgement:
     chain: tuple[PersonView, ...]
     no_chain: str
     bars: tuple[FactorBar, ...]
+    ends: tuple[str, ...]  # the start's name and chance, then the chance with all and its interval; () without a chance
     unused: tuple[FactorBar, ...]  # factors that are known and move no score
     interval: str
     reasons: tuple[str, ...]
@@ -256,22 +258,52 @@ def person_view(person: Person) -> PersonView:
     return PersonView(person.did, name, "".join(letters[:2]).upper() or "?", int.from_bytes(tint, "big") % TINTS)
 
 
-def factor_bars(factors: Sequence[Factor]) -> tuple[FactorBar, ...]:
-    """Bars of all factors, those that move P first and largest first; the longest reaches the edge."""
-    largest = max((abs(factor.effect) for factor in factors if factor.effect), default=0.0)
-    ordered = sorted(factors, key=lambda factor: -abs(factor.effect or 0.0))
-    return tuple(_factor_bar(factor, largest) for factor in ordered)
+def factor_bars(verdict: Verdict) -> tuple[FactorBar, ...]:
+    """Bars of all factors, those that move P first and largest first; the longest reaches the edge.
+
+    Their points are whole numbers that lead from the chance without them, as shown, to the chance with them, as shown:
+    each is rounded down, and those that lose most by it get back what is then missing.
+    """
+    ordered = sorted(verdict.factors, key=lambda factor: -abs(factor.effect or 0.0))
+    exact = [100 * (factor.effect or 0.0) for factor in ordered]
+    largest = max(map(abs, exact), default=0.0) / 100
+    points = [floor(one) for one in exact]
+    probability = verdict.estimate.probability
+    if probability is not None and largest:
+        missing = percents(probability) - percents(start_of(verdict, probability)) - sum(points)
+        by_loss = sorted(filter(exact.__getitem__, range(len(exact))), key=lambda place: points[place] - exact[place])
+        raised = by_loss[: max(missing, 0)]
+        for place in raised:
+            points[place] += 1
+        points[0] += missing - len(raised)  # 0 but for the noise of floating point
+    return tuple(_factor_bar(factor, count, largest) for factor, count in zip(ordered, points, strict=True))
 
 
-def _factor_bar(factor: Factor, largest: float) -> FactorBar:
+def start_of(verdict: Verdict, probability: float) -> float:
+    """Return the chance before any of the factors that are named."""
+    return min(max(probability - sum(factor.effect or 0.0 for factor in verdict.factors), 0.0), 1.0)
+
+
+def _start_label(verdict: Verdict) -> str:
+    moving = sum(bool(factor.effect) for factor in verdict.factors)
+    return "Where everybody starts" if moving < MOST_FACTORS else "The start, with smaller factors"
+
+
+def _factor_bar(factor: Factor, points: int, largest: float) -> FactorBar:
     label = factor_label(factor.name)
     effect = factor.effect or 0.0
     width = round(abs(effect) / largest * BAR_WIDTH / 2, 1) if largest else 0.0
     if factor.effect is None or width == 0:
-        return FactorBar(label, _figure(factor.value), "" if factor.effect is None else "0 %", "", BAR_WIDTH / 2, 0.0)
+        said = "" if factor.effect is None else _points(points)
+        return FactorBar(label, _figure(factor.value), said, "", BAR_WIDTH / 2, 0.0)
     x = BAR_WIDTH / 2 if effect > 0 else BAR_WIDTH / 2 - width
     sign: Literal["up", "down"] = "up" if effect > 0 else "down"
-    return FactorBar(label, _figure(factor.value), f"{100 * effect:+.1f} %".replace("-", MINUS), sign, x, width)
+    return FactorBar(label, _figure(factor.value), _points(points), sign, x, width)
+
+
+def _points(count: int) -> str:
+    """Say an effect on a chance, such as "+46 points"."""
+    return f"{count:+d} {'point' if abs(count) == 1 else 'points'}".replace("-", MINUS) if count else "0 points"
 
 
 def _figure(value: str | int | float | None) -> str:
@@ -307,12 +339,22 @@ def judgement(
     exact: bool = True,
 ) -> Judgement:
     """The Who side of a verdict; without the thresholds unless `exact`; `is_read` where its content was reviewed."""
-    say, bars = sentence if exact else plain_sentence, factor_bars(verdict.factors)
+    say, bars = sentence if exact else plain_sentence, factor_bars(verdict)
+    estimate = verdict.estimate
+    chance = estimate.probability
     return Judgement(
         pill(verdict, shadow),
         tuple(person_view(person) for person in path),
         no_path_words(verdict),
         tuple(bar for bar in bars if bar.effect),
+        ()
+        if chance is None
+        else (
+            _start_label(verdict),
+            percent(start_of(verdict, chance)),
+            percent(chance),
+            percent_interval(estimate.low, estimate.high),
+        ),
         tuple(bar for bar in bars if not bar.effect),
         interval_sentence(verdict.estimate),
         tuple(visible(say(reason)) for reason in told_reasons(verdict)),

@@ -92,12 +92,6 @@ def of(held: Mapping[str, Any] | None, key: str) -> Any:
 
 
 @register.filter
-def any_may(acts: Mapping[str, RowActs] | None) -> bool:
-    """Return whether the viewer may approve any of the rows."""
-    return any(act.can_approve for act in (acts or {}).values())
-
-
-@register.filter
 def ci_words(state: str) -> str:
     """Say the state of a CI run."""
     return rows.CI_WORDS[state]

@@ -338,18 +338,21 @@ def to_sign_in(request: Request, back: str) -> HttpResponse:
 def bulk_approve(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Ask first; with `confirmed` approve all of them or, where one is not what it was, none (409).
 
-    Where none is selected, offer all that can be approved.
+    Where none is selected, ask about all that can be approved.
     """
-    wanted = [read_choice(value) for value in request.POST.getlist("pull")]
-    if not wanted and not request.POST.get("confirmed"):
-        return render(request, "inbox/bulk_none.html", _approvable(request, snapshot))
+    ticked, is_confirmed = request.POST.getlist("pull"), bool(request.POST.get("confirmed"))
+    choices, failed = (ticked, 0) if ticked or is_confirmed else _approvable(request, snapshot)
+    if not choices and not is_confirmed:
+        raise ActionProblem("Nothing in this view can be approved together.")
+    wanted = [read_choice(value) for value in choices]
     found = {row.uri: row for row in as_shown.pulls(snapshot, [one.uri for one in wanted])}
     person = _person(request, list(found.values()))
     try:
         bulk.check_lane(wanted, found, read.changed_after(snapshot).keys(), str(person.did))
         chosen = [found[one.uri] for one in wanted]
-        if not request.POST.get("confirmed"):
-            return render(request, "inbox/bulk.html", _confirmation(request, snapshot, wanted, chosen))
+        if not is_confirmed:
+            asked = _confirmation(request, snapshot, wanted, chosen) | {"is_all": not ticked, "failed": failed}
+            return render(request, "inbox/bulk.html", asked)
         bulk.check_typed(len(wanted), request.POST.get("typed", ""))
         made = actions.act(person, read.decided_subjects(snapshot, found), wanted, timezone.now())
     except Conflict as conflict:
@@ -357,19 +360,18 @@ def bulk_approve(request: Request, snapshot: Snapshot) -> HttpResponse:
     return answer_rows(request, snapshot, list(found), timezone.now(), row_actions.done_words(made, snapshot))
 
 
-def _approvable(request: Request, snapshot: Snapshot) -> dict[str, object]:
-    """Return what could be selected in the view that the form came from, up to the most that are approved together."""
+def _approvable(request: Request, snapshot: Snapshot) -> tuple[list[str], int]:
+    """Return what can be selected in the view that the form came from, up to the most that are approved together.
+
+    Beside it stands on how many CI failed, which alone keeps them from it.
+    """
     query = replace(row_actions.query_of(filters_of(request), require(request, "", Role.VIEWER), snapshot), page=1)
     found = as_shown.queue(snapshot, replace(query, bucket="fast_lane", size=bulk.AT_MOST))
     fast = [row for group in found.groups for row in group.rows]
     acts = row_actions.acts_of(request.user, viewing(request), snapshot, fast, timezone.now())
     views = [rows.row_view(row, present(snapshot), QueueFilters()) for row in fast]
     picks = [pick_of(view, acts[view.row.uri]) for view in views]
-    return {
-        "choices": [one for one in picks if one],
-        "failed": sum(row_actions.is_ci_left(row, acts[row.uri]) for row in fast),
-        "next": safe_next(request),
-    }
+    return [one for one in picks if one], sum(row_actions.is_ci_left(row, acts[row.uri]) for row in fast)
 
 
 def _person(request: Request, found: Sequence[QueueRow]) -> Person:

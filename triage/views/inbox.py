@@ -33,6 +33,7 @@ from triage.http_cache import unless_held
 from triage.models import Action, Person
 from triage.presenters import lane_heads, lists, row_actions, rows
 from triage.presenters import queue as as_shown
+from triage.presenters.row_lines import pick_of
 from triage.presenters.rows import forge_place
 from triage.services import actions, objections
 from triage.services.actions import ActionProblem
@@ -94,6 +95,7 @@ def _lists(request: Request, snapshot: Snapshot, filters: QueueFilters) -> dict[
         "tiles": rows.tiles(counted),
         "closures": banners(request, snapshot),
         "acts": acts,
+        "is_bulk_offered": any(pick_of(view, acts[view.row.uri]) for group in groups for view in group.rows),
         "approvable": row_actions.approvable_words(fast, acts),
         "approved": _approved(snapshot, filters, query),
         "saved": lists.saved_filters(request.user, filters),

@@ -139,7 +139,13 @@ def test_what_one_more_bad_change_would_do_is_told_only_where_the_counts_decide(
     assert score.verdict.estimate.probability is not None
     assert worse.probability is not None
     assert score.verdict.estimate.probability > after.probability > worse.probability
-    assert read.estimate_after(replace(score, model_version="a-model"), 1, played.policy) is None
+    target = score.verdict.estimate.probability + 0.01
+    more = read.clean_to_reach(score, target, played.policy)
+    assert more
+    assert read.clean_to_reach(score, score.verdict.estimate.probability, played.policy) == 0
+    trained = replace(score, model_version="a-model")
+    assert read.estimate_after(trained, 1, played.policy) is None
+    assert read.clean_to_reach(trained, target, played.policy) is None
 
 
 def test_a_contributor_shows_signals_and_a_handle_that_is_not_confirmed_is_only_declared(

@@ -36,18 +36,21 @@ def test_the_lane_offers_boxes_and_one_button_that_belongs_to_them(site: ActingS
     assert choices(site, OFFERED)[0] in page
 
 
-def test_with_no_box_ticked_the_page_says_how_to_select_and_offers_all_that_can_be_approved(
-    site: ActingSite, ana: Client
-) -> None:
+def test_with_no_box_ticked_all_that_can_be_approved_are_offered(site: ActingSite, ana: Client) -> None:
     site.maintainer("did:plc:" + "3" * 24, "ben.example").post("/act", site.form(uri=THIRD))
     page = ana.post("/act/bulk", {"next": "/"}).content.decode()
-    assert "Select rows first" in page
-    assert "Select all 2 that can be approved" in page
+    assert "None was ticked, so these are all in this view that can be approved together." in page
     offered = re.findall('name="pull" value="([^"]+)"', page)
     assert sorted(offered) == sorted(choices(site, OFFERED, SECOND))
     assert "Approve 2 pull requests" in ana.post("/act/bulk", {"pull": offered}).content.decode()
-    narrowed = ana.post("/act/bulk", {"next": "/?q=nothing-like-it"}).content.decode()
-    assert "Nothing in this view can be approved together." in narrowed
+    assert "None was ticked" not in ana.post("/act/bulk", {"pull": offered}).content.decode()
+    narrowed = ana.post("/act/bulk", {"next": "/?q=nothing-like-it"})
+    assert narrowed.status_code == 400
+    assert "Nothing in this view can be approved together." in narrowed.content.decode()
+    with site.result.store.write() as txn:
+        txn.execute("update current_decisions set own = true where pull_uri != ?", [THIRD])
+    site.publish()
+    assert 'id="bulk"' not in ana.get("/").content.decode(), "none of them can be approved together"
     assert Action.objects.filter(person__did=ANA).count() == 0
 
 
@@ -59,12 +62,12 @@ def test_what_failed_its_tests_is_counted_and_never_approved_together(site: Acti
     assert re.findall(r'name="pull" value="([^|"]+)', page) == [second, third]
     assert page.rindex('✕ CI<span class="unseen"> failed') > page.rindex('class="pick"'), "it comes last"
     offer = ana.post("/act/bulk", {"next": "/"}).content.decode()
-    assert "✕ CI failed on 1: not part of this, approve it one by one." in offer
     offered = re.findall('name="pull" value="([^"]+)"', offer)
+    assert "✕ CI failed on 1: not part of this, approve it one by one." in offer
     assert sorted(offered) == sorted(chosen[1:])
     asked = ana.post("/act/bulk", {"pull": offered}).content.decode()
     assert "<dt>CI</dt><dd>1 passed, 1 without CI</dd>" in asked
-    assert '<span class="ci-passed">✓ CI</span>' in asked
+    assert '<span class="ci-passed">✓ CI</span> <span class="quiet">' in asked
     for step in ({}, {"confirmed": "1"}):
         answer = ana.post("/act/bulk", {"pull": chosen, **step})
         assert answer.status_code == 409

@@ -258,6 +258,16 @@ def test_what_was_typed_stays_by_pull_request_and_verb_and_an_undo_gives_it_back
     expect(page.locator("#pull-title")).to_have_text(flagged)
     expect(field).to_have_value("")
     assert [one.undone_at is None for one in Action.objects.order_by("pk")] == [False, True]
+    title, assigned = page.locator("#pull-title"), page.locator(".offer", has_text="Assigned")
+    for count in (1, 2):
+        at = title.inner_text()
+        press_keys(page, "j")
+        expect(title).not_to_have_text(at)
+        press_keys(page, "m")
+        expect(assigned).to_have_count(count)
+    press_keys(page, "u u")
+    expect(assigned).to_have_count(0)
+    assert not Action.objects.filter(kind="pull_for_review", undone_at=None), "one undo waits for the other"
 
 
 def test_what_was_typed_is_for_nobody_else_who_signs_in_here(enter: Enter, site: ActingSite) -> None:
@@ -310,10 +320,7 @@ def test_a_key_without_its_button_says_why_and_escape_closes_what_a_key_opened(e
         expect(page.get_by_role("alert")).to_have_text("Nothing changed. Approved by you already.")
     press_keys(page, "j")
     expect(page.get_by_role("alert")).to_be_hidden()
-    press_keys(page, "b")
-    expect(page.get_by_role("alert")).to_contain_text("Nothing is selected. Press x on a fast-lane row")
     press_keys(page, "x")
-    expect(page.get_by_role("alert")).to_be_hidden()
     expect(page.locator(".pick:checked")).to_have_count(1)
     press_keys(page, "x 1")
     expect(page.locator("#group-needs_human")).to_be_visible()
@@ -323,9 +330,8 @@ def test_a_key_without_its_button_says_why_and_escape_closes_what_a_key_opened(e
     expect(page).to_have_url("/")
     press_keys(page, "4")
     expect(page.locator("#group-needs_human")).to_have_count(0)
-    page.get_by_role("button", name="Approve several…").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Nothing is selected")
-    page.get_by_role("button", name=re.compile(r"^Select all \d+ that can be approved$")).click()
+    expect(page.locator(".pick:checked")).to_have_count(0)
+    press_keys(page, "b")
     expect(page.get_by_role("heading", level=1)).to_contain_text(f"Approve {CHORES - 1} pull requests")
 
 

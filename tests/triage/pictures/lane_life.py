@@ -18,7 +18,7 @@ from trustsite.standins.recording import write_recording
 from trustsite.world import World
 
 HEAD = re.compile(
-    r"Fast lane \d+\s*(?:estimated|\d of \d open)\s*(?:\w+ can be approved: [^.]*\.\s*)?"
+    r"Fast lane \d+\s*(?:estimated|open in \d of \d repositories)\s*(?:\w+ can be approved: [^.]*\.\s*)?"
     r"estimated: [\d.]+ % bad \(last 12 months, estimate\).*let through [\d,]+ of [\d,]+ in 30 days: \d",
     re.DOTALL,
 )

@@ -269,9 +269,11 @@ def test_no_page_shows_a_newcomers_probability_without_its_interval_near(pages: 
     estimate = judged(3, 1, ())[0].estimate
     assert estimate.probability is not None
     number, interval = percent(estimate.probability), percent_interval(estimate.low, estimate.high)
+    assert any("Where everybody starts 55 %" in text for text in pages.values())
     for page, text in pages.items():
         places = [found.start() for found in re.finditer(rf"(?<![\d.]){re.escape(number)}", text)]
         assert places or page == "/dashboard", page
+        assert ("Where everybody starts 55 %" in text) == (f"Stays clean = {number}" in text), page
         assert all(interval in text[max(0, place - NEAR_INTERVAL) : place + NEAR_INTERVAL] for place in places), page
     history = pages[f"/c/{MARA.did}"]
     assert len(re.findall("60 % [(]?40\N{EN DASH}80", history)) >= 5, "in the curve's words and each row of it"

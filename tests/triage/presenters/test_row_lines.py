@@ -129,6 +129,8 @@ def test_the_head_of_the_fast_lane_counts_what_can_be_approved_and_says_what_kee
     assert approvable_words(fast, told) == "4 can be approved: 1 approved already, 1 sent by you"
     failed = [*fast[:3], *(replace(row, ci="failed") for row in fast[3:5]), fast[5]]
     assert approvable_words(failed, told) == ("2 can be approved: 1 approved already, 1 sent by you, CI failed on 2")
+    shut = [*failed, *(replace(row, ci="failed", shadow=True) for row in fast[4:])]
+    assert approvable_words(shut, told).endswith(", CI failed on 2"), "a lane that is shut lets nothing through"
     assert approvable_words(fast[:2], told) == "None can be approved: 1 approved already, 1 sent by you"
     assert approvable_words(fast, {row.uri: acts(may=False) for row in fast}) == "", "who may not act is told nothing"
 

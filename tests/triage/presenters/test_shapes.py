@@ -4,22 +4,28 @@ import re
 import unicodedata
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import pairwise
 from urllib.parse import parse_qsl
 
 import pytest
+from django.template.loader import render_to_string
 from hypothesis import given
 from hypothesis import strategies as draw_from
 
+from scoring.config.policy import Policy
+from scoring.formatting import percent
+from scoring.models.registry import SHRUNK_RATE
 from scoring.queries import read
 from scoring.queries.queue import LANE_KEYS
 from scoring.queries.read import Bin, Dashboard, HistoryPoint, Person
 from scoring.types import Estimate, Factor, Lane, Reason, Verdict
 from tests.sources import PROJECT
-from tests.triage.worlds.drawn_rows import NOW, drawn_rows
+from tests.triage.worlds.drawn_rows import MARA, NOW, drawn_rows
+from tests.triage.worlds.drawn_rows import judged as shown_judgement
 from tests.triage.worlds.pages_world import DrawnWorld
 from triage.charts import histogram
 from triage.forms import filters
-from triage.presenters import contributor, pills, rows
+from triage.presenters import contributor, pills, rights, rows
 from triage.presenters import text as words
 
 BOARD: Dashboard = DrawnWorld().dashboard(None)
@@ -105,6 +111,8 @@ def test_a_person_is_asked_in_neutral_words_where_nothing_was_found(code: str) -
     assert bare(pills.pill(asked)) == pills.Pill("person", "60 %", "For a person")
     found = replace(asked, reasons=(*asked.reasons, Reason("content_risk_high", {})))
     assert bare(pills.pill(found)) == pills.Pill("flag", "60 %", "Flagged")
+    drawn = render_to_string("judgement/_pill.html", {"pill": pills.pill(found)})
+    assert "Flagged · stays clean 60 % <small>" in drawn, "60 % are not the chance of being bad"
 
 
 def test_the_tint_of_an_avatar_follows_the_did_and_not_the_name() -> None:
@@ -115,9 +123,29 @@ def test_the_tint_of_an_avatar_follows_the_did_and_not_the_name() -> None:
     assert 0 <= one.tint < rows.TINTS
 
 
+def judged(probability: float | None, *effects: float | None) -> Verdict:
+    known = tuple(Factor("clean", index, effect) for index, effect in enumerate(effects))
+    return Verdict(Lane.NORMAL_QUEUE, Estimate(probability, 0.0, 1.0, 9), (), known)
+
+
+@given(draw_from.lists(draw_from.floats(0, 1), min_size=1, max_size=9))
+def test_the_start_and_the_points_of_all_factors_add_up_to_the_chance_as_shown(chances: list[float]) -> None:
+    steps = [after - before for before, after in pairwise(chances)]
+    verdict = judged(chances[-1], *steps, None)
+    told = rows.judgement(verdict, (), True)
+    name, start, chance, _ = told.ends
+    assert (chance, int(start[:-2])) == (percent(chances[-1]), pytest.approx(100 * chances[0], abs=1.001))
+    points = [int(bar.effect.replace("\N{MINUS SIGN}", "-").split()[0]) for bar in told.bars]
+    assert int(start[:-2]) + sum(points) == int(chance[:-2])
+    exact = sorted(steps, key=lambda step: -abs(step))
+    assert all(abs(shown - 100 * step) < 2 for shown, step in zip(points, exact, strict=True))
+    assert name == ("Where everybody starts" if sum(map(bool, steps)) < 8 else "The start, with smaller factors")
+    assert rows.judgement(judged(None, 0.1), (), True).ends == ()
+
+
 @given(draw_from.lists(draw_from.one_of(draw_from.none(), draw_from.floats(-1, 1, allow_nan=False)), max_size=8))
 def test_factor_bars_stay_on_their_track_and_on_their_side(effects: list[float | None]) -> None:
-    bars = rows.factor_bars([Factor("clean", index, effect) for index, effect in enumerate(effects)])
+    bars = rows.factor_bars(judged(None, *effects))
     assert len(bars) == len(effects)
     for bar in bars:
         assert bar.x >= 0
@@ -127,7 +155,7 @@ def test_factor_bars_stay_on_their_track_and_on_their_side(effects: list[float |
 
 
 def test_a_factor_that_does_not_move_the_score_has_no_bar_and_no_effect() -> None:
-    bar = rows.factor_bars([Factor("eigentrust", 0.0123, None)])[0]
+    bar = rows.factor_bars(replace(judged(0.5), factors=(Factor("eigentrust", 0.0123, None),)))[0]
     assert (bar.sign, bar.effect, bar.value) == ("", "", "0.01")
 
 
@@ -156,6 +184,27 @@ def test_a_shut_fast_lane_draws_no_threshold() -> None:
     assert [mark.words for mark in chart.marks] == ["flagged below 30 %"]
     assert "fast lane" not in chart.summary, "a repository may have an open lane of its own"
     assert histogram.histogram_table(replace(BOARD, t_high=None)).columns[1:] == ("Contributors", "Flagged")
+
+
+def test_a_person_is_told_all_that_was_decided_and_a_maintainer_first_the_thing_that_lifts_the_chance() -> None:
+    page = DrawnWorld().contributor(None, MARA.did)
+    assert page is not None
+    merged = page.pulls[1]
+    refused = [replace(merged, state="closed", outcome="not merged", result="unmerged")] * 55
+    own = rights.own_score(replace(page, pulls=(*page.pulls, *refused)))
+    assert own.counts == "56 decided: 55 not merged, 1 clean. The newest 50 are listed."
+    assert (len(own.past), own.past[0].line) == (50, merged)
+    assert rights.own_score(page).counts == "", "one is listed, so nothing is left to count"
+    verdict, _ = shown_judgement(1, 9, ())
+    counted = replace(page.score, model_version=SHRUNK_RATE, verdict=verdict)
+    flagged, *rest = contributor.changes(counted, None, Policy(), 0.9)
+    assert flagged == ("2 more that stay clean", "30 %, no longer flagged for it")
+    assert [what for what, _ in rest][:1] == ["One revert or fix"]
+    verdict, _ = shown_judgement(9, 1, ())
+    (what, then), *_ = contributor.changes(replace(counted, verdict=verdict), None, Policy(), 0.9)
+    assert re.fullmatch(r"\d+ more that stay clean", what)
+    assert then == "90 %, where the lane starts"
+    assert next(contributor.changes(replace(counted, verdict=verdict), None, Policy(), None))[0] == "One revert or fix"
 
 
 def test_a_single_contributor_is_still_a_bar_that_can_be_seen() -> None:

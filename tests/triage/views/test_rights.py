@@ -96,6 +96,7 @@ def test_their_own_page_says_first_where_it_is_and_why_and_what_helps_and_last_w
     assert not re.search(r"threshold \d|\brank", page.partition("Everything stored")[0])
     assert "Nobody whom the maintainers trust vouches for you yet." in page
     assert "A vouch by somebody whom the maintainers trust would help." in page
+    assert "It is your first in lantern." in page
     assert "Nothing is missing" not in page
     assert "No place on the list yet: 0 of 5 changes settled." in page
     read = read_text(page)

@@ -31,10 +31,12 @@ def admin(shown_site: ActingSite) -> Client:
 
 @SCRIPTS
 def test_a_phone_shows_one_part_of_a_pull_request_at_a_time_and_two_buttons_with_the_rest_behind_more(
-    admin: Client, open_page: OpenPage, scripts: bool
+    admin: Client, shown_site: ActingSite, open_page: OpenPage, scripts: bool
 ) -> None:
+    shown_site.run_ci({MORE: "failed"})
     page = open_page(390, admin, scripts=scripts)
     page.goto(OPEN)
+    expect(page.locator(".pull-head .ci-failed"), "CI is whole beside the way back").to_be_in_viewport(ratio=1)
     change, parts = page.locator("#part-change"), page.get_by_role("navigation", name="Parts")
     expect(change).to_be_visible()
     for name in ("Who", "Checks", "Comments"):
@@ -57,6 +59,7 @@ def test_a_phone_shows_one_part_of_a_pull_request_at_a_time_and_two_buttons_with
     expect(bar.locator(".button").filter(visible=True)).to_have_count(3)
     expect(bar.get_by_text("Snooze").first).to_be_hidden()
     more.press("Enter")
+    expect(bar.get_by_text("Comments and requests stay here, not sent to Tangled")).to_be_in_viewport()
     expect(rest.get_by_text("Snooze").first).to_be_in_viewport()
     rest.locator("summary", has_text="Close").click()
     expect(rest.locator("#say-close")).to_be_in_viewport()

@@ -81,6 +81,8 @@ def test_an_audit_that_passed_offers_an_approval_first_only_where_ci_passed_too(
     assert f"<strong>{told}</strong>" in page
     assert f"<span>{told};" in page, "the pane says the same"
     assert "Fast lane, audited" in page
+    assert "read it as if nothing were known" not in page, "it was read"
+    assert "Nothing: it is a random audit" not in page
     assert not re.search("merge it|ready to merge", page)
     main = [name for _, name in re.findall(r'class="button primary" data-key="(.)"[^>]*>(Approve|Comment)', page)]
     assert main == ["Approve" if ci == "passed" else "Comment"]
@@ -91,6 +93,7 @@ def test_an_audit_that_passed_offers_an_approval_first_only_where_ci_passed_too(
 def test_its_page_says_in_words_why_and_tells_nothing_of_the_decision(site: ActingSite, ben: Client) -> None:
     _, _, page = ben.get(f"/pull/{NEXT}").content.decode().partition('<h1 class="unseen">')
     assert "This is a random audit." in page
+    assert "Only these: the record of its author and the lanes of their other pull requests are shown." in page
     assert "Would you have merged it as sent?" in page
     assert [word for word in (*TELLING, "vouched", "Why this lane", "No trust path") if word in page] == []
     assert f"/c/{MARA}" not in page, "there stands the score of its author"

@@ -31,7 +31,8 @@ def test_an_answer_in_the_inbox_is_announced_and_stays_in_the_inbox(
     site: ActingSite, ana: Client, open_page: OpenPage, scripts: bool
 ) -> None:
     page = open_page(client=ana, scripts=scripts)
-    page.goto(f"/?open={quote(NEXT)}")
+    page.goto("/audits")
+    page.locator(f"#audits-due + ul a[href$='{quote(NEXT, safe='')}']").click()
     title = page.locator("#pull-title").inner_text()
     page.get_by_label("Because").fill("small")
     if scripts:
