@@ -462,7 +462,7 @@ def check_clock(patient: Patient) -> tuple[bool, str]:
         return False, f"{problem}: it is wrong, set it by NTP"
     beat, newest = from_microseconds(int(status.written_at * 1e6)), from_microseconds(status.cursor_us)
     if beat > patient.now + SLACK:
-        return False, f"the clock is {_minutes(beat - patient.now)} behind what the worker wrote: set it by NTP"
+        return False, f"the clock is {_format_minutes(beat - patient.now)} behind what the worker wrote: set it by NTP"
     if newest > beat + EARLY:
         problem = f"an event dated {newest:%Y-%m-%d %H:%M} moved the cursor of the stream into the future"
         return (
@@ -472,13 +472,14 @@ def check_clock(patient: Patient) -> tuple[bool, str]:
     if patient.works and status.cursor_us and status.listener_problem is None and patient.now - newest > BEHIND:
         return (
             False,
-            f"the newest event is {_minutes(patient.now - newest)} old: the stream is behind, or the clock wrong",
+            f"the newest event is {_format_minutes(patient.now - newest)} old: "
+            "the stream is behind, or the clock wrong",
         )
     compared = "agrees with the stream" if status.cursor_us else "agrees with the worker; no event has arrived yet"
     return True, f"{patient.now:%Y-%m-%d %H:%M:%S} UTC {compared}"
 
 
-def _minutes(span: timedelta) -> str:
+def _format_minutes(span: timedelta) -> str:
     return f"{span.total_seconds() / 60:,.0f} min"
 
 

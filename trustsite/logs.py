@@ -123,7 +123,7 @@ class KeptFile(RotatingFileHandler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if self.stream is not None and not self._is_in_place(self.stream):
-            self._let_go()
+            self._close_stream()
         self._problem = None
         super().emit(record)  # it calls handleError if it fails
         if (self._problem is not None) is not self._is_failing:
@@ -136,9 +136,9 @@ class KeptFile(RotatingFileHandler):
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name that logging calls
         """Drop the line, and reopen the file for the next one."""
         self._problem = sys.exception()
-        self._let_go()
+        self._close_stream()
 
-    def _let_go(self) -> None:
+    def _close_stream(self) -> None:
         stream, self.stream = self.stream, None
         if stream is not None:
             with suppress(OSError):  # closing may fail to write the rest of a line to a full drive

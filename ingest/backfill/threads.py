@@ -129,7 +129,7 @@ class Crew:
             self._open -= 1
         yield account
         if host.failures >= HOST_TRIES:
-            yield from self._abandon(host, account.problem or "")
+            yield from self._give_up_waiting(host, account.problem or "")
 
     def _handle_failure(self, account: Account, host: _Host, problem: FetchProblem) -> None:
         """Decide what a problem means for the account and for the others at the host."""
@@ -144,7 +144,7 @@ class Crew:
             return
         account.problem = str(problem)
         host.failures += 1
-        wait = self._backoff(host.failures if self._is_directory(account) else self._count_try(account, problem))
+        wait = self._retry_wait(host.failures if self._is_directory(account) else self._count_try(account, problem))
         if account.attempts >= TRIES or account.waits >= WAITS:
             account.end("failed", f"{problem}, at {TRIES} tries")
             return
@@ -168,11 +168,11 @@ class Crew:
         """Return True if the account waits for the directory, which all others need too: it is never given up."""
         return account.identity is None and account.host(self._sources.plc_url) == self._directory
 
-    def _backoff(self, failures: int) -> float:
+    def _retry_wait(self, failures: int) -> float:
         wait = min(self._first_wait * 4.0 ** min(failures - 1, 10), LONGEST_WAIT)
         return wait * _DICE.uniform(0.75, 1.25)
 
-    def _abandon(self, host: _Host, reason: str) -> Iterator[Account]:
+    def _give_up_waiting(self, host: _Host, reason: str) -> Iterator[Account]:
         """Give up all accounts that wait for a host that has failed too often in a row."""
         if host is self._hosts.get(self._directory):
             return

@@ -75,7 +75,7 @@ def _ask_host(sources: Sources, host: str, dids: dict[str, None], wait: Wait) ->
         cursors, cursor = {""}, ""
         while pages:
             pages -= 1
-            page = _ask_page(sources, _address(host, collection, cursor), wait)
+            page = _ask_page(sources, _list_url(host, collection, cursor), wait)
             dids.update(dict.fromkeys(repo.did for repo in page.repos or () if is_did(repo.did)))
             if len(dids) > HOST_ACCOUNTS:
                 for did in list(dids)[HOST_ACCOUNTS:]:
@@ -89,7 +89,7 @@ def _ask_host(sources: Sources, host: str, dids: dict[str, None], wait: Wait) ->
         raise FetchProblem(f"it sent {HOST_PAGES} pages, and no more were asked for")
 
 
-def _address(host: str, collection: str, cursor: str) -> str:
+def _list_url(host: str, collection: str, cursor: str) -> str:
     address = f"{host}/xrpc/com.atproto.sync.listReposByCollection?collection={collection}&limit={PAGE}"
     return f"{address}&cursor={quote(cursor, safe='')}" if cursor else address
 

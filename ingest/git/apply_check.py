@@ -80,10 +80,10 @@ def common_name(text: str) -> str | None:
     """Return the name behind `diff --git`, or None if the two names differ or cannot be told apart."""
     if text.startswith('"'):
         quoted = _QUOTED.match(text)
-        return _common_of(_unquote(quoted[1]), text[quoted.end() :].lstrip()) if quoted else None
+        return _find_common_name(_unquote(quoted[1]), text[quoted.end() :].lstrip()) if quoted else None
     if text.endswith('"'):
         quoted, _, second = text.partition(' "')
-        return _common_of(quoted, f'"{second}')
+        return _find_common_name(quoted, f'"{second}')
     return _split_equal_names(text)
 
 
@@ -97,7 +97,7 @@ def _raw_name(text: str) -> str:
     return _unquote(quoted[1]) if quoted else text.partition("\t")[0].partition("\r")[0]
 
 
-def _common_of(first: str, second: str) -> str | None:
+def _find_common_name(first: str, second: str) -> str | None:
     name = _strip_first_folder(first)
     return name if _strip_first_folder(_raw_name(second)) == name else None
 
@@ -177,7 +177,7 @@ def compare_with_git(text: bytes, watch: Watch = watch_nothing) -> GitReading | 
     killed gives no answer about the text.
     """
     lines = text.removesuffix(b"\n").split(b"\n")
-    starts = _mail_starts(lines)
+    starts = _find_mail_starts(lines)
     if len(starts) > MAILS:
         return GitReading("different", starts[MAILS])
     opening = next((place for place, line in enumerate(lines) if line.removesuffix(b"\r")), 0)
@@ -198,7 +198,7 @@ def compare_with_git(text: bytes, watch: Watch = watch_nothing) -> GitReading | 
         return None
 
 
-def _mail_starts(lines: Sequence[bytes]) -> list[int]:
+def _find_mail_starts(lines: Sequence[bytes]) -> list[int]:
     """Return the numbers of the lines at which `git mailsplit` begins a mail; the first mail begins with the text."""
     begin = next((place for place, line in enumerate(lines) if line.strip()), 0)
     return [begin + 1, *(place + 1 for place in range(begin + 1, len(lines)) if is_from_line(lines[place]))]
@@ -211,7 +211,7 @@ def _compare(workspace: _Workspace, text: bytes, lines: Sequence[bytes], starts:
     mails = list(_decode_mails(workspace, text_file, starts))
     if len(mails) != len(starts):
         return GitReading("different", starts[0])
-    line = _first_difference(lines, mails)
+    line = _find_first_difference(lines, mails)
     if line is not None:
         return GitReading("different", line)
     return _compare_counts(workspace, lines, text_file, [mail.patch for mail in mails])
@@ -228,7 +228,7 @@ def _decode_mails(workspace: _Workspace, text_file: Path, starts: Sequence[int])
         yield _Mail(starts[min(place, len(starts) - 1)], patch)
 
 
-def _first_difference(lines: Sequence[bytes], mails: Sequence[_Mail]) -> int | None:
+def _find_first_difference(lines: Sequence[bytes], mails: Sequence[_Mail]) -> int | None:
     """Return the number of the first changed line that git reads differently, or of the mail that holds it."""
     git_lines = ((mail.line, line) for mail in mails for _, line in change_lines(_read_lines(mail.patch)))
     for own_line, git_line in zip_longest(change_lines(lines), git_lines):

@@ -110,7 +110,7 @@ def mine_followups(store: Store, fetcher: Fetcher, folder: Path, now: Callable[[
             continue
         git = Git(mirror_path(folder, mirror["repository_id"]), closing(fetcher))
         try:
-            findings = _mine_mirror(store, git, mirror, _still_followed(mirror, landings, days), timedelta(days=days))
+            findings = _mine_mirror(store, git, mirror, _select_followed(mirror, landings, days), timedelta(days=days))
         except FetchProblem:  # the mirror is damaged or the worker stops: the mark stays, so this is tried again
             continue
         with store.write() as txn:
@@ -130,7 +130,7 @@ def _describe_inputs(mirror: Row, landings: Sequence[Row], window_days: int) -> 
     return f"{window_days} {hashlib.sha256(json.dumps(inputs).encode()).hexdigest()}"
 
 
-def _still_followed(mirror: Row, landings: Sequence[Row], days: int) -> Sequence[Row]:
+def _select_followed(mirror: Row, landings: Sequence[Row], days: int) -> Sequence[Row]:
     """Return the landings. Follow all of them again if they were followed for fewer days before."""
     followed_days, _, digest = (mirror["followups_mark"] or "").partition(" ")
     if not digest or int(followed_days) >= days:  # a mark without days is an older version's
@@ -284,9 +284,7 @@ class _Miner:
         return share_undone(change, between, other_change), adds_little(change, between, other_change)
 
     def _share_restored(self, commit: str, other: str) -> float:
-        """Return the share of files of `other`, a commit without lines (modes, renames, binary), that `commit` sets
-        back.
-        """
+        """Return the share of `other`'s files (a commit of modes, renames, binary) that `commit` sets back."""
         if not self.graph.parents[other]:
             return 0.0
         parent = self.graph.parents[other][0]

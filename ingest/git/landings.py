@@ -316,7 +316,7 @@ def _find_matches(
     with store.read() as reader:
         matches = _match_by_patch_id(reader, number, readable)
         missing = _unmatched_offers(readable, matches)
-        candidates = _candidates(reader, number, missing)
+        candidates = _find_candidates(reader, number, missing)
     matches += _match_squashes(git, missing, candidates, partial(_load_offered_patch, diff_folder))
     matches += _match_claims(_unmatched_offers(readable, matches), candidates)
     with store.read() as reader:
@@ -372,7 +372,7 @@ def _unmatched_offers(offers: Sequence[Row], matches: Iterable[Match]) -> list[R
     return [offer for uri, offer in newest.items() if uri not in matched]
 
 
-def _candidates(rows: Rows, repository: int, offers: Sequence[Row]) -> Mapping[str, Sequence[Row]]:
+def _find_candidates(rows: Rows, repository: int, offers: Sequence[Row]) -> Mapping[str, Sequence[Row]]:
     sql = f"{CARRIERS} and b.branch = $branch order by b.absent_at desc nulls last, c.committed_at desc, c.commit_id"
     parameters = {"repository": repository, "limit": SQUASHES}
     branches = {offer["branch"] for offer in offers if offer["branch"]}

@@ -150,27 +150,27 @@ class Git:
         index: Path | None = None,
     ) -> Generator[IO[bytes]]:
         """Yield a command's output; leaving early ends the child. `given` is standard input: lines or a file."""
-        command, environment = self._command(arguments), self._environment("", index)
+        command, environment = self._build_command(arguments), self._build_environment("", index)
         with _spool(given) as lines, _child(command, environment, lines, seconds, self.watch) as output:
             yield output
 
     def ask(self, remote: Remote, *arguments: str, limit: int, seconds: float, file_bytes: int) -> bytes:
         """Run a command that talks to a remote host. `file_bytes` bounds every file that it writes."""
-        command = self._command(("-c", f"protocol.{_scheme(remote)}.allow=always", *_pins(remote), *arguments))
+        command = self._build_command(("-c", f"protocol.{_scheme(remote)}.allow=always", *_pins(remote), *arguments))
         if self.authorities is not None:
             command[1:1] = ["-c", f"http.sslCAInfo={self.authorities}"]
-        environment = self._environment(_scheme(remote), None)
+        environment = self._build_environment(_scheme(remote), None)
         with _child(command, environment, None, seconds, self.watch, file_bytes) as output:
             answer = output.read(limit + 1)
             if len(answer) > limit:
                 raise FetchProblem(f"{remote.host} sent more than {limit} bytes", too_large=True)
         return answer
 
-    def _command(self, arguments: Sequence[str]) -> list[str]:
+    def _build_command(self, arguments: Sequence[str]) -> list[str]:
         settings = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
         return [program(), "--no-pager", "--literal-pathspecs", *settings, *arguments]
 
-    def _environment(self, protocol: str, index: Path | None) -> dict[str, str]:
+    def _build_environment(self, protocol: str, index: Path | None) -> dict[str, str]:
         """Return the child's environment, without our proxy, agent, keys or home."""
         home = str(self.folder / "nothing")
         environment = {
@@ -231,7 +231,7 @@ def _child(
 ) -> Generator[IO[bytes]]:
     """Yield a child's standard output; the child ends with the block. Raises FetchProblem if it failed."""
     limits = [str(file_bytes // 512 + 1), str(MEMORY_BYTES // 1024)]
-    with _lifeline() as pipe:
+    with _open_lifeline() as pipe:
         try:
             child = subprocess.Popen(
                 ["/bin/sh", "-c", _SHELL, "sh", *limits, f"/dev/fd/{pipe}", *command],
@@ -265,7 +265,7 @@ def _spool(given: Iterable[str] | Path) -> Generator[IO[bytes]]:
 
 
 @contextmanager
-def _lifeline() -> Generator[int]:
+def _open_lifeline() -> Generator[int]:
     """Yield the reading end of a pipe that closes with the block or this process, since no child has the other end."""
     reading, writing = os.pipe()
     try:

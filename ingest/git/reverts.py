@@ -291,20 +291,22 @@ class Branch:
     ) -> None:
         """Add to `undoing` the commits that undo `done`, by an inverse patch-id or by naming one in the message."""
         exact = {step.commit_id: step for name in names for step in self.by_patch.get(name, ())}
-        by_message = {step.commit_id: step for step in self.naming if any(_names(step, commit) for commit in done)}
+        by_message = {
+            step.commit_id: step for step in self.naming if any(_names_commit(step, commit) for commit in done)
+        }
         for commit, step in {**by_message, **exact}.items():
             earlier = [earlier_commit for earlier_commit, place in done.items() if place < step.place]
             others = (
                 earlier
                 if commit in exact
-                else [earlier_commit for earlier_commit in earlier if _names(step, earlier_commit)]
+                else [earlier_commit for earlier_commit in earlier if _names_commit(step, earlier_commit)]
             )
             is_new = commit not in undoing and commit not in listed
             if is_new and others and takes_back(commit, others, commit not in exact):
                 undoing[commit] = step.place
 
 
-def _names(step: Step, commit: str) -> bool:
+def _names_commit(step: Step, commit: str) -> bool:
     return any(commit.startswith(name) for name in step.reverts)
 
 

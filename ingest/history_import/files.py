@@ -91,7 +91,7 @@ class PastFile:
         """Open the file. Raises PastProblem for a wrong kind of file, a too large one, or one that lacks a column."""
         self.path = path
         self._parquet = self._open()
-        self.names = self._parquet.schema_arrow.names if self._parquet else _header(path)
+        self.names = self._parquet.schema_arrow.names if self._parquet else _read_header(path)
         duplicates = sorted({name for name in self.names if self.names.count(name) > 1})
         missing = [column.name for column in COLUMNS if column.needed and column.name not in self.names]
         if duplicates:
@@ -165,7 +165,7 @@ class PastFile:
             yield from reader
 
 
-def _header(path: Path) -> list[str]:
+def _read_header(path: Path) -> list[str]:
     try:
         with path.open("rb") as file:
             line = file.readline(BLOCK).decode("utf-8-sig")

@@ -161,7 +161,7 @@ class Record:
 def read_record(data: bytes, is_yaml: bool = False) -> Record:
     """Return a record as rows, without `learned_clock`. Raises OsvProblem."""
     try:
-        parsed = msgspec.convert(_plain_yaml(data), _Record) if is_yaml else decode_json(data, _Record)
+        parsed = msgspec.convert(_load_plain_yaml(data), _Record) if is_yaml else decode_json(data, _Record)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise OsvProblem(f"it is not an OSV record ({str(error)[:TEXT]})") from error
     if ID.fullmatch(parsed.id) is None:
@@ -192,7 +192,7 @@ def read_record(data: bytes, is_yaml: bool = False) -> Record:
     )
 
 
-def _plain_yaml(data: bytes) -> object:
+def _load_plain_yaml(data: bytes) -> object:
     """Load a YAML document with texts as its only scalars. Refuse aliases, which could unfold to gigabytes."""
     import yaml  # 20 ms, and only records of one database are written in it
 

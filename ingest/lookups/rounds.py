@@ -122,7 +122,7 @@ def fetch_patches(
 
     def ask(row: Row) -> Row:
         try:
-            data = _patch_bytes(fetcher, row, limit, store.long_texts)
+            data = _fetch_patch_bytes(fetcher, row, limit, store.long_texts)
         except FetchProblem as problem:
             if not problem.too_large:
                 raise
@@ -135,7 +135,7 @@ def fetch_patches(
     return fetch(store, fetcher, wall, Kind("patch", due_patches(settled_since), ask, _write_patches, fill=add_records))
 
 
-def _patch_bytes(fetcher: Fetcher, row: Row, limit: int, texts: LongTexts) -> bytes:
+def _fetch_patch_bytes(fetcher: Fetcher, row: Row, limit: int, texts: LongTexts) -> bytes:
     """Return the patch that a round's reference names. Raises FetchProblem."""
     kind, _, name = row["patch_ref"].partition(":")
     if kind == "inline":
@@ -329,7 +329,7 @@ def _head_commit(row: Row, folder: Path, texts: LongTexts) -> str | None:
     if kind == "compare":
         head = name.partition("..")[2]
         return head if is_commit(head) else None
-    if source_commit := _source_commit(logged_fields(row["record"], texts)):
+    if source_commit := _read_source_commit(logged_fields(row["record"], texts)):
         return source_commit
     try:
         mails = _MAIL.findall(load_patch(folder, row["sha256"]))
@@ -338,7 +338,7 @@ def _head_commit(row: Row, folder: Path, texts: LongTexts) -> str | None:
     return mails[-1] if mails else None
 
 
-def _source_commit(record: Mapping[str, Any]) -> str | None:
+def _read_source_commit(record: Mapping[str, Any]) -> str | None:
     """Return `source.sha` of an older record."""
     source = record.get("source")
     commit = source.get("sha") if isinstance(source, dict) else None

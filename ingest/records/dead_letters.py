@@ -101,7 +101,7 @@ def letter(
 ) -> dict[str, object]:
     """Return a dead letter: one for each event, or each text without an event, and reason."""
     return {
-        "letter_id": _hash(event_id or body, reason),
+        "letter_id": _hash_parts(event_id or body, reason),
         "event_id": event_id,
         "event_seq": event_seq,
         "source": source,
@@ -111,7 +111,7 @@ def letter(
     }
 
 
-def _hash(*parts: str) -> str:
+def _hash_parts(*parts: str) -> str:
     return hashlib.blake2b("\x1f".join(parts).encode(), digest_size=16).hexdigest()
 
 
@@ -177,7 +177,7 @@ class UnknownShapes:
         for shape, (times, first, last) in self._seen.items():
             distinct = len(rows) - (OTHERS in rows)
             key = shape if shape in rows or distinct < MOST_SHAPES else OTHERS
-            row = rows.get(key) or _row(key, first)
+            row = rows.get(key) or _new_row(key, first)
             rows[key] = changed[key] = row | {
                 "sightings": row["sightings"] + times,
                 "first_seen_at": min(row["first_seen_at"], first),
@@ -200,13 +200,13 @@ def forget_shapes(txn: Transaction, did: str) -> None:
 
 
 def _sum(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    return _row(OTHERS, min(row["first_seen_at"] for row in rows)) | {
+    return _new_row(OTHERS, min(row["first_seen_at"] for row in rows)) | {
         "sightings": sum(row["sightings"] for row in rows),
         "last_seen_at": max(row["last_seen_at"] for row in rows),
     }
 
 
-def _row(shape: Shape, seen_at: datetime) -> dict[str, Any]:
+def _new_row(shape: Shape, seen_at: datetime) -> dict[str, Any]:
     collection, shape_name = shape
     times = {"first_seen_at": seen_at, "last_seen_at": seen_at}
     return {"collection": collection, "what": shape_name, "sightings": 0} | times

@@ -79,13 +79,13 @@ class DeriveBatch:
         """Read an event that leads to rows; set it aside if it cannot be read."""
         try:
             if event.kind != "commit":
-                self._accounts.take(event, self._text(event))
+                self._accounts.take(event, self._read_text(event))
             elif kind := self.registry.kinds.get(event.collection or ""):
                 record = None
                 if event.is_put and event.body is None:  # it was about an erased account
                     return
                 if event.is_put:
-                    parsed = decode(self._text(event), "a record")
+                    parsed = decode(self._read_text(event), "a record")
                     self.shapes.note_record(event, parsed, kind)
                     record = kind.read(parsed, event)
                 self._work.append((event, record, kind.table))
@@ -94,7 +94,7 @@ class DeriveBatch:
         except Unreadable as reason:
             self.unreadable.append((event, str(reason)))
 
-    def _text(self, event: Event) -> str | None:
+    def _read_text(self, event: Event) -> str | None:
         """Return the event's text, also if it is long: only one long text is in memory at a time."""
         try:
             return self.txn.long_texts.read(event.body) if event.body else event.body

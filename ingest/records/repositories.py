@@ -111,7 +111,7 @@ class Repositories:
         if name in self.aliases:
             return self.aliases[name]
         number = self._free.pop()
-        self.rows[number] = _unowned(name, number, seen_at)
+        self.rows[number] = _unowned_row(name, number, seen_at)
         self._set_alias(name, number)
         return number
 
@@ -214,7 +214,7 @@ class Repositories:
         """Make a separate repository of a record whose claim was outranked."""
         record_found = self._find_record(uri)
         number = self.txn.value("select nextval('repository_numbers')")
-        self.rows[number] = _unowned(uri, number, None)
+        self.rows[number] = _unowned_row(uri, number, None)
         self._set_alias(uri, number)
         if record_found:
             event, record = record_found
@@ -266,6 +266,6 @@ class Repositories:
             self.txn.execute(f"delete from {table} where repository_id in (select unnest(?))", [removed])
 
 
-def _unowned(name: str, number: int, seen_at: datetime | None) -> dict[str, Any]:
+def _unowned_row(name: str, number: int, seen_at: datetime | None) -> dict[str, Any]:
     empty = dict.fromkeys(("owner_id", "rkey", "name", "knot", "spindle", "written_at", "deleted_at"))
     return {"repo_key": name, "repository_id": number, "seen_at": seen_at} | empty

@@ -200,7 +200,7 @@ class Store:
         """
         config = CONFIG | {"memory_limit": f"{memory_mb}MB"}
         try:
-            return cls._opened(path, wall, registry, key, config)
+            return cls._open_store(path, wall, registry, key, config)
         except StoreProblem as problem:
             if not is_out_of_memory(str(problem)):
                 raise
@@ -211,8 +211,8 @@ class Store:
                 memory_mb,
                 problem,
             )
-        cls._opened(path, wall, registry, key, CONFIG).close()
-        store = cls._opened(path, wall, registry, key, config)
+        cls._open_store(path, wall, registry, key, CONFIG).close()
+        store = cls._open_store(path, wall, registry, key, config)
         try:
             store.checkpoint()
         except StoreProblem as problem:
@@ -222,7 +222,7 @@ class Store:
         return store
 
     @classmethod
-    def _opened(
+    def _open_store(
         cls, path: Path, wall: Callable[[], datetime], registry: Registry, key: bytes, config: Config
     ) -> "Store":
         try:

@@ -93,7 +93,7 @@ class EarlyFrames:
         )
         ends = self._in_a_row > MOST_WAITING
         unstored = set(row_places) if ends else set()
-        early = [_early(batch, place, times[place]) for place in places if place not in unstored]
+        early = [_make_early(batch, place, times[place]) for place in places if place not in unstored]
         return Divided(_drop_places(batch, set(places)), early, ends, until_us)
 
     def _update_agreed(self, times: Sequence[int]) -> None:
@@ -125,7 +125,7 @@ def _drop_places(batch: Batch, places: set[int]) -> Batch:
     return Batch([raw for place, raw in enumerate(batch.raws) if place not in places])
 
 
-def _early(batch: Batch, place: int, time_us: int) -> Early:
+def _make_early(batch: Batch, place: int, time_us: int) -> Early:
     if batch.commits is not None:
         return Early(encode(batch.commits.frame(place)).decode(), time_us)
     raw = batch.raws[place]

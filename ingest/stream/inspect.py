@@ -64,7 +64,7 @@ class Sample:
 
     def _add_commit(self, commit: Mapping[str, Any]) -> None:
         name = commit.get("collection")
-        collection = self._collection(name[:NAME_LIMIT] if isinstance(name, str) else "(none)")
+        collection = self._get_collection(name[:NAME_LIMIT] if isinstance(name, str) else "(none)")
         if collection is None:
             self._left_out += 1
             return
@@ -74,7 +74,7 @@ class Sample:
             collection.records += 1
             _add_record(collection, commit["record"])
 
-    def _collection(self, name: str) -> _Collection | None:
+    def _get_collection(self, name: str) -> _Collection | None:
         if name not in self._collections and len(self._collections) >= COLLECTION_LIMIT:
             return None
         return self._collections.setdefault(name, _Collection())

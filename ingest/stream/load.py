@@ -300,7 +300,7 @@ def load_listing(store: Store, listed: Sequence[Listed]) -> int:
             text = f"at://{record.did}/{record.collection}/{record.rkey} {record.body.decode(errors='replace')}"
             admitted.unread.append(Unread(f"a listed record that cannot be read: {str(error)[:200]}", text, 0))
     with store.write() as txn:
-        first_named = _first_named(store, map(_key, enumerate(admitted.frames)))
+        first_named = _find_first_named(store, map(_record_key, enumerate(admitted.frames)))
         admitted.first_seen = {did: seen_at for did, (_, seen_at) in first_named.items()}
         appended = _append_admitted(txn, LISTING, admitted)
         _add_unread(txn, LISTING, admitted.unread)
@@ -322,7 +322,7 @@ def _append_commits(txn: Transaction, store: Store, arriving: Arriving) -> Appen
         )
         for naming_place in naming_places
     )
-    first_named = _first_named(store, keys)
+    first_named = _find_first_named(store, keys)
     return append_events(txn, arriving, {did: seen_at for did, (_, seen_at) in first_named.items()})
 
 
@@ -407,7 +407,7 @@ def _as_frame(record: Listed) -> Frame:
 def _admit(store: Store, raws: Sequence[bytes | str], items: Sequence[Frame | Unread], cursor: int) -> Admitted:
     """Sort the frames that were read; count a stranger unless that was done before the stream was rewound."""
     commits = [(place, item) for place, item in enumerate(items) if isinstance(item, Frame) and item.kind == "commit"]
-    first_named = _first_named(store, map(_key, commits))
+    first_named = _find_first_named(store, map(_record_key, commits))
     admitted = Admitted(first_seen={did: seen_at for did, (_, seen_at) in first_named.items()})
     newest_before = accumulate((item.time_us for item in items), max, initial=cursor)
     for place, (raw, item, newest_us) in enumerate(zip(raws, items, newest_before, strict=False)):
@@ -436,7 +436,7 @@ def _is_known(store: Store, first_named: Mapping[str, tuple[int, datetime]], pla
     return seen_at is not None and seen_at < from_microseconds(frame.time_us)
 
 
-def _first_named(store: Store, commits: Iterable[Key]) -> dict[str, tuple[int, datetime]]:
+def _find_first_named(store: Store, commits: Iterable[Key]) -> dict[str, tuple[int, datetime]]:
     """Return everyone new whom these records make known, with the place and time of the first such record."""
     seen_since = store.people.seen_since
     first_named: dict[str, tuple[int, datetime]] = {}
@@ -450,7 +450,7 @@ def _first_named(store: Store, commits: Iterable[Key]) -> dict[str, tuple[int, d
     return first_named
 
 
-def _key(placed: tuple[int, Frame]) -> Key:
+def _record_key(placed: tuple[int, Frame]) -> Key:
     place, frame = placed
     commit = as_commit(frame)
     return place, frame.did, commit.collection, commit.rkey, frame.time_us

@@ -99,7 +99,7 @@ def _retry_events(store: Store, last: int) -> tuple[int, int]:
             if not rows:
                 return read_count, remaining
             rows_by_event = {row["event_id"]: row for row in rows if _has_content(row)}
-            batch = DeriveBatch(txn, [_event(row) for row in rows_by_event.values()], store.registry)
+            batch = DeriveBatch(txn, [_build_event(row) for row in rows_by_event.values()], store.registry)
             batch.write()
             _replace_letters(txn, rows_by_event, batch.unreadable)
             txn.inputs_changed()
@@ -115,7 +115,7 @@ def _has_content(row: Mapping[str, Any]) -> bool:
     return row["body"] is not None or row["operation"] == "delete"
 
 
-def _event(row: Mapping[str, Any]) -> Event:
+def _build_event(row: Mapping[str, Any]) -> Event:
     return Event(**{name: value for name, value in row.items() if name not in OF_THE_LETTER})
 
 

@@ -242,9 +242,9 @@ class _Pipe(asyncio.BaseProtocol):
             return
         frames, self._frames, self._bytes = self._frames, [], 0
         for begin in range(0, len(frames), CHUNK_FRAMES):
-            self._hand_on(frames[begin : begin + CHUNK_FRAMES])
+            self._pass_on(frames[begin : begin + CHUNK_FRAMES])
 
-    def _hand_on(self, frames: list[bytes]) -> None:
+    def _pass_on(self, frames: list[bytes]) -> None:
         events = read_commits(frames) if self._reads else None
         if events is not None:
             self._write(COLUMNS, memoryview(events.table.to_batches()[0].serialize()))

@@ -205,7 +205,7 @@ class Gathering:
         if named and not chosen:
             raise LiveProblem(" ".join(self.notes))
         if chosen and not named:
-            self.notes.append(f"No repository was named: {self._names(chosen)} got most of their pull requests.")
+            self.notes.append(f"No repository was named: {self._join_names(chosen)} got most of their pull requests.")
         if not chosen:
             self.notes.append("No repository is known that could name seeds: name one with --repo OWNER/NAME.")
 
@@ -215,7 +215,7 @@ class Gathering:
             (known_name,) = make_known(self.store, self._sources, [name], self.tell)
             if self._number(known_name) is None:
                 raise watch.UnknownRepository(f"{name[:200]} is not among its owner's repositories: check its name.")
-            owner = self._owner(known_name) or (self._ask_knot(known_name) if is_did(known_name) else None)
+            owner = self._find_owner(known_name) or (self._ask_knot(known_name) if is_did(known_name) else None)
             if owner is None:
                 raise watch.UnknownRepository(f"Nobody is known to own {name[:200]}: name it with --repo OWNER/NAME.")
             watch.add_maintainer(self.store, owner, [known_name], self.store.wall())
@@ -224,7 +224,7 @@ class Gathering:
             return False
         return True
 
-    def _names(self, repositories: Sequence[str]) -> str:
+    def _join_names(self, repositories: Sequence[str]) -> str:
         with self.store.read() as rows:
             numbers = [watch.find_repository(rows, name) for name in repositories]
             named_rows = rows.rows(NAMES, [numbers])
@@ -234,7 +234,7 @@ class Gathering:
         with self.store.read() as rows:
             return watch.find_repository(rows, name)
 
-    def _owner(self, name: str) -> str | None:
+    def _find_owner(self, name: str) -> str | None:
         with self.store.read() as rows:
             return rows.value(OWNER, [watch.find_repository(rows, name)])
 
@@ -250,7 +250,7 @@ class Gathering:
             self.notes.append(f"The owner of {repo_did} could not be looked up: {problem}.")
             return None
         self._list_others(adders, REPOSITORY)
-        owner = self._owner(repo_did)
+        owner = self._find_owner(repo_did)
         return owner if owner in adders else None
 
     def list_seeds(self) -> list[str]:
@@ -351,7 +351,7 @@ class _Live:
             with self._limit_network_time():
                 people, failed, events = self._fill_log(lookup)
                 self._run_hops()
-            pull = self._review(list(people))
+            pull = self._review_changes(list(people))
             with self.store.read() as rows:
                 return read_answer(rows, people, failed, notes, pull, events)
         except BackfillProblem as problem:
@@ -380,7 +380,7 @@ class _Live:
 
     def _fill_log(self, lookup: Found) -> tuple[dict[str, str], tuple[Failed, ...], int]:
         """Fill the event log; return contributors by DID, those who failed, and the number of stream events."""
-        with self._listener() as listener:
+        with self._open_listener() as listener:
             failed = lookup.failed + self.gathering.list_contributors(lookup.names)
             failed_names = {failure.name for failure in failed}
             people = {did: name for did, name in lookup.names.items() if name not in failed_names}
@@ -391,7 +391,7 @@ class _Live:
             return people, failed, self._listen(listener)
 
     @contextmanager
-    def _listener(self) -> Generator[Listener]:
+    def _open_listener(self) -> Generator[Listener]:
         """Open the stream from now on before anything is listed, so that nothing is lost between the two."""
         stream = stream_from_settings()
         self.store.bind(stream.source)
@@ -436,7 +436,7 @@ class _Live:
             if not self.changed.is_set():
                 return
 
-    def _review(self, dids: Sequence[str]) -> str | None:
+    def _review_changes(self, dids: Sequence[str]) -> str | None:
         """Have every change read, one of them by Claude if a key is set; return that one, or None if there is none."""
         with self.store.read() as rows:
             chosen = reviewed_pull(rows, dids)

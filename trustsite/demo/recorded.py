@@ -212,7 +212,7 @@ def act(worker: Worker, person: Person, uri: str, kind: str, outcome: str = "", 
     with worker.store.read() as rows:
         subjects = read.decided_subjects(rows, [uri])
     action = actions.Wanted(kind, uri, subjects[uri].seen, actions.versions([uri])[uri], outcome, note)
-    actions.act(person, subjects, [action], _now(worker))
+    actions.act(person, subjects, [action], _action_time(worker))
     _wait_for_worker()
 
 
@@ -222,7 +222,7 @@ def answer_audits(worker: Worker, person: Person, because: str) -> None:
         drawn_rows = [row for uri in read.audits_due(rows) if (row := read.pull(rows, uri))]
     for row in drawn_rows:
         seen_version = read.Seen(row.record_cid, row.round, row.patch_id)
-        audit.answer(person, row, seen_version, True, because, _now(worker))
+        audit.answer(person, row, seen_version, True, because, _action_time(worker))
     _wait_for_worker()
 
 
@@ -234,11 +234,11 @@ def open_lane(worker: Worker, person: Person, repository: str) -> None:
         offer = present_offer(rows, policy, policy.thresholds.budget, now)
     if watched is None or offer is None:
         raise CommandError("The simulated past was too short to offer a fast lane.")
-    open_estimated_lane(person, watched, offer, _now(worker))
+    open_estimated_lane(person, watched, offer, _action_time(worker))
     _wait_for_worker()
 
 
-def _now(worker: Worker) -> datetime:
+def _action_time(worker: Worker) -> datetime:
     # A moment after the time of this machine's own clock would wait in the outbox.
     return min(worker.clock.now().replace(tzinfo=UTC), timezone.now()) - actions.WINDOW
 

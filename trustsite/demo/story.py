@@ -71,7 +71,7 @@ def _month_lines(rows: Rows, world: World) -> Iterator[str]:
             f"{opener} opened the fast lane of {MAIN} on {opened.opened_at:%Y-%m-%d}. {lane.notice} "
             f"Since then the audit has {answers}, {opened.audited_bad} of them bad."
         )
-    incident = read.incident(rows, world.pulls["went_wrong"][0], _present_time(rows))
+    incident = read.incident(rows, world.pulls["went_wrong"][0], _read_present(rows))
     if incident is not None and incident.approver is not None:
         chance = percent(incident.verdict.estimate.probability or 0.0)
         yield (
@@ -114,7 +114,7 @@ def _query_open(rows: Rows) -> _OpenPulls:
     fast = [row for row in rows_of_others if row.verdict.lane is Lane.FAST_LANE]
     human = (row for row in rows_of_others if row.verdict.lane is Lane.NEEDS_HUMAN)
     dependent = {
-        author_and_repository: _hangs_on_one(rows, *author_and_repository)
+        author_and_repository: _depends_on_one_account(rows, *author_and_repository)
         for author_and_repository in {(row.author.did, row.repository_key) for row in fast if row.path}
     }
     return _OpenPulls(
@@ -184,13 +184,13 @@ def _check_promises(rows: Rows, world: World, before: read.QueueRow, open_pulls:
     yield Promise("the content of every open pull request was read", unread == 0)
     yield Promise(OPENED, _is_open_on_an_estimate(rows, world))
     yield Promise(WATCHED, _is_watched_for_a_month(rows, world))
-    yield Promise(WENT_WRONG, _keeps_what_was_seen(rows, world))
+    yield Promise(WENT_WRONG, _incident_shows_decision(rows, world))
     has_several = rows.value(_OF_THEIR_OWN) >= SEVERAL
     yield Promise(f"at least {SEVERAL} contributors have a chance from pull requests of their own", has_several)
     yield Promise("everybody was scored", read.dashboard(rows).scored == len(world.cast))
 
 
-def _present_time(rows: Rows) -> datetime:
+def _read_present(rows: Rows) -> datetime:
     return rows.value("select max(as_of) from current_scores")
 
 
@@ -199,7 +199,7 @@ def _find_main_lane(rows: Rows, world: World) -> read.LaneState | None:
 
 
 def _find_opening(rows: Rows, world: World) -> read.EstimatedLane | None:
-    lanes = read.estimated_lanes(rows, _present_time(rows))
+    lanes = read.estimated_lanes(rows, _read_present(rows))
     return next((lane for lane in lanes if lane.repository == world.watched[MAIN]), None)
 
 
@@ -231,10 +231,10 @@ def _count_marked(rows: Rows, world: World) -> int:
     return rows.value(_FIXED, [world.watched[SHADOWED]])
 
 
-def _keeps_what_was_seen(rows: Rows, world: World) -> bool:
+def _incident_shows_decision(rows: Rows, world: World) -> bool:
     """Return True if a fast-laned change was reverted and its incident shows the decision at its approval."""
     (uri,) = world.pulls["went_wrong"]
-    incident = read.incident(rows, uri, _present_time(rows))
+    incident = read.incident(rows, uri, _read_present(rows))
     is_marked = any(action.outcome == "reverted" for action in read.past_actions(rows, uri))
     return is_marked and incident is not None and incident.is_named and incident.verdict.lane is Lane.FAST_LANE
 
@@ -280,7 +280,7 @@ def _is_voided(rows: Rows, world: World, before: read.QueueRow, after: read.Queu
     return names_patch and was_void and after.verdict.lane is not Lane.FAST_LANE
 
 
-def _hangs_on_one(rows: Rows, author: str, repository: str) -> bool:
+def _depends_on_one_account(rows: Rows, author: str, repository: str) -> bool:
     """Return True if losing one account, not a seed, would end the seeds' trust in the author."""
     explanation = read.explain_trust(rows, author, repository, policy_from_settings())
     return explanation is None or explanation.dominator is not None

@@ -23,31 +23,31 @@ from trustsite.standins.recording import BlobKey, Person, Recording, Repository,
 
 
 def person_document(person: Person) -> dict[str, Any]:
-    return _document(person.did, [f"at://{person.handle}"], "atproto_pds", "AtprotoPersonalDataServer", person.pds)
+    return _did_document(person.did, [f"at://{person.handle}"], "atproto_pds", "AtprotoPersonalDataServer", person.pds)
 
 
 def repository_document(did: str, repository: Repository | None) -> dict[str, Any]:
     """Return the DID document of a repository: its service is its knot, and it has no handle."""
     knot = f"https://{repository.knot}" if repository else ""
-    return _document(did, [], "tangled_knot", "TangledKnot", knot)
+    return _did_document(did, [], "tangled_knot", "TangledKnot", knot)
 
 
 def person_log(person: Person) -> list[dict[str, Any]]:
     service = {"atproto_pds": {"type": "AtprotoPersonalDataServer", "endpoint": person.pds}}
-    log = [_creation(person.did, person.created_at, [f"at://{person.handle}"], service)]
+    log = [_creation_entry(person.did, person.created_at, [f"at://{person.handle}"], service)]
     if person.tombstoned:
         operation = {"sig": letters_of(person.did + "end"), "prev": log[0]["cid"], "type": "plc_tombstone"}
-        log.append(_entry(person.did, "end", operation, person.created_at))
+        log.append(_log_entry(person.did, "end", operation, person.created_at))
     return log
 
 
 def repository_log(did: str, repository: Repository | None) -> list[dict[str, Any]]:
     knot = f"https://{repository.knot}" if repository else ""
     service = {"tangled_knot": {"type": "TangledKnot", "endpoint": knot}}
-    return [_creation(did, "2025-02-23T18:43:18.000Z", [], service)]
+    return [_creation_entry(did, "2025-02-23T18:43:18.000Z", [], service)]
 
 
-def _creation(did: str, created_at: str, known_as: list[str], services: dict[str, Any]) -> dict[str, Any]:
+def _creation_entry(did: str, created_at: str, known_as: list[str], services: dict[str, Any]) -> dict[str, Any]:
     operation = {
         "sig": letters_of(did + "signature"),
         "prev": None,
@@ -57,16 +57,16 @@ def _creation(did: str, created_at: str, known_as: list[str], services: dict[str
         "rotationKeys": [f"did:key:z{letters_of(did + 'rotation')}"],
         "verificationMethods": {"atproto": f"did:key:z{letters_of(did + 'signing')}"},
     }
-    return _entry(did, "creation", operation, created_at)
+    return _log_entry(did, "creation", operation, created_at)
 
 
-def _entry(did: str, step: str, operation: dict[str, Any], created_at: str) -> dict[str, Any]:
+def _log_entry(did: str, step: str, operation: dict[str, Any], created_at: str) -> dict[str, Any]:
     digest = hashlib.sha256((did + step).encode()).digest()
     cid = "b" + b32encode(b"\x01\x71\x12\x20" + digest).decode().lower().rstrip("=")
     return {"did": did, "operation": operation, "cid": cid, "nullified": False, "createdAt": created_at}
 
 
-def _document(did: str, known_as: list[str], service: str, kind: str, endpoint: str) -> dict[str, Any]:
+def _did_document(did: str, known_as: list[str], service: str, kind: str, endpoint: str) -> dict[str, Any]:
     key = {
         "id": f"{did}#atproto",
         "type": "Multikey",
@@ -123,7 +123,7 @@ class Spindle:
         with self._lock:
             self._update()
             commits_and_pulls = [(commit, uri) for commit in commits for uri in self._pulls.get((repo, commit), [])[:1]]
-        return [_pipeline(repo, commit, uri) for commit, uri in commits_and_pulls if commit[0] in _GREEN + _RED]
+        return [_pipeline_object(repo, commit, uri) for commit, uri in commits_and_pulls if commit[0] in _GREEN + _RED]
 
     def _update(self) -> None:
         if self._released_before == self._released():
@@ -156,7 +156,7 @@ def _last_commit(packed: bytes) -> str | None:
     return commits[-1].decode() if commits else None
 
 
-def _pipeline(repo: str, commit: str, uri: str) -> dict[str, Any]:
+def _pipeline_object(repo: str, commit: str, uri: str) -> dict[str, Any]:
     status = "success" if commit[0] in _GREEN else "failed"
     workflow = {"id": "test.yml", "name": "test.yml", "status": status}
     trigger = {"$type": f"{TRIGGER}#pullRequest", "targetBranch": "main", "sourceSha": commit, "pull": uri}
@@ -209,7 +209,7 @@ class Network:
     def answer(self, host: str, path: str, query: Query) -> Answer:
         """Return the response of `host` (lower case, with port if any) to a GET of `path` (decoded)."""
         if path.startswith("/did:"):
-            return self._directory(path[1:])
+            return self._answer_directory(path[1:])
         if path.startswith("/xrpc/"):
             method = METHODS.get(path.removeprefix("/xrpc/"))
             if method is None:
@@ -218,10 +218,10 @@ class Network:
         if path == "/.well-known/atproto-did":
             return self._handle_owner(host)
         if path == "/.well-known/did.json":
-            return self._web_document(host)
+            return self._answer_web_document(host)
         return Answer(b"404 page not found\n", HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8")
 
-    def _directory(self, path: str) -> Answer:
+    def _answer_directory(self, path: str) -> Answer:
         did, _, subpath = path.partition("/")
         person, repository = self._people.get(did), self._repositories.get(did)
         if (person is None and repository is None) or not did.startswith("did:plc:"):
@@ -241,13 +241,13 @@ class Network:
             return Answer(b"User not found", HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8")
         return Answer(person.did.encode(), content_type="text/plain; charset=utf-8")
 
-    def _web_document(self, host: str) -> Answer:
+    def _answer_web_document(self, host: str) -> Answer:
         person = self._people.get("did:web:" + host.replace(":", "%3A"))
         if person is None or person.tombstoned:
             return Answer(b"Not Found", HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8")
         return Answer(person_document(person))
 
-    def _resident(self, host: str, did: str) -> Person | None:
+    def _find_resident(self, host: str, did: str) -> Person | None:
         person = self._people.get(did)
         return person if person and not person.tombstoned and urlsplit(person.pds).netloc.lower() == host else None
 
@@ -255,7 +255,7 @@ class Network:
         did, cid = query.get("did", ""), query.get("cid", "")
         if not did or not cid:
             return _missing_parameter("cid" if did else "did")
-        if self._resident(host, did) is None:
+        if self._find_resident(host, did) is None:
             return xrpc_error(HTTPStatus.BAD_REQUEST, "RepoNotFound", f"Could not find repo for DID: {did}")
         data = self._blobs.get((did, cid))
         if data is None:
@@ -263,7 +263,7 @@ class Network:
         return Answer(data, content_type="application/gzip")
 
     def describe_repo(self, host: str, query: Query) -> Answer:
-        person = self._resident(host, query.get("repo", ""))
+        person = self._find_resident(host, query.get("repo", ""))
         if person is None:
             return _missing_repository(query)
         owner = self._handles.get(person.handle.lower())
@@ -279,7 +279,7 @@ class Network:
 
     def get_record(self, host: str, query: Query) -> Answer:
         did, collection, rkey = (query.get(name, "") for name in ("repo", "collection", "rkey"))
-        if self._resident(host, did) is None:
+        if self._find_resident(host, did) is None:
             return _missing_repository(query)
         record = self._shelf.record(did, collection, rkey)
         uri = f"at://{did}/{collection}/{rkey}"
@@ -290,7 +290,7 @@ class Network:
     def latest_commit(self, host: str, query: Query) -> Answer:
         """Answer com.atproto.sync.getLatestCommit; the CID is invented, as nothing here reads it."""
         did = query.get("did", "")
-        rev = self._shelf.rev(did) if self._resident(host, did) else None
+        rev = self._shelf.rev(did) if self._find_resident(host, did) else None
         if rev is None:
             return xrpc_error(HTTPStatus.BAD_REQUEST, "RepoNotFound", f"Could not find repo for DID: {did}")
         return Answer({"cid": "bafyrei" + letters_of(did + rev), "rev": rev})
@@ -307,7 +307,7 @@ class Network:
     def list_records(self, host: str, query: Query) -> Answer:
         """Answer com.atproto.repo.listRecords: newest key first unless reversed; the cursor is the last key."""
         did, collection, cursor = (query.get(name, "") for name in ("repo", "collection", "cursor"))
-        if self._resident(host, did) is None:
+        if self._find_resident(host, did) is None:
             return _missing_repository(query)
         limit = _read_limit(query, PAGE_DEFAULT, PAGE_LIMIT)
         if limit is None:

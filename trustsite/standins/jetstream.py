@@ -71,7 +71,7 @@ class Jetstream:
     def __init__(self, recording: Recording, hold_after: int | None = None, ping_interval: float = 20.0) -> None:
         self._recording = recording
         self._known = frozenset(name for name in set(recording.collections) if name is not None)
-        self._released = self._clamp(hold_after)
+        self._released = self._clamp_count(hold_after)
         self._ping_interval = ping_interval
         self._loop = asyncio.new_event_loop()
         self._changed: asyncio.Future[None] = self._loop.create_future()
@@ -103,7 +103,7 @@ class Jetstream:
 
     def release(self, until: int | None) -> None:
         """Let the first `until` frames go out, all of them for None; a released frame cannot be taken back."""
-        self._released = max(self._released, self._clamp(until))
+        self._released = max(self._released, self._clamp_count(until))
         self._loop.call_soon_threadsafe(self._announce)
 
     def drop_connections(self) -> None:
@@ -121,7 +121,7 @@ class Jetstream:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _clamp(self, until: int | None) -> int:
+    def _clamp_count(self, until: int | None) -> int:
         count = len(self._recording.frames)
         return count if until is None else max(0, min(until, count))
 

@@ -154,12 +154,12 @@ class _Handler(BaseHTTPRequestHandler):
         return cast(_Server, self.server).peers
 
     def do_GET(self) -> None:
-        target = self._target()
+        target = self._parse_target()
         if not self._act_out_fault(target.host) and not self._run_procedure(target, b""):
             self._send(self.peers.network.answer(target.host, target.path, target.query))
 
     def do_POST(self) -> None:
-        target, length = self._target(), self.headers.get("Content-Length", "")
+        target, length = self._parse_target(), self.headers.get("Content-Length", "")
         body = self.rfile.read(int(length)) if length.isdecimal() and len(length) < 9 else b""
         if self._act_out_fault(target.host):
             return
@@ -191,7 +191,7 @@ class _Handler(BaseHTTPRequestHandler):
             return False
         return True
 
-    def _target(self) -> _Target:
+    def _parse_target(self) -> _Target:
         parts = urlsplit(self.path)
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
         return _Target((self.headers.get("Host") or "").lower(), unquote(parts.path), query)

@@ -180,7 +180,7 @@ def _open_complete(folder: Path) -> Recording:
     for path in paths:
         if not path.is_file():
             raise RecordingProblem(f"{path} is missing: copy the whole recording again, all of its four files.")
-    lines = _split_lines(_gunzip(paths[0]))
+    lines = _split_lines(_read_gzip(paths[0]))
     if not lines:
         raise RecordingProblem(f"{paths[0]} holds no frames: give the folder of a recording that has some.")
     return _build_recording(
@@ -196,7 +196,7 @@ def _split_lines(text: bytes) -> list[bytes]:
     return [line for line in text.split(b"\n") if line.strip()]
 
 
-def _gunzip(path: Path) -> bytes:
+def _read_gzip(path: Path) -> bytes:
     try:
         return gzip.decompress(path.read_bytes())
     except EOFError:
@@ -220,7 +220,7 @@ def _read_blobs(path: Path) -> Mapping[BlobKey, bytes]:
 def _read_rows(path: Path, kind: type[Row]) -> list[Row]:
     decoder = msgspec.json.Decoder(kind)
     rows = []
-    for number, line in enumerate(_split_lines(_gunzip(path)), start=1):
+    for number, line in enumerate(_split_lines(_read_gzip(path)), start=1):
         try:
             rows.append(decoder.decode(line))
         except (msgspec.MsgspecError, UnicodeDecodeError) as problem:

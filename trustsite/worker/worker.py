@@ -147,7 +147,7 @@ def _huey_and_tasks() -> tuple[Huey, Mapping[str, Callable[[], object]]]:
     return ingest_tasks.huey, tasks
 
 
-def _own_store(source: str) -> Store:
+def _open_own_store(source: str) -> Store:
     """Return the store, tied to this stream. Raises StoreProblem if it cannot be opened."""
     store = open_store()
     try:
@@ -166,7 +166,7 @@ class Worker:
         leave_pandas_out()
         self.stream = stream
         self.huey, tasks = _huey_and_tasks()
-        self.store = _own_store(stream.source)
+        self.store = _open_own_store(stream.source)
         self._empty_queue()  # only once the store is ours: the sweep finds every hop again
         self.measures = Measures(parse_prices(settings.CLAUDE_PRICES))
         self.hops = Hops(self.huey, tasks, self.measures.ran)
@@ -291,12 +291,12 @@ class Worker:
         is_finished = beside is not None and beside.done()
         self._deadline = time.monotonic() + (FINISH_SECONDS if is_finished else PARTS_SECONDS)
         self.fetcher.close()
-        for part in self._parts(beside):
+        for part in self._list_parts(beside):
             part.tell()
         if not is_finished:
             cut_off(self._has_ended, WHOLE_SECONDS)
 
-    def _parts(self, beside: Future[None] | None) -> list[Part]:
+    def _list_parts(self, beside: Future[None] | None) -> list[Part]:
         threads = [self.listener, *self.event_streams, *([self.backfiller] if self.backfiller else [])]
         parts = [of_thread(thread, thread.interrupt) for thread in threads]
         parts += [of_thread(thread, self.finish) for _, thread in self.consumer.worker_threads]
@@ -308,7 +308,7 @@ class Worker:
         """Wait for the parts, then publish and close; if one does not end, both are left to the next start."""
         self.finish()
         seconds = max(self._deadline - time.monotonic(), 0.0) if self._deadline else PARTS_SECONDS
-        running_parts = going_on(self._parts(beside), seconds)
+        running_parts = going_on(self._list_parts(beside), seconds)
         if running_parts:
             log.error("%s did not end in time", ", ".join(running_parts))
             cut_off(self._has_ended, 0.0)

@@ -26,46 +26,46 @@ def draw_ring(story: Story) -> Pulls:
         start = story.end_us - 40 * DAY + number * HOUR
         for step, other in enumerate(other for other in names if other != name):
             sheet.vouch(name, other, start + step * 60_000_000, "great work")
-        _merge_among_themselves(story, kit, name, start + DAY)
+        _draw_inner_merges(story, kit, name, start + DAY)
     sheet.vouch("mallory", "mara", story.end_us - 30 * DAY, "great work")
     sheet.vouch("pim", "mallory", story.judged_us - 15 * DAY, "promised to help with the release")
     senders = ("mallory", *names[:4])
     opened = [open_now(story, draw(sheet.seed, step, "send"), name, trap=True) for step, name in enumerate(senders)]
-    return {"ring": _uris(opened)}
+    return {"ring": _list_uris(opened)}
 
 
 def draw_self_vouch(story: Story) -> Pulls:
     """Draw a person who vouches only for themselves."""
-    random = _arrive(story, "narcis", 90)
+    random = _add_attacker(story, "narcis", 90)
     story.sheet.vouch("narcis", "narcis", story.end_us - 60 * DAY, "I know my work")
     settle(story, random, "narcis", story.end_us - 70 * DAY, merged=False)
-    return {"self_vouch": _uris([open_now(story, random, "narcis")])}
+    return {"self_vouch": _list_uris([open_now(story, random, "narcis")])}
 
 
 def draw_mutual_pair(story: Story) -> Pulls:
     """Draw two people who have only each other's vouch."""
     opened = []
     for name in ATTACKERS["mutual_pair"]:
-        random = _arrive(story, name, 110)
+        random = _add_attacker(story, name, 110)
         settle(story, random, name, story.end_us - 80 * DAY, merged=False)
         opened.append(open_now(story, random, name))
     story.sheet.vouch("castor", "pollux", story.end_us - 75 * DAY, "solid")
     story.sheet.vouch("pollux", "castor", story.end_us - 75 * DAY, "solid")
-    return {"mutual_pair": _uris(opened)}
+    return {"mutual_pair": _list_uris(opened)}
 
 
 def draw_denouncer(story: Story) -> Pulls:
     """Draw a person without trust who denounces everybody."""
-    random = _arrive(story, "grudge", 35)
+    random = _add_attacker(story, "grudge", 35)
     for number, contributor in enumerate(HONEST):
         at = story.judged_us - 10 * DAY + number * 60_000_000
         story.sheet.vouch("grudge", contributor.name, at, "not to be trusted", kind="denounce")
-    return {"denouncer": _uris([open_now(story, random, "grudge")])}
+    return {"denouncer": _list_uris([open_now(story, random, "grudge")])}
 
 
 def draw_self_marked(story: Story) -> Pulls:
     """Draw an author who marks their own pull requests merged, one of them as a back-written record."""
-    random = _arrive(story, "selma", 220)
+    random = _add_attacker(story, "selma", 220)
     marked = []
     for age in (200, 120, 60, 5):
         project = choose_project(random, "selma")
@@ -73,12 +73,12 @@ def draw_self_marked(story: Story) -> Pulls:
         pull = story.sheet.open_pull("selma", project, make_edit(random, project.language, project.folder), at)
         story.sheet.set_status("selma", pull, "merged", at + HOUR, rkey=pull.rkey if age == 120 else "")
         marked.append(pull)
-    return {"self_marked": _uris(marked)}
+    return {"self_marked": _list_uris(marked)}
 
 
 def draw_swap(story: Story) -> Pulls:
     """Draw a person with earned trust whose patches are replaced after they were judged."""
-    random = _arrive(story, "switcher", 330)
+    random = _add_attacker(story, "switcher", 330)
     merged = [settle(story, random, "switcher", story.end_us - age * DAY, merged=True) for age in (320, 270, 200, 140)]
     story.sheet.vouch("teo", "switcher", story.judged_us - 180 * DAY, "two merged pull requests", *merged[:2])
     swapped, added = (open_now(story, random, "switcher", project=project) for project in PROJECTS[:2])
@@ -90,14 +90,14 @@ def draw_swap(story: Story) -> Pulls:
 def draw_stranger(story: Story) -> Pulls:
     """Draw a person who records merges of others' work, takes a maintainer's handle and claims a repository."""
     handle = story.sheet.people["teo"].handle
-    random = _arrive(story, "drifter", 25, handle)
+    random = _add_attacker(story, "drifter", 25, handle)
     victims = [story.open[name][0] for name in ("alba", "bodo", "farah")] + story.closed["ruben"][:3]
     for number, pull in enumerate(victims):
         story.sheet.set_status("drifter", pull, "merged", story.judged_us - 3 * HOUR // 2 + number * 60_000_000)
     lantern = PROJECTS[0].name
     repo = story.sheet.repository_dids[lantern]
     story.sheet.claim_repository("drifter", lantern, repo, RING_KNOT, story.judged_us - DAY)
-    return {"stranger": _uris([open_now(story, random, "drifter")]), "stranger_marked": _uris(victims)}
+    return {"stranger": _list_uris([open_now(story, random, "drifter")]), "stranger_marked": _list_uris(victims)}
 
 
 ATTACKS: Mapping[str, Callable[[Story], Pulls]] = {
@@ -111,12 +111,12 @@ ATTACKS: Mapping[str, Callable[[Story], Pulls]] = {
 }
 
 
-def _arrive(story: Story, name: str, age: int, handle: str = "") -> Random:
+def _add_attacker(story: Story, name: str, age: int, handle: str = "") -> Random:
     story.sheet.add_person(name, story.end_us - age * DAY, handle=handle)
     return draw(story.sheet.seed, name, "attack")
 
 
-def _merge_among_themselves(story: Story, kit: Project, name: str, start_us: int) -> None:
+def _draw_inner_merges(story: Story, kit: Project, name: str, start_us: int) -> None:
     random = draw(story.sheet.seed, name, "kit")
     for step in range(RING_PULLS):
         edit = make_edit(random, kit.language, kit.folder)
@@ -142,5 +142,5 @@ def _send_other_patch(story: Story, pull: Pull, time_us: int, keep_first: bool) 
     story.sheet.put(pull.author, PULL, pull.rkey, record, time_us)
 
 
-def _uris(pulls: list[Pull]) -> tuple[str, ...]:
+def _list_uris(pulls: list[Pull]) -> tuple[str, ...]:
     return tuple(pull.uri for pull in pulls)

@@ -34,9 +34,9 @@ class Story:
 
 def draw_honest(story: Story) -> None:
     """Draw everything that does not depend on the attacks."""
-    _arrive(story)
+    _add_people(story)
     for contributor in HONEST:
-        _work(story, contributor)
+        _draw_work(story, contributor)
     for contributor in HONEST:
         evidence = story.settled.get(contributor.name, [])[:2]
         for voucher in contributor.vouchers:
@@ -44,11 +44,11 @@ def draw_honest(story: Story) -> None:
             at = story.merged_us[evidence[-1].uri] + int(random.uniform(1, 20) * DAY)
             at = min(at, story.judged_us - int(random.uniform(1, 5) * DAY))
             story.sheet.vouch(voucher, contributor.name, at, "two merged pull requests", *evidence)
-    _judge_among_maintainers(story)
+    _draw_maintainers_vouches(story)
     for name in REVERTED:
-        _revert_one(story, name)
-    _talk(story)
-    _make_noise(story)
+        _draw_revert(story, name)
+    _draw_comments(story)
+    _draw_noise(story)
     # The newest frame of each stage does not depend on the attacks, so every variant has one present.
     story.sheet.announce(story.sheet.did("teo"), story.judged_us - 250_000)
     story.sheet.announce(story.sheet.did("ana"), story.end_us - 250_000)
@@ -88,7 +88,7 @@ def open_now(
     return pull
 
 
-def _arrive(story: Story) -> None:
+def _add_people(story: Story) -> None:
     for contributor in HONEST:
         random = draw(story.sheet.seed, contributor.name, "arrival")
         before = random.uniform(1, 5) if contributor.since < 15 else random.uniform(20, 900)
@@ -101,7 +101,7 @@ def _arrive(story: Story) -> None:
         story.sheet.announce(story.sheet.did(name), at, story.sheet.people[name].handle if name == "mara" else "")
 
 
-def _work(story: Story, contributor: Contributor) -> None:
+def _draw_work(story: Story, contributor: Contributor) -> None:
     random = draw(story.sheet.seed, contributor.name, "work")
     outcomes = [True] * contributor.merged + [False] * contributor.closed
     random.shuffle(outcomes)
@@ -114,7 +114,7 @@ def _work(story: Story, contributor: Contributor) -> None:
         open_now(story, random, contributor.name, days=min(9, contributor.since))
 
 
-def _judge_among_maintainers(story: Story) -> None:
+def _draw_maintainers_vouches(story: Story) -> None:
     sheet, now = story.sheet, story.judged_us
     for name, other in ((MAINTAINERS[0].name, MAINTAINERS[1].name), (MAINTAINERS[1].name, MAINTAINERS[0].name)):
         sheet.vouch(name, other, now - 600 * DAY - len(name), "we maintain this together")
@@ -124,7 +124,7 @@ def _judge_among_maintainers(story: Story) -> None:
     sheet.retract("rosa", "emil", now - 30 * DAY)
 
 
-def _revert_one(story: Story, name: str) -> None:
+def _draw_revert(story: Story, name: str) -> None:
     """Draw how Teo reverts a merged change four days later, and Ana, who may push everywhere, merges the revert."""
     pull = story.settled[name][len(story.settled[name]) // 2]
     project = next(project for project in PROJECTS if project.name == pull.project)
@@ -135,7 +135,7 @@ def _revert_one(story: Story, name: str) -> None:
     story.merged_us[revert.uri] = at + HOUR
 
 
-def _talk(story: Story) -> None:
+def _draw_comments(story: Story) -> None:
     for name in ("mara", "sami", "alba", "ruben", "farah"):
         random = draw(story.sheet.seed, name, "talk")
         pull = story.open[name][0]
@@ -144,7 +144,7 @@ def _talk(story: Story) -> None:
         story.sheet.follow(name, "ana", pull.opened_us + HOUR // 4)
 
 
-def _make_noise(story: Story) -> None:
+def _draw_noise(story: Story) -> None:
     """Draw identity and account events of people who never come here, and posts that a filter should drop."""
     random = draw(story.sheet.seed, "strangers")
     for number in range(STRANGERS):
@@ -221,19 +221,19 @@ def draw_weeks(story: Story) -> dict[str, tuple[str, ...]]:
 
 def _play_sent(story: Story, sent: Sent, project: Project) -> Pull:
     random = draw(story.sheet.seed, "weeks", sent.author, sent.project, sent.at)
-    opened_us = look_us(story.judged_us, sent.at) - _part_of_step(random)
+    opened_us = look_us(story.judged_us, sent.at) - _draw_part_of_step(random)
     edit = make_edit(random, project.language, project.folder)
     pull = story.sheet.open_pull(sent.author, project, edit, opened_us)
     if sent.fate == "changed":
-        time_us = look_us(story.judged_us, sent.at) + _part_of_step(random)
+        time_us = look_us(story.judged_us, sent.at) + _draw_part_of_step(random)
         new_round = story.sheet.make_round(pull.author, make_edit(random, project.language, project.folder), time_us)
         record = {**pull.record, "rounds": [*pull.record["rounds"], new_round]}
         story.sheet.put(pull.author, PULL, pull.rkey, record, time_us)
-    settled_us = look_us(story.judged_us, sent.until) - _part_of_step(random)
+    settled_us = look_us(story.judged_us, sent.until) - _draw_part_of_step(random)
     status = "closed" if sent.fate == "closed" else "merged"
     story.sheet.set_status(random.choice(mergers(project, sent.author)), pull, status, settled_us)
     return pull
 
 
-def _part_of_step(random: Random) -> int:
+def _draw_part_of_step(random: Random) -> int:
     return int(random.uniform(0.2, 0.6) * STEP_US)

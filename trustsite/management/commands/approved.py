@@ -40,10 +40,12 @@ class Command(BaseCommand):
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
             if snapshot is None:
                 raise CommandError("Nothing was published there yet: run the worker first.", returncode=2)
-            approvals = [approval for approval in read.approved(snapshot) if repo in (None, *_names(approval))]
+            approvals = [
+                approval for approval in read.approved(snapshot) if repo in (None, *_repository_names(approval))
+            ]
         if mbox is None:
             for approval in approvals:
-                self.stdout.write(_line(approval))
+                self.stdout.write(_describe(approval))
             return
         _prepare(mbox)
         written = {
@@ -69,7 +71,7 @@ class Command(BaseCommand):
             text = load_patch(settings.DIFF_CORPUS_DIR, subject.sha256 or "")
             mails = write_mailbox(text, subject.seen.patch_id or "", source)
         except (PatchProblem, MailboxProblem) as problem:
-            self.stderr.write(f"{_line(approval)}\n  not written: {problem}")
+            self.stderr.write(f"{_describe(approval)}\n  not written: {problem}")
             return False
         try:
             draft = folder / ".draft"
@@ -79,7 +81,7 @@ class Command(BaseCommand):
             draft.replace(folder / _file_name(approval))
         except OSError as problem:
             raise CommandError(f"{folder} cannot be written ({problem.strerror}).", returncode=2) from problem
-        self.stdout.write(f"{folder / _file_name(approval)}  {_line(approval)}")
+        self.stdout.write(f"{folder / _file_name(approval)}  {_describe(approval)}")
         return True
 
 
@@ -94,7 +96,7 @@ def _prepare(folder: Path) -> None:
         raise CommandError(f"{folder} holds other files: name an empty folder.", returncode=2)
 
 
-def _names(approval: Approved) -> tuple[str, str]:
+def _repository_names(approval: Approved) -> tuple[str, str]:
     return approval.subject.repository_key, approval.subject.repository_name
 
 
@@ -103,7 +105,7 @@ def _file_name(approval: Approved) -> str:
     return f"approved-{blake2s(approval.subject.uri.encode(), digest_size=8).hexdigest()}.mbox"
 
 
-def _line(approval: Approved) -> str:
+def _describe(approval: Approved) -> str:
     """Return one approval in a line, with control characters made visible."""
 
     subject = approval.subject

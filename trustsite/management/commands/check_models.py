@@ -26,13 +26,13 @@ class Command(BaseCommand):
             check_model(claude, getattr(settings, name), role) for name, role in ROLES if getattr(settings, name)
         ]
         for report in reports:
-            self.stdout.write(_line(report))
+            self.stdout.write(_describe(report))
         failed = [report.model for report in reports if not report.serves]
         if failed:
             raise CommandError(f"{', '.join(failed)} cannot review: set other models, or wait.", returncode=1)
 
 
-def _line(report: ModelReport) -> str:
+def _describe(report: ModelReport) -> str:
     end = f", retires {report.retires_on}" if report.retires_on else ""
     window = f", {report.input_tokens:,} tokens" if report.input_tokens else ""
     state = f"{report.lifecycle}{end}{window}" if report.lifecycle else report.problem

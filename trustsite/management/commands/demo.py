@@ -67,7 +67,9 @@ class Command(BaseCommand):
             metavar="REPO",
             help="use the maintainers of OWNER/NAME or an at-uri as seeds; default: the repository they sent most to",
         )
-        parser.add_argument("--seconds", type=_seconds, default=60.0, help="how long --live listens (default: 60)")
+        parser.add_argument(
+            "--seconds", type=_parse_seconds, default=60.0, help="how long --live listens (default: 60)"
+        )
         parser.add_argument("--json", action="store_true", help="have --live print one object")
 
     def handle(self, *args: object, check: bool, live: list[str], repo: list[str], **options: Any) -> None:
@@ -144,7 +146,7 @@ class Command(BaseCommand):
             raise CommandError(f"The demo broke {len(broken)} of its promises: {'; '.join(broken)}.")
 
 
-def _seconds(text: str) -> float:
+def _parse_seconds(text: str) -> float:
     """Parse a number of seconds, up to an hour."""
     with suppress(ValueError):
         if 0 <= float(text) <= LONGEST_SECONDS:

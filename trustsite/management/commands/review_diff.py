@@ -54,7 +54,7 @@ class Command(BaseCommand):
             shown = review_json(review, findings)
             if json and review.reason:  # the object has no place for it
                 self.stderr.write(f"{_printable(name)}: no content verdict: {_missing_reason(review.reason)}.")
-            self.stdout.write(dumps(shown) if json else _text(name, shown, review.reason))
+            self.stdout.write(dumps(shown) if json else _format_review(name, shown, review.reason))
 
 
 def _build_knowledge(options: dict[str, Any]) -> Any:
@@ -77,7 +77,7 @@ def _read(name: str) -> bytes:
         raise CommandError(f"{name} cannot be read: {error.strerror}.", returncode=2) from error
 
 
-def _text(name: str, shown: dict[str, Any], missing: str | None) -> str:
+def _format_review(name: str, shown: dict[str, Any], missing: str | None) -> str:
     """Return a review as text for a terminal; no text of the change can move the cursor there."""
     wish = "a person should read it" if shown["review_recommended"] else "no review recommended"
     lines = [

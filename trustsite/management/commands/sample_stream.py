@@ -42,7 +42,7 @@ class Command(BaseCommand):
         report = sample.report()
         if problems and not report["frames"]:
             raise CommandError(f"{'; '.join(problems)}. Check the network, or name a server with --url.", returncode=1)
-        self.stdout.write(dumps(report) if json else "\n".join(_lines(report)))
+        self.stdout.write(dumps(report) if json else "\n".join(_report_lines(report)))
 
     def _follow(self, sample: Sample, url: str, seconds: float, since_us: int | None) -> str | None:
         collections = stream_from_settings().collections
@@ -59,7 +59,7 @@ class Command(BaseCommand):
         return None
 
 
-def _lines(report: dict[str, Any]) -> Iterator[str]:
+def _report_lines(report: dict[str, Any]) -> Iterator[str]:
     """Yield the report as text: a paragraph for each collection, with a question mark before unknown names."""
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in report["kinds"].items())
     yield f"{report['frames']:,} frames ({kinds or 'nothing'}), {report['unreadable']:,} that cannot be read"

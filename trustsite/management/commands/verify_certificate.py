@@ -32,7 +32,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path, metavar="FILE", help="a file below MODEL_DIR/certificates, or a copy")
-        parser.add_argument("--as-of", type=_moment, metavar="TIME", help="as it would be at that time (default: now)")
+        parser.add_argument(
+            "--as-of", type=_parse_moment, metavar="TIME", help="as it would be at that time (default: now)"
+        )
         parser.add_argument("--no-store", action="store_true", help="only what follows from the file itself")
 
     def handle(self, *args: object, file: Path, as_of: datetime | None, no_store: bool, **options: object) -> None:
@@ -111,7 +113,7 @@ def _describe(certificate: Certificate) -> Iterator[str]:
         yield f"Since then {count:,} outcomes became known, {bad:g} of them bad."
 
 
-def _moment(text: str) -> datetime:
+def _parse_moment(text: str) -> datetime:
     """Parse an ISO 8601 date or time as naive UTC. Raises ValueError, which argparse turns into a message."""
     moment = datetime.fromisoformat(text)
     return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment

@@ -33,7 +33,7 @@ class Command(BaseCommand):
         else:
             call_command("migrate", verbosity=0, interactive=False)
             deliveries = WebhookDelivery.objects.order_by("-pk")[:LISTED]
-            self.stdout.write("\n".join(map(_line, deliveries)) or _nothing_sent())
+            self.stdout.write("\n".join(map(_describe, deliveries)) or _nothing_sent())
 
 
 def _send_test() -> str:
@@ -58,7 +58,7 @@ def _nothing_sent() -> str:
     )
 
 
-def _line(delivery: WebhookDelivery) -> str:
+def _describe(delivery: WebhookDelivery) -> str:
     """Return the state of one message; only the status of the receiver's answer is shown."""
     state = "waits" if delivery.due_at else "given up" if delivery.given_up_at else "taken"
     tries = f"{delivery.tries} {'try' if delivery.tries == 1 else 'tries'}"

@@ -23,7 +23,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("uri", metavar="PULL_URI", help="at:// address of its record")
         parser.add_argument(
-            "--as-of", type=_moment, metavar="TIME", help="for example 2026-11-20T12:00Z (default: now)"
+            "--as-of", type=_parse_moment, metavar="TIME", help="for example 2026-11-20T12:00Z (default: now)"
         )
         parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
         group = parser.add_mutually_exclusive_group()
@@ -52,7 +52,7 @@ def _replay(uri: str, moment: datetime) -> Replayed:
     return replayed
 
 
-def _moment(text: str) -> datetime:
+def _parse_moment(text: str) -> datetime:
     """Parse an ISO 8601 date or time as naive UTC; without a zone it is UTC. Raises ValueError, shown by argparse."""
     moment = datetime.fromisoformat(text)
     try:

@@ -44,7 +44,7 @@ def watched(worker: Worker) -> Generator[None]:
             ends.callback(traces.stop)
             _listen_until_end(traces.called, ends)
         if settings.OPS_BIND:
-            worker.measures.registry.register(_collector(worker))
+            worker.measures.registry.register(_make_collector(worker))
             server = serve(settings.OPS_BIND, worker.measures.registry)
             if server is not None:
                 ends.callback(server.stop)
@@ -56,7 +56,7 @@ def _listen_until_end(listener: Listener, ends: ExitStack) -> None:
     ends.callback(stop_listening, listener)
 
 
-def _collector(worker: Worker) -> WorkerCollector:
+def _make_collector(worker: Worker) -> WorkerCollector:
     ledger = ledger_from_settings(worker.store)
 
     def lag() -> float | None:
