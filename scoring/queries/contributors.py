@@ -1,8 +1,8 @@
-"""Reads one contributor, or all of them in order, from a snapshot: everything that pages show of people.
+"""Read one contributor, or the leaderboard, from a snapshot.
 
-What is said against somebody, a denounce, is shown to those who have a reason to trust who says it.
+A denounce is shown only to viewers who have a reason to trust the denouncer.
 
-The pull requests of a contributor come with what became of each, in words: what was mined, and what a person marked.
+Each of a contributor's pull requests has its outcome in words: mined from Git, or marked by a person.
 """
 
 import json
@@ -33,8 +33,8 @@ from scoring.queries.types import (
 )
 from scoring.types import Estimate, Lane, Person
 
-# Whose denounces a viewer (three times the parameter) is shown with their reasons: their own, those of people who vouch
-# for the viewer, and, for a viewer who is a seed, those of people whom that seed set trusts.
+# People whose denounces and reasons a viewer sees (the viewer is the parameter three times): the viewer, people who
+# vouch for the viewer, and, where the viewer is a seed, people whom that seed set trusts.
 CIRCLE = """
 select ?::integer union all
 select voucher_id from vouches where subject_id = ? and kind = 'vouch' and superseded_at is null union all
@@ -44,14 +44,16 @@ where s.contributor_id = ? and t.structural_trust > 0
 
 
 def circle_of(rows: Rows, subject: int, viewer: str | None) -> int | None:
-    """The number of a viewer, a DID, who may hear denounces of this subject: never the subject, nor nobody."""
+    """Return the contributor number of a viewer (a DID) who may see denounces of this subject; None for the subject
+    and for unknown viewers.
+    """
     number = rows.value("select contributor_id from contributors where did = ?", [viewer]) if viewer else None
     return None if number == subject else number
 
 
 SHOWN = 100
 SUBJECT = 80  # characters of a commit's subject that are shown
-# A person's mark counts before what was mined, as in the record that a score rests on.
+# A person's mark wins over the mined label, as in the record behind a score.
 RESULT = """
 case when p.state = 'abandoned' then 'deleted' when p.state = 'open' then 'open'
   when p.state <> 'merged' then 'unmerged'
@@ -80,7 +82,7 @@ MARKED = """
 select k.pull_uri, k.outcome, k.mined_clean, c.did, c.handle, c.handle_verified
 from marks k join contributors c on c.contributor_id = k.actor_id where list_contains(?, k.pull_uri)
 """
-# What marked a merge: the commit that took it back, else the first that changed lines of it.
+# The commit behind a bad outcome: the one that reverted the merge, else the first that changed its lines.
 TROUBLE = """
 select f.pull_uri, f.kind, f.evidence, c.subject
 from pull_followups f join pull_requests p using (pull_uri)
@@ -94,9 +96,9 @@ TROUBLES = {"reverted": "reverted by commit", "patched": "its lines changed by c
 
 
 def pull_lines(rows: Rows, number: int) -> tuple[PullLine, ...]:
-    """The newest 100 pull requests of the contributor with this number, newest first."""
-    found = rows.rows(PULLS, [number, SHOWN])
-    outcomes = outcomes_in_words(rows, found)
+    """Return the newest 100 pull requests of this contributor, newest first."""
+    pulls = rows.rows(PULLS, [number, SHOWN])
+    outcomes = outcomes_in_words(rows, pulls)
     return tuple(
         PullLine(
             row["pull_uri"],
@@ -111,37 +113,39 @@ def pull_lines(rows: Rows, number: int) -> tuple[PullLine, ...]:
             row["added"],
             row["removed"],
         )
-        for row in found
+        for row in pulls
     )
 
 
-def outcomes_in_words(rows: Rows, found: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Say what became of each of these pull requests, rows of PULLS, by address."""
-    uris = [row["pull_uri"] for row in found]
+def outcomes_in_words(rows: Rows, pulls: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Describe the outcome of each of these rows of PULLS, by at-uri."""
+    uris = [row["pull_uri"] for row in pulls]
     marks, troubles = marks_in_words(rows, uris), troubles_in_words(rows, uris)
-    return {uri: _both(marks.get(uri), _outcome(row, troubles.get(uri))) for uri, row in zip(uris, found, strict=True)}
+    return {
+        uri: _with_mark(marks.get(uri), _outcome(row, troubles.get(uri))) for uri, row in zip(uris, pulls, strict=True)
+    }
 
 
 def record_of(rows: Rows, number: int) -> Record:
-    """Return how many pull requests of the contributor with this number came to which result."""
-    found = rows.rows(COUNTED, [number])
+    """Count this contributor's pull requests by result."""
+    counts = rows.rows(COUNTED, [number])
     return Record(
-        {row["result"]: row["pulls"] for row in found},
-        min((row["first_at"] for row in found), default=None),
-        max((row["newest_at"] for row in found), default=None),
+        {row["result"]: row["pulls"] for row in counts},
+        min((row["first_at"] for row in counts), default=None),
+        max((row["newest_at"] for row in counts), default=None),
     )
 
 
 def marks_in_words(rows: Rows, uris: list[str]) -> dict[str, str]:
-    """Return who marked these pull requests as what, such as "marked needed a fix by ana.example.com", by address."""
-    found = rows.rows(MARKED, [uris]) if uris else []
-    return {row["pull_uri"]: f"marked {MARKS[row['outcome']]} by {display_name(row)}" for row in found}
+    """Describe who marked these pull requests as what, such as "marked needed a fix by ana.example.com", by at-uri."""
+    marks = rows.rows(MARKED, [uris]) if uris else []
+    return {row["pull_uri"]: f"marked {MARKS[row['outcome']]} by {display_name(row)}" for row in marks}
 
 
 def troubles_in_words(rows: Rows, uris: list[str]) -> dict[str, str]:
-    """Name the commit that marked each of these merges, such as 'reverted by commit 1f0c… ("Back")', by address."""
-    found = rows.rows(TROUBLE, [uris]) if uris else []
-    return {row["pull_uri"]: _trouble(row) for row in found}
+    """Name the commit behind each bad merge, such as 'reverted by commit 1f0c… ("Back")', by at-uri."""
+    troubles = rows.rows(TROUBLE, [uris]) if uris else []
+    return {row["pull_uri"]: _trouble(row) for row in troubles}
 
 
 def _trouble(row: Mapping[str, Any]) -> str:
@@ -150,7 +154,7 @@ def _trouble(row: Mapping[str, Any]) -> str:
 
 
 def outcome_in_words(rows: Rows, uri: str) -> str | None:
-    """The mark of one pull request, which counts, and what Git shows of it; None where nobody marked it."""
+    """Describe the mark of one pull request, which counts, and what Git shows; None where nobody marked it."""
     mark = marks_in_words(rows, [uri]).get(uri)
     if mark is None:
         return None
@@ -161,12 +165,12 @@ def outcome_in_words(rows: Rows, uri: str) -> str | None:
     return f"{mark}; Git shows {'it clean' if mined else trouble}"
 
 
-def _both(mark: str | None, mined: str) -> str:
+def _with_mark(mark: str | None, mined: str) -> str:
     return f"{mark}; {mined}" if mark else mined
 
 
 def _outcome(row: Mapping[str, Any], trouble: str | None) -> str:
-    """Say what became of a pull request, and what marked it."""
+    """Describe the outcome of a pull request and the commit behind a bad one."""
     if row["state"] == "merged" and row["merge_proof"] != "verified":
         return "author says merged, unconfirmed"
     if row["state"] == "merged" and row["clean"] is None:
@@ -188,49 +192,49 @@ order by k.checked_at desc, k.uri limit 3
 
 
 def contributor(rows: Rows, did: str, viewer: str | None = None) -> ContributorPage | None:
-    """Everything that is shown about one DID to `viewer`, a DID; None where nobody has been seen under it."""
+    """Return everything that `viewer`, a DID, may see about one DID; None for an unknown DID."""
     person = rows.row("select * from contributors where did = ?", [did])
     overall = score(rows, did)
     if person is None or overall is None:
         return None
     number = person["contributor_id"]
     here, vouches = scores_everywhere(rows, number), _vouches(rows, number, viewer)
-    warnings = sum(one.kind == "denounce" for one in vouches)  # those that the viewer may hear
+    warnings = sum(score_or_vouch.kind == "denounce" for score_or_vouch in vouches)  # those that the viewer may see
     return ContributorPage(
         score=overall,
-        per_repository=tuple(sorted(here, key=lambda one: one.repository or "")),
+        per_repository=tuple(sorted(here, key=lambda score_or_vouch: score_or_vouch.repository or "")),
         vouches=vouches,
         pulls=pull_lines(rows, number),
         history=_history(rows, number),
         did_created_at=person["did_created_at"],
         first_seen_at=person["first_seen_at"] or overall.as_of,
         account_status=person["account_status"],
-        stored=(*_stored(rows, number, did), ("warnings received", warnings)),
+        stored=(*_stored_counts(rows, number, did), ("warnings received", warnings)),
         record=record_of(rows, number),
         signals=tuple(_signals(rows, person)),
     )
 
 
 def hide_chance(page: ContributorPage, audit: DueAudit) -> ContributorPage:
-    """Return the page without all that tells the chance; the record stays."""
-    hidden = tuple(hide_score(score, audit) for score in page.per_repository)
-    return replace(page, score=hide_score(page.score, audit), per_repository=hidden, history=())
+    """Return the page without anything that reveals the chance; the record stays."""
+    per_repository_hidden = tuple(hide_score(score, audit) for score in page.per_repository)
+    return replace(page, score=hide_score(page.score, audit), per_repository=per_repository_hidden, history=())
 
 
 def estimate_after(score: ContributorScore, not_clean: int, policy: Policy) -> Estimate | None:
-    """P(clean) after so many more contributions that are not clean; None where a trained model says it.
+    """Return P(clean) after this many more contributions that are not clean; None where a trained model serves.
 
-    What a model would say then depends on more than the counts, so nothing is guessed.
+    A trained model depends on more than the counts, so its answer cannot be computed from them.
     """
-    held = {factor.name: factor.value for factor in score.verdict.factors}
-    clean, other = held.get("clean"), held.get("not_clean")
-    if score.model_version != SHRUNK_RATE or not isinstance(clean, int) or not isinstance(other, int):
+    values = {factor.name: factor.value for factor in score.verdict.factors}
+    clean, not_clean_so_far = values.get("clean"), values.get("not_clean")
+    if score.model_version != SHRUNK_RATE or not isinstance(clean, int) or not isinstance(not_clean_so_far, int):
         return None
-    return shrunk_rate(clean, other + not_clean, policy.prior, policy.strength)
+    return shrunk_rate(clean, not_clean_so_far + not_clean, policy.prior, policy.strength)
 
 
 def _signals(rows: Rows, person: dict[str, Any]) -> Iterator[Signal]:
-    """Read what a contributor shows of themselves; their place, pronouns and picture are left out."""
+    """Yield what a contributor shows of themselves, without location, pronouns and picture."""
     number = person["contributor_id"]
     if person["handle"]:
         yield Signal(f"Handle {person['handle']}", "handle" if person["handle_verified"] else "declared")
@@ -247,8 +251,8 @@ def _signals(rows: Rows, person: dict[str, Any]) -> Iterator[Signal]:
 
 
 def _vouches(rows: Rows, number: int, viewer: str | None) -> tuple[VouchLine, ...]:
-    """Return who stands for this person, and those who denounce them whom the viewer may hear (CIRCLE)."""
-    found = rows.rows(
+    """Return the vouches for this person, and the denounces that the viewer may see (CIRCLE)."""
+    vouches = rows.rows(
         "select v.kind, coalesce(v.reason, '') as reason, v.seen_at, c.did, c.handle, c.handle_verified "
         "from vouches v join contributors c on c.contributor_id = v.voucher_id "
         "anti join hidden_people h on h.contributor_id = v.voucher_id "
@@ -257,25 +261,25 @@ def _vouches(rows: Rows, number: int, viewer: str | None) -> tuple[VouchLine, ..
         [number, *[circle_of(rows, number, viewer)] * 3],
     )
     return tuple(
-        VouchLine(Person(row["did"], display_name(row)), row["kind"], row["reason"], row["seen_at"]) for row in found
+        VouchLine(Person(row["did"], display_name(row)), row["kind"], row["reason"], row["seen_at"]) for row in vouches
     )
 
 
 def _history(rows: Rows, number: int) -> tuple[HistoryPoint, ...]:
-    """Recorded scores at the site, oldest first; several passes may share the present of a recorded stream."""
-    found = rows.rows(
+    """Return recorded scores at the site, oldest first; several passes of a replay may have the same time."""
+    scores = rows.rows(
         "select as_of, probability, low, high, lane from scores "
         "where contributor_id = ? and repository_id = 0 and pull_uri is null "
         "order by as_of desc, decided_clock desc limit ?",
         [number, HISTORY_SHOWN],
     )
     figures = ("as_of", "probability", "low", "high")
-    return tuple(HistoryPoint(*(row[name] for name in figures), Lane(row["lane"])) for row in reversed(found))
+    return tuple(HistoryPoint(*(row[name] for name in figures), Lane(row["lane"])) for row in reversed(scores))
 
 
-def _stored(rows: Rows, number: int, did: str) -> tuple[tuple[str, int], ...]:
-    """Return how much is held about a DID, by what it is."""
-    asked = (
+def _stored_counts(rows: Rows, number: int, did: str) -> tuple[tuple[str, int], ...]:
+    """Count the rows stored about a DID, by kind."""
+    tables = (
         ("events in the log", "events where did = ?", did),
         ("pull requests", "pull_requests where author_id = ?", number),
         ("statuses written", "statuses where actor_id = ?", number),
@@ -283,14 +287,14 @@ def _stored(rows: Rows, number: int, did: str) -> tuple[tuple[str, int], ...]:
         ("vouches received", "vouches where kind = 'vouch' and superseded_at is null and subject_id = ?", number),
         ("scores and decisions", "scores where contributor_id = ?", number),
     )
-    return tuple((what, rows.value(f"select count(*) from {where}", [key])) for what, where, key in asked)
+    return tuple((label, rows.value(f"select count(*) from {condition}", [key])) for label, condition, key in tables)
 
 
 PAGE = 50
 PROVISIONAL_BELOW = 5
 LISTED = f"contributor_id not in ({LEFT_OUT})"
-# Sorted by narrow columns before what is shown is looked up: of 100,000 people 50 are. A place would tell the chance
-# that is hidden from the viewer, so such people are ordered like those without a number.
+# Rows are sorted by narrow columns before the displayed columns are looked up, for 50 of 100,000 people. A rank would
+# reveal a chance that is hidden from the viewer, so these people are ordered like those without a number.
 LEADERBOARD = f"""
 with reverted as (
   select author_id as contributor_id, count(*) as reverts from (
@@ -319,8 +323,8 @@ LEADERBOARD_ORDER: Mapping[LeaderboardSort, str] = {
     "reverts": "reverts {}, c.probability desc nulls last, did",
     "hops": "distance {} nulls last, c.probability desc nulls last, did",
 }
-# The number that is shown in the column: who has the same one shares a rank. Who has none, or too few settled to tell,
-# has no rank.
+# The number in the sorted column: people with equal numbers share a rank. People without a number, or with too few
+# settled pull requests, have no rank.
 NUMBERS: Mapping[LeaderboardSort, str] = {
     "score": "floor(round(c.probability * 100, 9))",
     "merged": "coalesce(f.merged_here, 0)",
@@ -329,7 +333,7 @@ NUMBERS: Mapping[LeaderboardSort, str] = {
 }
 
 
-# The place in the leaderboard as it opens, without making all of it.
+# The rank in the leaderboard's default order, without building the leaderboard.
 PLACE = f"""
 with known as (
   select c.contributor_id, c.cases, {NUMBERS["score"]} as number from current_scores c
@@ -343,9 +347,9 @@ from known m join contributors p using (contributor_id) where p.did = $did
 
 
 def place_of(rows: Rows, did: str, hidden: Collection[str] = ()) -> tuple[int | None, int] | None:
-    """Return somebody's rank by score, None below five settled pull requests, and how many have settled.
+    """Return somebody's rank by score (None below five settled pull requests) and how many have settled.
 
-    None for whoever is not listed; `hidden` are the DIDs of others whose chance nobody is told.
+    None for people who are not listed; `hidden` are the DIDs of other people whose chance is hidden.
     """
     row = rows.row(PLACE, {"did": did, "hidden": list(hidden)})
     return (row["place"], row["cases"]) if row else None
@@ -358,9 +362,9 @@ def leaderboard(
     page: int,
     hidden: Mapping[str, DueAudit] = MappingProxyType({}),
 ) -> Leaderboard:
-    """One page of everyone scored at the site, in the order asked for; pages count from 1.
+    """Return one page of everyone scored at the site, in the requested order; pages count from 1.
 
-    `hidden` are those whose chance the viewer is not told, by DID, with the audit that they have to answer first.
+    `hidden` maps the DIDs whose chance the viewer may not see to the audit that the viewer must answer first.
     """
     counted = f"select count(*) filter ({LISTED}) as listed, count(*) as scored from current_scores"
     counts = rows.rows(f"{counted} where repository_id = 0")[0]
@@ -372,8 +376,8 @@ def leaderboard(
     sql = LEADERBOARD.format(order=order, number=NUMBERS[sort], direction=direction)
     of_hidden = "select contributor_id from contributors where list_contains(?, did)"
     numbers = [row["contributor_id"] for row in rows.rows(of_hidden, [list(hidden)])] if hidden else []
-    found = rows.rows(sql, [numbers, PAGE, (page - 1) * PAGE])
-    shown = tuple(_leaderboard_row(row, hidden.get(row["did"])) for row in found)
+    people = rows.rows(sql, [numbers, PAGE, (page - 1) * PAGE])
+    shown = tuple(_leaderboard_row(row, hidden.get(row["did"])) for row in people)
     return Leaderboard(shown, total, page, pages, score_ground(rows).seeds.get(0, ()), counts["scored"] - total)
 
 

@@ -1,6 +1,6 @@
-"""Reads the figures of the dashboard from a snapshot: what is there, how the backlog moves, how soon people hear.
+"""Read the dashboard's figures from a snapshot: totals, the backlog, and times to a first answer.
 
-Backlog and waiting count pull requests of watched repositories, without those of people who may push there or whose
+Backlog and waiting count pull requests of watched repositories, without those by people who may push there or whose
 account is hidden.
 """
 
@@ -39,7 +39,7 @@ select until, count(*) filter (opened_at <= until and (ended_at is null or ended
   count(*) filter (ended_at <= until and ended_at > until - interval 7 day) as decided
 from counted, (select unnest($ends::timestamp[]) as until) group by until order by until
 """
-# Who had nothing merged or closed there before was a first-timer then. A stranger's comment is not an answer.
+# A first-timer had nothing merged or closed there before. A comment by somebody without push access is not an answer.
 ANSWERS = f"""
 with counted as ({COUNTED}), replied as (
   select c.subject_uri as pull_uri, min(c.written_at) as replied_at
@@ -83,7 +83,7 @@ class Week:
 
 @dataclass(frozen=True, slots=True)
 class AnswerMonth:
-    """Of `n` first answers in one month half came within `median` days; `low` and `high` are its 95 % interval."""
+    """First answers in one month: half of `n` came within `median` days; `low` and `high` are its 95 % interval."""
 
     month: datetime
     n: int
@@ -94,10 +94,10 @@ class AnswerMonth:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """The wait of first-timers, or regulars, for somebody who may push: a comment, a merge or a close.
+    """How long first-timers, or regulars, wait for a comment, merge or close by somebody who may push.
 
-    `all` is over all `months`, None without an answer. `waiting` have none yet; the one that has waited longest was
-    opened at `since`, by `author`.
+    `all` covers all `months`; it is None without an answer. `waiting` counts those without an answer; the one that has
+    waited longest was opened at `since`, by `author`.
     """
 
     first_timers: bool
@@ -110,51 +110,54 @@ class Answers:
 
 
 def weeks(rows: Rows, now: datetime, repository: str = "") -> tuple[Week, ...]:
-    """The end of each of the last twelve weeks up to `now` (naive UTC), and of the week before, the oldest first.
+    """Return counts at the end of each of the last twelve weeks up to `now` (naive UTC) and of the week before, oldest
+    first.
 
     `repository` is the key of the only one that counts, "" for all.
     """
     ends = [now - timedelta(weeks=back) for back in range(WEEKS, -1, -1)]
-    found = rows.rows(WEEKLY, {"ends": ends, "repository": repository})
-    return tuple(Week(row["until"], row["open"], row["came"], row["decided"]) for row in found)
+    week_rows = rows.rows(WEEKLY, {"ends": ends, "repository": repository})
+    return tuple(Week(row["until"], row["open"], row["came"], row["decided"]) for row in week_rows)
 
 
 def answers(rows: Rows, now: datetime, repository: str = "") -> tuple[Answers, Answers]:
-    """Return how soon first-timers heard back in the months up to `now`, and how soon regulars did.
+    """Return how soon first-timers, then regulars, got an answer in the months up to `now`.
 
-    `repository` as above.
+    `repository` is the key of the only one that counts, "" for all.
     """
     since = first_month(now)
     months = rows.rows(BY_MONTH, {"since": since, "now": now, "repository": repository})
     waiting = {row["first_timer"]: row for row in rows.rows(WAITING, {"now": now, "repository": repository})}
 
-    def told(first_timers: bool) -> Answers:
-        mine = [row for row in months if row["first_timer"] is first_timers]
-        days = sorted(day for row in mine for day in row["days"])
-        held = waiting.get(first_timers)
-        shown = tuple(median_of(row["month"], row["days"]) for row in mine)
-        whole = median_of(since, days) if days else None
-        if held is None:
-            return Answers(first_timers, shown, whole)
-        person = rows.row(AUTHOR, [held["uri"]])
+    def summarize(first_timers: bool) -> Answers:
+        group_months = [row for row in months if row["first_timer"] is first_timers]
+        days = sorted(day for row in group_months for day in row["days"])
+        longest_wait = waiting.get(first_timers)
+        medians = tuple(median_of(row["month"], row["days"]) for row in group_months)
+        overall = median_of(since, days) if days else None
+        if longest_wait is None:
+            return Answers(first_timers, medians, overall)
+        person = rows.row(AUTHOR, [longest_wait["uri"]])
         name = display_name(person) if person else ""
-        return Answers(first_timers, shown, whole, held["waiting"], held["since"], held["uri"], name)
+        return Answers(
+            first_timers, medians, overall, longest_wait["waiting"], longest_wait["since"], longest_wait["uri"], name
+        )
 
-    return told(True), told(False)
+    return summarize(True), summarize(False)
 
 
 def first_month(now: datetime) -> datetime:
-    """The beginning of the oldest of the MONTHS that end with the one under way."""
+    """Return the beginning of the oldest of the MONTHS that end with the current one."""
     months = 12 * now.year + now.month - MONTHS
     return datetime(months // 12, months % 12 + 1, 1)
 
 
 def median_of(month: datetime, days: list[float]) -> AnswerMonth:
-    """The median of sorted times with the order statistics between which it lies in 95 of 100 samples.
+    """Return the median of sorted times, and the order statistics that enclose it in 95 of 100 samples.
 
-    Below six times the smallest and the largest hold it less often than that (five: 93.75 %).
+    Below six times, the smallest and the largest enclose it less often than that (five: 93.75 %).
     """
-    from scipy.special import bdtrik  # .15 s, of which commands that draw nothing are spared
+    from scipy.special import bdtrik  # .15 s, which commands without charts do not need
 
     count = len(days)
     low = max(0, ceil(bdtrik(0.025, count, 0.5)) - 1)
@@ -182,7 +185,7 @@ def dashboard(rows: Rows) -> Dashboard:
         own=count("current_decisions where own"),
         histogram=histogram,
         scored=scored,
-        not_enough_evidence=scored - sum(one.count for one in histogram),
+        not_enough_evidence=scored - sum(bar.count for bar in histogram),
         contributors=count("contributors where first_seen_at is not null"),
         vouches=count("vouches where superseded_at is null and kind = 'vouch'"),
         denounces=count("vouches where superseded_at is null and kind = 'denounce'"),
@@ -212,17 +215,17 @@ def dashboard(rows: Rows) -> Dashboard:
 
 
 def _histogram(rows: Rows) -> tuple[Bin, ...]:
-    """Return how many people have which P(clean) at the site, in tenths and by lane."""
-    counted = rows.rows(
+    """Count people by P(clean) at the site, in tenths and by lane."""
+    tenths = rows.rows(
         "select least(floor(probability * 10), 9)::integer as bin, count(*) as n, "
         "count(*) filter (lane = 'needs_human') as flagged, count(*) filter (lane = 'fast_lane') as fast "
         "from current_scores where repository_id = 0 and probability is not null group by bin"
     )
-    bins = {row["bin"]: (row["n"], row["flagged"], row["fast"]) for row in counted}
+    bins = {row["bin"]: (row["n"], row["flagged"], row["fast"]) for row in tenths}
     return tuple(Bin(n / 10, (n + 1) / 10, *bins.get(n, (0, 0, 0))) for n in range(10))
 
 
 def _site_thresholds(rows: Rows) -> Thresholds:
-    """The thresholds of the newest pass; the defaults before the first one."""
+    """Return the thresholds of the newest pass; the defaults before the first one."""
     row = rows.row("select thresholds from current_scores where repository_id = 0 limit 1")
     return replace(read_thresholds(row), settled=read_settled(rows)) if row else Thresholds()

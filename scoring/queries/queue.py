@@ -1,6 +1,6 @@
-"""Reads the queue and the aggregates from a snapshot.
+"""Read the queue from a snapshot.
 
-Of a pull request that the audit drew nothing of the decision is shown before somebody answered.
+For a pull request drawn for audit nothing of the decision is shown before somebody answers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,18 +47,18 @@ def is_drawn(verdict: Verdict) -> bool:
 
 
 def seal(row: QueueRow, answer: AuditAnswer | None) -> QueueRow:
-    """The row with the answer, or without everything that its decision tells while there is none.
+    """Return the row with the answer, or, without one, without everything that its decision reveals.
 
-    The one reason that stays is that of the draw: its odds are the same whatever the change is.
+    Only the reason for the draw stays: its odds are the same for every change.
     """
     if answer is not None:
-        told = FAILED if not answer.would_merge else f"{PASSED}, but tests fail" if row.ci == "failed" else PASSED
-        sentence = joined([told, *row.sentence.split("; ")[1:]])
-        return replace(row, audited=answer, decided=told, decided_exact=told, sentence=sentence)
-    drawn = next(reason for reason in row.verdict.reasons if reason.code == "audit_drawn")
+        outcome = FAILED if not answer.would_merge else f"{PASSED}, but tests fail" if row.ci == "failed" else PASSED
+        sentence = joined([outcome, *row.sentence.split("; ")[1:]])
+        return replace(row, audited=answer, decided=outcome, decided_exact=outcome, sentence=sentence)
+    draw_reason = next(reason for reason in row.verdict.reasons if reason.code == "audit_drawn")
     return replace(
         row,
-        verdict=Verdict(Lane.NEEDS_HUMAN, UNKNOWN, (Reason(drawn.code, drawn.params),), ()),
+        verdict=Verdict(Lane.NEEDS_HUMAN, UNKNOWN, (Reason(draw_reason.code, draw_reason.params),), ()),
         structural_trust=0.0,
         eigentrust=0.0,
         content_risk=None,
@@ -74,35 +74,35 @@ def seal(row: QueueRow, answer: AuditAnswer | None) -> QueueRow:
 
 
 def hide_row(row: QueueRow, audit: DueAudit) -> QueueRow:
-    """Return the row without the chance of its author; its lane, which is about the change too, stays."""
+    """Return the row without its author's chance; its lane stays, since it depends on the change too."""
     if row.is_sealed:
         return row
-    telling = [one for one in row.verdict.reasons if "probability" in one.params]
-    words = {CLAUSES[one.code](one.params).lower() for one in telling}
-    first = CHANCE_HIDDEN if row.decided.lower() in words else row.decided
-    rest = [part for part in row.sentence.split("; ")[1:] if part.lower() not in words]
-    reasons = tuple(one for one in row.verdict.reasons if one not in telling)
+    revealing = [reason for reason in row.verdict.reasons if "probability" in reason.params]
+    clauses = {CLAUSES[reason.code](reason.params).lower() for reason in revealing}
+    cause = CHANCE_HIDDEN if row.decided.lower() in clauses else row.decided
+    rest = [part for part in row.sentence.split("; ")[1:] if part.lower() not in clauses]
+    reasons = tuple(reason for reason in row.verdict.reasons if reason not in revealing)
     return replace(
         row,
         verdict=Verdict(row.verdict.lane, UNKNOWN, reasons, ()),
-        decided=first,
-        decided_exact=first,
-        sentence=joined([first, *rest]),
+        decided=cause,
+        decided_exact=cause,
+        sentence=joined([cause, *rest]),
         would_change="",
         borrowed_from=None,
         hidden_by=audit,
     )
 
 
-# Planning is most of the time of these statements (0.7 ms for each join), so repositories are looked up in Python.
-# What the audit drew waits for a review like any other: a heading would tell its lane, and nothing is wrong with it.
-# Webhooks tell that lane, which no answer changes.
+# Planning takes most of the time of these statements (0.7 ms for each join), so repositories are looked up in Python. A
+# drawn pull request is listed with those that wait for a review: its group must not reveal its lane, and nothing is
+# wrong with it. Webhooks send that lane, which no answer changes.
 TOLD_LANE = f"case when c.own then 'own' when {DRAWN} then 'normal_queue' else c.lane end"
-# Once somebody answered, it stands where it was drawn from, or flagged where they would not merge it.
+# After an answer it is in the fast lane, from which it was drawn, or flagged where they would not merge it.
 KEY = f"""case when c.own then 'own' when not {DRAWN} then c.lane else
   case {WOULD_MERGE} when true then 'fast_lane' when false then 'needs_human' else 'normal_queue' end end"""
-# The author has the next word where somebody who may push had the last one, after the newest round, or asked here for
-# changes to that round. A round that is dated ahead counts from when it was seen, else it would have the last word.
+# It is the author's turn where somebody who may push spoke last, after the newest round, or asked here for changes to
+# that round. A round dated in the future counts from when it was seen; otherwise it would always be the last word.
 ON_AUTHOR = """
 select pull_uri from (
   select p.pull_uri, m.written_at as said_at, m.author_id <> p.author_id as asks
@@ -120,7 +120,7 @@ select pull_uri from (
       from maintainer_actions l where l.kind = 'release' and l.pull_uri = m.pull_uri and l.made_at > m.made_at)
 ) group by pull_uri having arg_max(asks, said_at)
 """
-# One statement of narrow columns for all groups: 5,000 rows take as long as wide ones of a page.
+# One statement of narrow columns for all groups: 5,000 rows take as long as one page of wide rows.
 LISTED = f"""
 select c.pull_uri, {KEY} as key, {SEALED} as sealed, list_contains(?, c.pull_uri) as changed, {{where}} as narrowed,
   list_contains(?, c.repository_id) as shadow,
@@ -135,7 +135,7 @@ left join features f on f.contributor_id = c.contributor_id and f.repository_id 
 where not list_contains(?, c.pull_uri)
 order by c.pull_uri
 """
-# A request for changes is a verdict too: each round that somebody asked to change counts once.
+# A request for changes is a verdict too: each round with such a request counts once.
 DECIDED = """
 select (select count(*) from pull_requests where state <> 'open' and list_contains($watched, repository_id)) + (
   select count(distinct (pull_uri, round, patch_id)) from maintainer_actions
@@ -159,9 +159,9 @@ Watched = Mapping[int, tuple[str, str]]  # repository_id -> repo_key, name
 
 
 class Listed(NamedTuple):
-    """One group of the queue: how many are in it, and in order the at-uris of those that the query asks for.
+    """One group of the queue: its size, and in order the at-uris that the query asks for.
 
-    `watched` of them only would be in the fast lane.
+    `watched` counts the hypothetical fast-lane rows.
     """
 
     everything: int
@@ -172,94 +172,94 @@ class Listed(NamedTuple):
 
 
 def queue(rows: Rows, query: QueueQuery) -> Queue:
-    """Open pull requests of watched repositories for one query, grouped by lane; own ones last.
+    """Return the open pull requests of watched repositories for one query, grouped by lane; own ones last.
 
-    What is approved and not merged yet is left out; what changed after it was approved comes first in its group.
+    Approved ones that are not merged yet are omitted; those that changed after an approval come first in their group.
     """
-    watched = _watched(rows)
-    groups = _listed(rows, query, watched)
-    found = _page(rows, query, groups, watched)
+    watched = _watched_repositories(rows)
+    groups = _list_groups(rows, query, watched)
+    page_rows = _page(rows, query, groups, watched)
     counts = {key: group.everything for key, group in groups.items()}
     return Queue(
         counts={lane: counts.get(str(lane), 0) for lane in Lane},
         own_count=counts.get("own", 0),
-        groups=tuple(_group(key, group, found) for key, group in groups.items() if group.uris),
-        repositories=tuple(sorted(watched.values(), key=lambda one: (one[1], one[0]))),
+        groups=tuple(_group(key, group, page_rows) for key, group in groups.items() if group.uris),
+        repositories=tuple(sorted(watched.values(), key=lambda repository: (repository[1], repository[0]))),
         watched=groups["fast_lane"].watched if "fast_lane" in groups else 0,
     )
 
 
 def queue_order(rows: Rows, query: QueueQuery) -> tuple[str, ...]:
-    """The at-uris of all of them in the order in which `queue` shows them, whatever page the query names."""
-    return tuple(uri for group in _listed(rows, query, _watched(rows)).values() for uri in group.uris)
+    """Return all at-uris in the order of `queue`, regardless of the query's page."""
+    return tuple(uri for group in _list_groups(rows, query, _watched_repositories(rows)).values() for uri in group.uris)
 
 
-def _listed(rows: Rows, query: QueueQuery, watched: Watched) -> dict[GroupKey, Listed]:
-    """The groups in the order of the page."""
-    where, params = _queue_filter(query, watched)
-    standing, voided = current_approvals(rows)
-    approved, changed = ([row["pull_uri"] for row in found] for found in (standing, voided))
-    sql = LISTED.replace("{where}", where)  # KEY holds braces of its own
+def _list_groups(rows: Rows, query: QueueQuery, watched: Watched) -> dict[GroupKey, Listed]:
+    """Return the groups in the order of the page."""
+    where, params = _filter_clause(query, watched)
+    in_force, voided = current_approvals(rows)
+    approved, changed = ([row["pull_uri"] for row in approvals] for approvals in (in_force, voided))
+    sql = LISTED.replace("{where}", where)  # not `format`: KEY contains braces
     columns = rows.columns(sql, [changed, *params, sorted(in_shadow(rows)), [*approved, *query.snoozed]])
     verdicts = rows.value(DECIDED, {"watched": list(watched)}) + sum(
-        row["newest"]["state"] == "open" for row in standing
+        row["newest"]["state"] == "open" for row in in_force
     )
     waiting = Waiting(
-        # Nobody reads off its place what is sealed, or the chance of an author whose audit is due.
+        # The order must not reveal sealed values, or the chance of an author whose audit is due.
         chance=np.where(columns["hidden"], np.nan, columns["chance"]),
         risk=np.where(columns["sealed"], np.nan, columns["risk"]),
         **{name: columns[name] for name in ("waited", "opened_at", "first_timer", "changed", "on_author")},
     )
-    of_group = {key: np.flatnonzero(columns["narrowed"] & (columns["key"] == key)) for key in get_args(GroupKey)}
-    # A person goes through the fast lane at speed, so what they have to stop at comes after the rest, and what only
-    # would be fast lane last of all.
+    positions = {key: np.flatnonzero(columns["narrowed"] & (columns["key"] == key)) for key in get_args(GroupKey)}
+    # People go through the fast lane quickly, so rows that make them stop come after the rest, and hypothetical
+    # fast-lane rows come last.
     is_fast = columns["key"] == "fast_lane"
     watched_only = columns["shadow"] & is_fast
-    ends = 2 * watched_only + (columns["failed"] & is_fast & (query.sort == "need"))
+    demoted = 2 * watched_only + (columns["failed"] & is_fast & (query.sort == "need"))
     return {
-        key: _lane(
+        key: _order_group(
             columns["pull_uri"],
             waiting,
-            which if query.bucket in (None, key) else which[:0],
-            (len(which), int(watched_only[which].sum())),
+            rows_of_key if query.bucket in (None, key) else rows_of_key[:0],
+            (len(rows_of_key), int(watched_only[rows_of_key].sum())),
             query.sort,
             verdicts,
-            ends,
+            demoted,
         )
-        for key, which in of_group.items()
-        if len(which)
+        for key, rows_of_key in positions.items()
+        if len(rows_of_key)
     }
 
 
-def _lane(
+def _order_group(
     uris: NDArray[np.object_],
     waiting: Waiting,
-    which: Positions,
+    positions: Positions,
     counts: tuple[int, int],
     sort: QueueSort,
     verdicts: int,
-    ends: Positions,
+    demoted: Positions,
 ) -> Listed:
-    """The rows of one lane in order, those with a larger number in `ends` after all others; `counts` as in Listed."""
-    asked = waiting.select(which)
-    ages, first = asked.opened_at.astype("datetime64[us]"), asked.first_timer
-    order = which[order_lane(asked, sort, verdicts)]
-    ordered = uris[order[np.argsort(ends[order], kind="stable")]].tolist()
-    oldest, oldest_first_timer = (some.min().item() if len(some) else None for some in (ages, ages[first]))
+    """Return one lane's rows in order, those with a larger number in `ends` after all others; `counts` as in Listed."""
+    lane_rows = waiting.select(positions)
+    ages, is_first_timer = lane_rows.opened_at.astype("datetime64[us]"), lane_rows.first_timer
+    order = positions[order_lane(lane_rows, sort, verdicts)]
+    ordered = uris[order[np.argsort(demoted[order], kind="stable")]].tolist()
+    oldest, oldest_first_timer = (times.min().item() if len(times) else None for times in (ages, ages[is_first_timer]))
     return Listed(*counts, ordered, oldest, oldest_first_timer)
 
 
-def _watched(rows: Rows) -> Watched:
+def _watched_repositories(rows: Rows) -> Watched:
     return {row["repository_id"]: (row["repo_key"], row["name"] or row["repo_key"]) for row in rows.rows(WATCHED)}
 
 
 def repository_names(rows: Rows) -> dict[str, str]:
-    """The watched repositories: their names by repo_key."""
-    return dict(_watched(rows).values())
+    """Return the names of the watched repositories by repo_key."""
+    return dict(_watched_repositories(rows).values())
 
 
-def _queue_filter(query: QueueQuery, watched: Watched) -> Clause:
-    """Return what narrows all groups alike: by repository, text and the rows that are asked for."""
+def _filter_clause(query: QueueQuery, watched: Watched) -> Clause:
+    """Return the condition on all groups: repository, text and the requested rows."""
     clauses = ["list_contains(?, c.repository_id)"]
     params: list[object] = [list(watched)]
     if query.repository:
@@ -279,18 +279,18 @@ def _queue_filter(query: QueueQuery, watched: Watched) -> Clause:
 
 
 def _page(rows: Rows, query: QueueQuery, groups: Mapping[GroupKey, Listed], watched: Watched) -> Sequence[QueueRow]:
-    """The rows of the page asked for, in order; of the last page where that one does not exist."""
-    cut = slice(None)
+    """Return the rows of the requested page, in order; of the last page where it does not exist."""
+    page_slice = slice(None)
     if query.size is not None:
         pages = max((-(-len(group.uris) // query.size) for group in groups.values()), default=1)
         last = min(max(query.page, 1), pages) * query.size
-        cut = slice(last - query.size, last)
-    return pulls(rows, [uri for group in groups.values() for uri in group.uris[cut]], watched)
+        page_slice = slice(last - query.size, last)
+    return pulls(rows, [uri for group in groups.values() for uri in group.uris[page_slice]], watched)
 
 
 def lanes(rows: Rows, uris: Sequence[str], query: QueueQuery | None = None) -> dict[str, GroupKey]:
-    """Return the group of each of these pull requests that the queue shows in its repositories and for its text."""
-    where, params = _queue_filter(query or QueueQuery(), _watched(rows))
+    """Return the group of each of these pull requests that the queue shows for the query's repositories and text."""
+    where, params = _filter_clause(query or QueueQuery(), _watched_repositories(rows))
     sql = (
         f"select c.pull_uri, {KEY} as key from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri "
         f"where {where} and list_contains(?, c.pull_uri)"
@@ -299,8 +299,8 @@ def lanes(rows: Rows, uris: Sequence[str], query: QueueQuery | None = None) -> d
 
 
 def opened_since(rows: Rows, moment: datetime, query: QueueQuery | None = None) -> int:
-    """Count what the queue shows for its repository and text and came since then, push-holders' own apart."""
-    where, params = _queue_filter(query or QueueQuery(), _watched(rows))
+    """Count the queue's rows for the query's repository and text opened since then, push-holders' own apart."""
+    where, params = _filter_clause(query or QueueQuery(), _watched_repositories(rows))
     sql = (
         "select count(*) from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri "
         f"where {where} and not c.own and p.opened_at >= ? and not list_contains(?, c.pull_uri)"
@@ -309,12 +309,12 @@ def opened_since(rows: Rows, moment: datetime, query: QueueQuery | None = None) 
 
 
 def labels(rows: Rows, uris: Sequence[str]) -> dict[str, str]:
-    """Return the short names of these pull requests, as `QueueRow.label`."""
+    """Return the short names of these pull requests, as in `QueueRow.label`."""
     sql = (
         "select p.pull_uri, p.repository_id, g.number from pull_requests p left join pull_pages g using (pull_uri) "
         "where list_contains(?, p.pull_uri)"
     )
-    watched = _watched(rows)
+    watched = _watched_repositories(rows)
     return {
         row["pull_uri"]: _label(watched[row["repository_id"]][1], row)
         for row in rows.rows(sql, [uris])
@@ -327,22 +327,22 @@ def _label(name: str, row: Mapping[str, Any]) -> str:
 
 
 def pulls(rows: Rows, uris: Sequence[str], watched: Watched | None = None) -> tuple[QueueRow, ...]:
-    """Those of these pull requests that are open in a watched repository, in the order of `uris`."""
+    """Return those of these pull requests that are open in a watched repository, in the order of `uris`."""
     if not uris:
         return ()
     sql = f"{DECISIONS} where c.pull_uri in (select unnest(?))"
-    found = _queue_rows(rows, sql, [list(uris)], watched or _watched(rows))
-    by_uri = {row.uri: row for row in found}
+    queue_rows = _queue_rows(rows, sql, [list(uris)], watched or _watched_repositories(rows))
+    by_uri = {row.uri: row for row in queue_rows}
     return tuple(by_uri[uri] for uri in uris if uri in by_uri)
 
 
-def _group(key: GroupKey, listed: Listed, found: Sequence[QueueRow]) -> QueueGroup:
-    rows = tuple(row for row in found if _key(row) == key)
+def _group(key: GroupKey, listed: Listed, page_rows: Sequence[QueueRow]) -> QueueGroup:
+    rows = tuple(row for row in page_rows if _group_key(row) == key)
     return QueueGroup(key, rows, len(listed.uris), listed.oldest, listed.oldest_first_timer)
 
 
-def _key(row: QueueRow) -> str:
-    """As KEY says."""
+def _group_key(row: QueueRow) -> str:
+    """Return the key of a row's group, by the rule of KEY."""
     lane = Lane.NORMAL_QUEUE if row.is_sealed else row.verdict.lane
     if row.audited:
         lane = Lane.FAST_LANE if row.audited.would_merge else Lane.NEEDS_HUMAN
@@ -350,14 +350,16 @@ def _key(row: QueueRow) -> str:
 
 
 def pull(rows: Rows, uri: str) -> QueueRow | None:
-    found = _queue_rows(rows, f"{DECISIONS} where c.pull_uri = ?", [uri], _watched(rows))
-    return found[0] if found else None
+    queue_rows = _queue_rows(rows, f"{DECISIONS} where c.pull_uri = ?", [uri], _watched_repositories(rows))
+    return queue_rows[0] if queue_rows else None
 
 
 def unsealed(rows: Rows, uri: str, answer: AuditAnswer) -> QueueRow | None:
-    """The same with the answer that somebody gave since this snapshot was made."""
-    found = _queue_rows(rows, f"{DECISIONS} where c.pull_uri = ?", [uri], _watched(rows), {uri: answer})
-    return found[0] if found else None
+    """Return the row with an answer that was given after this snapshot was made."""
+    queue_rows = _queue_rows(
+        rows, f"{DECISIONS} where c.pull_uri = ?", [uri], _watched_repositories(rows), {uri: answer}
+    )
+    return queue_rows[0] if queue_rows else None
 
 
 _SEVERAL_OPEN = """
@@ -371,43 +373,47 @@ def _queue_rows(
     sql: str,
     params: Sequence[object],
     watched: Watched,
-    given: Mapping[str, AuditAnswer] = MappingProxyType({}),
+    new_answers: Mapping[str, AuditAnswer] = MappingProxyType({}),
 ) -> list[QueueRow]:
-    found = [row for row in rows.rows(sql, params) if row["repository_id"] in watched]
-    people = People(rows, (number for row in found for number in (row["contributor_id"], *row["path"])))
-    outlines, turns = _outlines(rows, found), _on_author(rows, found)
-    labels = pull_labels(rows, [row["pull_uri"] for row in found])
-    made = [_queue_row(row, people, *watched[row["repository_id"]], outlines[row["pull_uri"]]) for row in found]
-    pairs = zip(made, found, strict=True)
-    shown = [
-        replace(
-            one,
-            shadow=outlines[one.uri].shadow,
-            on_author=one.uri in turns,
-            labels=labels.get(one.uri, ()),
-        )
-        for one, row in pairs
+    decisions = [row for row in rows.rows(sql, params) if row["repository_id"] in watched]
+    people = People(rows, (number for row in decisions for number in (row["contributor_id"], *row["path"])))
+    outlines, turns = _outlines(rows, decisions), _on_author(rows, decisions)
+    labels = pull_labels(rows, [row["pull_uri"] for row in decisions])
+    unfinished = [
+        _queue_row(row, people, *watched[row["repository_id"]], outlines[row["pull_uri"]]) for row in decisions
     ]
-    drawn = [row for row, one in zip(found, shown, strict=True) if is_drawn(one.verdict)]
-    if not drawn:
-        return shown
-    told = {**answers(rows, drawn), **given}
-    return [seal(one, told.get(one.uri)) if is_drawn(one.verdict) else one for one in shown]
+    pairs = zip(unfinished, decisions, strict=True)
+    queue_rows = [
+        replace(
+            row_out,
+            shadow=outlines[row_out.uri].shadow,
+            on_author=row_out.uri in turns,
+            labels=labels.get(row_out.uri, ()),
+        )
+        for row_out, row in pairs
+    ]
+    drawn_rows = [row for row, row_out in zip(decisions, queue_rows, strict=True) if is_drawn(row_out.verdict)]
+    if not drawn_rows:
+        return queue_rows
+    all_answers = {**answers(rows, drawn_rows), **new_answers}
+    return [
+        seal(row_out, all_answers.get(row_out.uri)) if is_drawn(row_out.verdict) else row_out for row_out in queue_rows
+    ]
 
 
-def _on_author(rows: Rows, found: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-    """Those of these rows that wait for their author."""
-    if not found:
+def _on_author(rows: Rows, decisions: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """Return the at-uris of rows that wait for their author."""
+    if not decisions:
         return frozenset()
-    turns = rows.rows(f"{ON_AUTHOR} and list_contains(?, pull_uri)", [[row["pull_uri"] for row in found]])
+    turns = rows.rows(f"{ON_AUTHOR} and list_contains(?, pull_uri)", [[row["pull_uri"] for row in decisions]])
     return frozenset(row["pull_uri"] for row in turns)
 
 
-def _outlines(rows: Rows, found: Sequence[Mapping[str, Any]]) -> dict[str, ChangeOutline]:
-    """Return what the reasons of these rows may name of each change."""
-    uris = [row["pull_uri"] for row in found]
-    findings, several = standing_findings(rows, uris), _several_open(rows, found)
-    shadowed = in_shadow(rows) if found else frozenset()
+def _outlines(rows: Rows, decisions: Sequence[Mapping[str, Any]]) -> dict[str, ChangeOutline]:
+    """Return the facts of each change that its reasons may name."""
+    uris = [row["pull_uri"] for row in decisions]
+    findings, several = standing_findings(rows, uris), _several_open(rows, decisions)
+    shadowed = in_shadow(rows) if decisions else frozenset()
     return {
         row["pull_uri"]: ChangeOutline(
             findings=findings.get(row["pull_uri"], ()),
@@ -418,20 +424,20 @@ def _outlines(rows: Rows, found: Sequence[Mapping[str, Any]]) -> dict[str, Chang
             shadow=row["repository_id"] in shadowed,
             claimed=row["merge_proof"] in CLAIMS,
         )
-        for row in found
+        for row in decisions
     }
 
 
-def _several_open(rows: Rows, found: Sequence[Mapping[str, Any]]) -> set[tuple[int, int]]:
-    """Return those authors of these rows, with the repository, who have several pull requests open there."""
-    asked = [row["contributor_id"] for row in found]
-    several = rows.rows(_SEVERAL_OPEN, [asked]) if asked else ()
+def _several_open(rows: Rows, decisions: Sequence[Mapping[str, Any]]) -> set[tuple[int, int]]:
+    """Return the authors of these rows, with the repository, who have several pull requests open there."""
+    authors = [row["contributor_id"] for row in decisions]
+    several = rows.rows(_SEVERAL_OPEN, [authors]) if authors else ()
     return {(row["author_id"], row["repository_id"]) for row in several}
 
 
 def _queue_row(row: Mapping[str, Any], people: People, key: str, name: str, outline: ChangeOutline) -> QueueRow:
     verdict, path = read_verdict(row), people.path(row["path"])
-    known, thresholds = verdict_evidence(row, verdict, path), read_thresholds(row)
+    evidence, thresholds = verdict_evidence(row, verdict, path), read_thresholds(row)
     inputs = read_inputs(row["inputs"]) if row["inputs"] else None
     return QueueRow(
         uri=row["pull_uri"],
@@ -442,7 +448,7 @@ def _queue_row(row: Mapping[str, Any], people: People, key: str, name: str, outl
         repository_name=name,
         author=people.persons[row["contributor_id"]],
         own=row["own"],
-        first_timer=not known.settled_here,
+        first_timer=not evidence.settled_here,
         opened_at=row["opened_at"],
         round=row["round"],
         record_cid=row["record_cid"],
@@ -455,11 +461,11 @@ def _queue_row(row: Mapping[str, Any], people: People, key: str, name: str, outl
         eigentrust=row["eigentrust"],
         content_risk=row["content_risk"],
         path=path,
-        sentence=explain(verdict, known, outline),
-        decided=decided(verdict, known, outline),
-        decided_exact=decided(verdict, known, outline, exact=True),
-        would_change=would_change(verdict, known, thresholds, inputs),
-        would_help=own_change(verdict, known, thresholds, inputs),
+        sentence=explain(verdict, evidence, outline),
+        decided=decided(verdict, evidence, outline),
+        decided_exact=decided(verdict, evidence, outline, exact=True),
+        would_change=would_change(verdict, evidence, thresholds, inputs),
+        would_help=own_change(verdict, evidence, thresholds, inputs),
         as_of=row["as_of"],
         model_version=row["model_version"],
         trust_measure=row["trust_measure"],
@@ -472,6 +478,8 @@ def _queue_row(row: Mapping[str, Any], people: People, key: str, name: str, outl
 
 
 def repository_key(rows: Rows, name: str) -> str | None:
-    """The key of the repository named by its DID, the at-uri of its record or OWNER/NAME; None where there is none."""
+    """Return the key of the repository named by its DID, the at-uri of its record or OWNER/NAME; None where there is
+    none.
+    """
     number = find_repository(rows, name)
     return rows.value("select repo_key from repositories where repository_id = ?", [number]) if number else None

@@ -1,4 +1,4 @@
-"""Plain values for pages and JSON, shaped once and shown by both alike."""
+"""Plain values that pages and the JSON API share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,10 +17,10 @@ PullResult = Literal["open", "clean", "bad", "watching", "unmerged", "uncounted"
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """The part of one voucher: `share` in (0, 1] of the trust arrives over this vouch.
+    """One voucher's part: a `share` in (0, 1] of the trust arrives through this vouch.
 
-    `merges` counts the merges that it is, 0 for a vouch in a record; `evidence` the merged pull requests of its subject
-    that it names and that were verified.
+    `merges` counts the merges behind the vouch, 0 for a vouch written as a record; `evidence` counts the subject's
+    merged pull requests that the vouch names and that were verified.
     """
 
     person: Person
@@ -31,13 +31,13 @@ class Contribution:
 
 @dataclass(frozen=True, slots=True)
 class TrustExplanation:
-    """Explains why a seed set trusts somebody, and whose trust depends on them; all of it is first-passage trust."""
+    """Explains why a seed set trusts somebody, and whose trust depends on them. All values are first-passage trust."""
 
     distance: int | None
-    paths: tuple[tuple[Person, ...], ...]  # at most three, seed first, which share nobody but seeds
-    dominator: Person | None  # the account, no seed, whose loss would end this trust
-    vouchers: tuple[Contribution, ...]  # the most first, at most 100
-    dependents: tuple[Person, ...]  # who keeps s >= `threshold` only through this person's vouches, at most 20
+    paths: tuple[tuple[Person, ...], ...]  # at most three, seed first; they share nobody but seeds
+    dominator: Person | None  # the account (never a seed) whose loss would end this trust
+    vouchers: tuple[Contribution, ...]  # largest share first, at most 100
+    dependents: tuple[Person, ...]  # people who keep s >= `threshold` only through this person's vouches, at most 20
     dependents_total: int
     threshold: float
     weights: tuple[tuple[float, ...], ...] = ()  # of each vouch of each path, in (0, 1]
@@ -45,22 +45,22 @@ class TrustExplanation:
 
 @dataclass(frozen=True, slots=True)
 class VouchWorth:
-    """One vouch that a maintainer could make: s of `person` before and after, and what else would come of it."""
+    """One vouch that a maintainer could make: s of `person` before and after, and its other effects."""
 
     person: Person
     merges: int  # verified, here
-    clean: int  # of `cases` settled pull requests everywhere that counts
+    clean: int  # of `cases` settled pull requests in all repositories
     cases: int
     before: float
     after: float
-    opens: int  # others who reach the threshold with it
-    exposure: int  # the most fakes that one compromised account among those who reach it could bring to the threshold
+    opens: int  # other people who reach the threshold with it
+    exposure: int  # the most fake accounts that one compromised account among them could bring to the threshold
     threshold: float  # the s from which somebody counts as trusted
 
 
 @dataclass(frozen=True, slots=True)
 class VouchesWorth:
-    """The vouches worth making as one seed set sees it (`repository` None: the site's), whoever has no path first."""
+    """The vouches worth making from one seed set (`repository` None: the site's); people without a path come first."""
 
     repository: str | None
     vouches: tuple[VouchWorth, ...]
@@ -68,7 +68,7 @@ class VouchesWorth:
 
 @dataclass(frozen=True, slots=True)
 class DueAudit:
-    """A pull request whose audit somebody has to answer before anybody is told the chance of its author."""
+    """A pull request whose audit must be answered before the viewer is shown its author's chance."""
 
     uri: str
     label: str  # as in the queue
@@ -80,7 +80,7 @@ class ContributorScore:
 
     person: Person
     repository: str | None
-    decision: Lane  # lane of the newest open pull request there, else of the structural signals alone
+    decision: Lane  # lane of the newest open pull request there; without one, from the structural signals alone
     verdict: Verdict
     structural_trust: float
     eigentrust: float
@@ -92,20 +92,19 @@ class ContributorScore:
     as_of: datetime
     model_version: str
     trust_measure: Measure = "first_passage"
-    shadow: bool = False  # the repository whose lane this is is in shadow mode
-    newest: Verdict | None = None  # on the newest open pull request there, without what the audit keeps sealed
-    # The same for two people of whom, in one snapshot, all but `person` is the same; None where nobody compared.
+    shadow: bool = False  # the lane belongs to a repository in shadow mode
+    newest: Verdict | None = None  # on the newest open pull request there, without what a pending audit hides
+    # Equal for two people of one snapshot who differ only in `person`; None where nobody compared.
     likeness: tuple[object, ...] | None = field(default=None, compare=False, repr=False)
-    hidden_by: DueAudit | None = None  # while it is due, `verdict` and `decision` say nothing
+    hidden_by: DueAudit | None = None  # while this audit is due, `verdict` and `decision` are blank
 
 
 @dataclass(frozen=True, slots=True)
 class QueueQuery:
-    """A query for rows of the queue, and their order; every field but `snoozed` and `only` comes from the URL.
+    """A query for rows of the queue and their order; every field but `snoozed` and `only` comes from the URL.
 
-    `size`: at most so many rows of each group, None for all; `page` counts from 1. `snoozed` are at-uris of rows that
-    people hid for now, which are in no group and no count; `only` are those of the rows that are asked for, None for
-    all.
+    `size`: the most rows of each group, None for all; `page` counts from 1. `snoozed` are at-uris of rows that people
+    hid for now; no group and no count includes them. `only` limits the rows to these at-uris, None for all.
     """
 
     bucket: GroupKey | None = None
@@ -120,7 +119,9 @@ class QueueQuery:
 
 @dataclass(frozen=True, slots=True)
 class AuditAnswer:
-    """An answer about a drawn pull request, given before lane and score were known; `by` is the person as shown."""
+    """An answer about a drawn pull request, given before lane and score were shown; `by` is the person's displayed
+    name.
+    """
 
     would_merge: bool
     because: str
@@ -132,8 +133,8 @@ class AuditAnswer:
 class QueueRow:
     """One open pull request with its decision.
 
-    `is_sealed`: the audit drew it and nobody answered yet. Then nothing of its decision is told: the verdict says only
-    that it was drawn, and figures, path and review are empty whatever is known.
+    `is_sealed`: the pull request was drawn for audit and nobody has answered yet. Then nothing of its decision is
+    shown: the verdict says only that it was drawn, and figures, path and review are empty.
     """
 
     uri: str
@@ -162,27 +163,29 @@ class QueueRow:
     as_of: datetime
     model_version: str
     trust_measure: Measure = "first_passage"
-    claim: str = ""  # what is said of a merge that nobody proves; "" where nobody says so
-    shadow: bool = False  # its repository is in shadow mode: the lane is what it would be, and nobody acts on it
+    claim: str = ""  # a claim of a merge without proof; "" where nobody claims one
+    shadow: bool = False  # its repository is in shadow mode: the lane is hypothetical, and nothing acts on it
     is_sealed: bool = False
-    audited: AuditAnswer | None = None  # what somebody answered before it was unsealed
-    borrowed_from: int | None = None  # how many other projects say where it stands among the lowest; None: none does
-    decided: str = ""  # what decided its place, in at most 42 characters
-    decided_exact: str = ""  # the same with the chance from which the fast lane starts, for maintainers
-    lane_start: float | None = None  # the chance from which its repository's fast lane starts; None: it is shut there
-    ci: CiState | None = None  # of the round that is shown; None where CI was not asked
+    audited: AuditAnswer | None = None  # the answer that unsealed it
+    # how many other projects' record ranks it among the lowest; None: no borrowed rank
+    borrowed_from: int | None = None
+    decided: str = ""  # the deciding reason, at most 42 characters
+    decided_exact: str = ""  # the deciding reason with the fast lane's threshold, for maintainers
+    lane_start: float | None = None  # the fast lane's threshold in its repository; None: the lane is shut there
+    ci: CiState | None = None  # of the displayed round; None where CI was not asked
     comments: int = 0
-    on_author: bool = False  # a maintainer had the last word, so the author's comes next
-    labels: tuple[str, ...] = ()  # that people who may push put on it, by name
-    would_help: str = ""  # what would change the lane, to its author: no threshold; "" where they can do nothing
-    hidden_by: DueAudit | None = None  # while it is due, neither the verdict nor a sentence names the chance
+    on_author: bool = False  # a maintainer spoke last, so the author comes next
+    labels: tuple[str, ...] = ()  # set by people who may push, sorted by name
+    # what would change the lane, for its author, without a threshold; "" where they can do nothing
+    would_help: str = ""
+    hidden_by: DueAudit | None = None  # while this audit is due, neither the verdict nor a sentence names the chance
 
 
 @dataclass(frozen=True, slots=True)
 class ContentReview:
-    """The review of the round that stands; every text in it may hold words of the change itself.
+    """The review of the current round; every text in it may repeat words of the change itself.
 
-    `missing` is why there is no verdict, `asked_because` the cost gate's code, `dollars` what the reading cost.
+    `missing` is why there is no verdict, `asked_because` the cost gate's code, `dollars` the cost of the reading.
     """
 
     risk: float
@@ -202,7 +205,7 @@ class ContentReview:
 class QueueGroup:
     """Rows under one header: a lane, or "own" for push-holders' own pull requests.
 
-    `rows` is the page asked for (the last one where there are fewer); `total` and the ages are of all that match.
+    `rows` is the requested page, or the last one where there are fewer; `total` and the ages cover all matching rows.
     """
 
     key: GroupKey
@@ -214,20 +217,22 @@ class QueueGroup:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """The queue for one query; counts are over what its repository and text leave of every lane, own ones apart."""
+    """The queue for one query; counts cover every lane under the query's repository and text, own pull requests
+    apart.
+    """
 
     counts: Mapping[Lane, int]
     own_count: int
     groups: tuple[QueueGroup, ...]
     repositories: tuple[tuple[str, str], ...]  # (repo_key, name) of watched repositories
-    watched: int = 0  # how many of those in the fast lane only would be, since the lane is shut in their repository
+    watched: int = 0  # how many fast-lane rows are hypothetical, because the lane is shut in their repository
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderboardRow:
-    """One contributor in order; `provisional` under five settled pull requests.
+    """One contributor in the leaderboard; `provisional` below five settled pull requests.
 
-    Equal numbers share a `rank`; None without a number.
+    Equal numbers share a `rank`; it is None without a number.
     """
 
     rank: int | None
@@ -242,14 +247,14 @@ class LeaderboardRow:
 
 @dataclass(frozen=True, slots=True)
 class Leaderboard:
-    """One page of the leaderboard, relative to the seeds named."""
+    """One page of the leaderboard, relative to these seeds."""
 
     rows: tuple[LeaderboardRow, ...]
     total: int
     page: int
     pages: int
     seeds: tuple[Person, ...]
-    left_out: int = 0  # on their own wish
+    left_out: int = 0  # at their own request
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,26 +287,26 @@ class Dashboard:
     watched: int
     dead_letters: int
     dropped_strangers: int
-    gaps_open: int  # spans that the stream did not bring and no backfill has filled yet
+    gaps_open: int  # spans missing from the stream that no backfill has filled yet
     unknown_shapes: int  # collections, fields and values that the registry does not know, each counted once
     newest_event_at: datetime | None
-    t_low: float | None  # None: not told to this viewer
-    t_high: float | None  # None: the fast lane is shut, or as above
+    t_low: float | None  # None: hidden from this viewer
+    t_high: float | None  # None: the fast lane is shut, or the value is hidden
     lane_notice: str  # why the fast lane is shut, or that its threshold is not certified
-    has_threshold: bool = False  # the whole site has one from which a lane may open; a repository may have its own
+    has_threshold: bool = False  # the site has a threshold from which a lane may open; a repository may have its own
     reviewed: int = 0  # open pull requests whose content was read
     readings: int = 0  # by a model, in the thirty days up to the newest one
-    reading_dollars: float = 0.0  # what these cost
+    reading_dollars: float = 0.0  # cost of these readings
     reading_median: float | None = None  # dollars of one reading; None without any
     reading_p95: float | None = None
     shadow: int = 0  # watched repositories in shadow mode
-    asks_claude: int = 0  # watched repositories whose maintainers chose that Claude reads their changes
-    gap_reason: str = ""  # how the newest open gap came about
+    asks_claude: int = 0  # watched repositories whose maintainers chose Claude as reviewer
+    gap_reason: str = ""  # cause of the newest open gap
 
 
 @dataclass(frozen=True, slots=True)
 class VouchLine:
-    """A standing vouch or denounce as shown on a contributor's page."""
+    """A vouch or denounce in force, as shown on a contributor's page."""
 
     person: Person  # the voucher
     kind: Literal["vouch", "denounce"]
@@ -319,7 +324,7 @@ class PullLine:
     opened_at: datetime
     state: Literal["open", "merged", "closed", "abandoned"]
     outcome: str  # in words: "clean merge", "not merged", "open", …
-    watched: bool = False  # whether its repository is, so that its history has a page
+    watched: bool = False  # whether its repository is watched, so that its history has a page
     result: PullResult = "open"
     label: str = ""  # as in the queue: "datasette #12", or the last five characters of the record key
     added: int | None = None  # None: the patch was not read
@@ -328,7 +333,7 @@ class PullLine:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A contributor's pull requests counted by result, and when the first and newest were opened."""
+    """A contributor's pull requests counted by result, and when the first and the newest were opened."""
 
     results: Mapping[PullResult, int]
     first_at: datetime | None = None
@@ -341,7 +346,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """One thing that a contributor says of themselves, and whether something other than their word proves it."""
+    """A contributor's statement about themselves, and how far it is proven."""
 
     what: str
     proof: Literal["handle", "declared", "attested", "revoked", "unverifiable"]
@@ -364,12 +369,12 @@ class ContributorPage:
 
     score: ContributorScore
     per_repository: tuple[ContributorScore, ...]
-    vouches: tuple[VouchLine, ...]  # inbound; denounces only by seeds and people whom they reach
+    vouches: tuple[VouchLine, ...]  # inbound; denounces only by seeds and people whom seeds reach
     pulls: tuple[PullLine, ...]  # newest first, at most 100
     history: tuple[HistoryPoint, ...]
     did_created_at: datetime | None
     first_seen_at: datetime
     account_status: str
-    stored: tuple[tuple[str, int], ...]  # (what, rows) held about this DID
+    stored: tuple[tuple[str, int], ...]  # (kind, number of rows) stored about this DID
     record: Record = field(default_factory=lambda: Record({}))
     signals: tuple[Signal, ...] = ()
