@@ -1,4 +1,4 @@
-"""Describes the site: the page about it, made from its settings, and the help beside its numbers. Pure."""
+"""Describe the site: the page about it, built from its settings, and the help texts of its numbers. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -167,10 +167,10 @@ PLACES: Mapping[str, Sequence[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The settings that the page speaks of, as they are. `budget`, `delta` and those audited are shares, `window` days.
+    """The settings that the page describes. `budget`, `delta` and the audited parts are shares, `window` is in days.
 
-    `models` are the ids that read changes, empty where no key is set. `readers` are the repositories whose changes
-    Claude may read and all that are watched, None where the viewer may not know.
+    `models` are the ids of the reviewing models, empty where no key is set. `readers` counts the repositories that
+    Claude may read and all watched ones; None where the viewer may not know.
     """
 
     measure: Measure
@@ -186,13 +186,14 @@ class Facts:
     api: str
     readers: tuple[int, int] | None
     streams: tuple[str, ...]
-    directories: tuple[str, ...]  # of accounts: the PLC directory and those that say who keeps our records
+    # of accounts: the PLC directory and the servers that list which hosts keep our records
+    directories: tuple[str, ...]
     profiles: str
     forge: str
     asks_advisories: bool
     objection_days: int
     is_recording: bool
-    false_alarms: Mapping[str, int] = field(default_factory=dict)  # by scanner, the most first
+    false_alarms: Mapping[str, int] = field(default_factory=dict)  # by scanner, most first
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,19 +207,19 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """The operator of the site, in a sentence, and the address at which they are reached; "" where there is none."""
+    """The site's operator in a sentence, and their contact address; "" where there is none."""
 
     words: str
     contact: str = ""
 
     @property
     def shown(self) -> str:
-        """The address as people read it."""
+        """Return the address for display."""
         return self.contact.removeprefix("mailto:").removeprefix("https://")
 
 
 def operator_told(name: str, contact: str, staged: str) -> Operator:
-    """Say who runs the site; `staged` is what a demo or a replay is, for which nobody is responsible."""
+    """Say who runs the site; `staged` names a demo or a replay, for which nobody is responsible."""
     if staged:
         return Operator(f"Nobody is responsible for this site: it is {staged}.")
     if name:
@@ -227,7 +228,7 @@ def operator_told(name: str, contact: str, staged: str) -> Operator:
 
 
 def sections(facts: Facts) -> tuple[Section, ...]:
-    """The whole page."""
+    """Return the whole page."""
     return (
         Section("what", "What this site does, and what it does not do", _what()),
         Section("method", "How it judges", _method(facts)),
@@ -275,17 +276,17 @@ def _reader(facts: Facts) -> str:
     if not facts.models:
         return "Claude is off here: no key is set, so the scanners alone review."
     names = " or ".join(facts.models)
-    told = f"Claude ({names}) reads those of repositories whose maintainers allow it"
+    sentence = f"Claude ({names}) reads those of repositories whose maintainers allow it"
     if facts.readers is not None:
-        told += f", now {facts.readers[0]:,} of {facts.readers[1]:,}"
-    return f"{told}, for at most ${facts.dollars:,.2f} a day; it never learns who wrote them."
+        sentence += f", now {facts.readers[0]:,} of {facts.readers[1]:,}"
+    return f"{sentence}, for at most ${facts.dollars:,.2f} a day; it never learns who wrote them."
 
 
 def _false_alarms(counts: Mapping[str, int]) -> str:
     if not counts:
         return ""
-    told = ", ".join(f"{scanner_words(scanner)} {count:,}" for scanner, count in counts.items())
-    return f" Findings that maintainers here called false alarms: {told}."
+    alarms = ", ".join(f"{scanner_words(scanner)} {count:,}" for scanner, count in counts.items())
+    return f" Findings that maintainers here called false alarms: {alarms}."
 
 
 def _never() -> tuple[str, ...]:
@@ -303,7 +304,7 @@ def _never() -> tuple[str, ...]:
 def _leaves(facts: Facts) -> tuple[str, ...]:
     if facts.is_recording:
         return ("Nothing: a recording is shown, and the other servers are stand-ins on this machine.",)
-    told = [
+    sentences = [
         f"To Anthropic: {_to_anthropic(facts)}",
         f"To the stream ({_hosts(facts.streams)}): that we listen, and to which kinds of records.",
         f"To directories ({_hosts(facts.directories)}): the DIDs that are looked up, and which kinds of records we ask "
@@ -314,11 +315,11 @@ def _leaves(facts: Facts) -> tuple[str, ...]:
         f"To {_hosts((facts.forge,))}: which repository's list of pull requests we read, for their numbers.",
     ]
     if facts.asks_advisories:
-        told.append("To osv.dev and deps.dev: names and versions of packages that pull requests name.")
+        sentences.append("To osv.dev and deps.dev: names and versions of packages that pull requests name.")
     else:
-        told.append("To osv.dev and deps.dev: nothing, packages are checked against a copy on this machine.")
-    told.append("Scores, decisions and actions stay here. No visitor is counted or followed.")
-    return tuple(told)
+        sentences.append("To osv.dev and deps.dev: nothing, packages are checked against a copy on this machine.")
+    sentences.append("Scores, decisions and actions stay here. No visitor is counted or followed.")
+    return tuple(sentences)
 
 
 def _to_anthropic(facts: Facts) -> str:
@@ -347,5 +348,5 @@ def _hosts(addresses: Sequence[str]) -> str:
 
 
 def help_for(place: str, window: int, budget: float) -> tuple[tuple[str, str], ...]:
-    """The numbers of one place and their sentences; `budget` is a share in (0, 1)."""
+    """Return the numbers of one place with their help sentences; `budget` is a share in (0, 1)."""
     return tuple((name, HELP[name].format(window=window, budget=f"{100 * budget:g}")) for name in PLACES[place])

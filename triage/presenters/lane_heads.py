@@ -1,4 +1,4 @@
-"""Says in a few words what a fast lane rests on, what it let through and how that turned out."""
+"""Say briefly what keeps a fast lane open, what it let through, and the outcomes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ KINDS = {"certified": "certified", "estimated": "estimated", "by_hand": "set by 
 class LaneHead:
     """The head of the queue's fast lane: its title, its basis and its last thirty days; "" where there is nothing.
 
-    `brief` is what stands beside the title, in two to four words.
+    `brief` stands next to the title, in two to four words.
     """
 
     title: str
@@ -35,37 +35,44 @@ _states = PerSnapshot[tuple[LaneState, ...]](1)
 
 
 def lane_states(snapshot: Snapshot) -> tuple[LaneState, ...]:
-    """Return `read.lane_states`, in shadow mode where a person shut the lane since; every page's frame needs it."""
-    found, shut = _states.get(snapshot, "", lambda: read.lane_states(snapshot)), decided_since(snapshot).shut
-    return tuple(replace(one, shadow=True) if one.repository in shut else one for one in found)
+    """Return `read.lane_states`, in shadow mode where a person has shut the lane since; every page's frame needs it."""
+    states, shut = _states.get(snapshot, "", lambda: read.lane_states(snapshot)), decided_since(snapshot).shut
+    return tuple(replace(state, shadow=True) if state.repository in shut else state for state in states)
 
 
 def count_open(snapshot: Snapshot) -> int:
-    """Count the watched repositories whose fast lane lets something through now: no shadow mode, not closed by hand."""
-    closed = {one.repository for one in standing_closures(snapshot) if not one.author and not one.voucher}
+    """Count the watched repositories whose fast lane lets pull requests through now: not in shadow mode, not closed
+    by hand.
+    """
+    closed = {item.repository for item in standing_closures(snapshot) if not item.author and not item.voucher}
     states = lane_states(snapshot) if "" not in closed else ()
-    return sum(one.is_open and not one.shadow and one.repository not in closed for one in states)
+    return sum(item.is_open and not item.shadow and item.repository not in closed for item in states)
 
 
 def site_notice(snapshot: Snapshot, exact: bool, otherwise: str) -> str:
     """Return the frame's notice of lanes that shut themselves or are open on an estimate; else `otherwise`.
 
-    Each sentence stands once, after the repositories of which it is true.
+    Each sentence appears once, after the names of its repositories.
     """
-    states = [one for one in lane_states(snapshot) if not one.shadow]
-    found = [one for one in states if one.because == "estimated_lane_closed"]
-    found += [one for one in states if one.basis == "estimated"]
-    if not found:
+    states = [state for state in lane_states(snapshot) if not state.shadow]
+    notable = [state for state in states if state.because == "estimated_lane_closed"]
+    notable += [state for state in states if state.basis == "estimated"]
+    if not notable:
         return otherwise
     names = read.repository_names(snapshot)
-    told: dict[str, list[str]] = {}
-    for one in found:
-        told.setdefault(one.notice if exact else one.plain, []).append(visible_name(names.get(one.repository, "")))
-    return " ".join(said if len(names) == 1 else f"{', '.join(of)}: {said}" for said, of in told.items())
+    repositories_by_notice: dict[str, list[str]] = {}
+    for state in notable:
+        repositories_by_notice.setdefault(state.notice if exact else state.plain, []).append(
+            visible_name(names.get(state.repository, ""))
+        )
+    return " ".join(
+        said if len(names) == 1 else f"{', '.join(names_of_notice)}: {said}"
+        for said, names_of_notice in repositories_by_notice.items()
+    )
 
 
 def lane_head(snapshot: Snapshot, roles: Roles, repository: str, now: datetime) -> LaneHead | None:
-    """Return this viewer's head for one repository or, with "", for all; None where no lane is or would be open.
+    """Return this viewer's head for one repository or, with "", for all; None where no lane is open or would be.
 
     Readers who may not see thresholds get the basis, but no figure that reveals a threshold.
     """
@@ -75,36 +82,36 @@ def lane_head(snapshot: Snapshot, roles: Roles, repository: str, now: datetime) 
 
 
 def _head(snapshot: Snapshot, repository: str, exact: bool, since: Since, now: datetime) -> LaneHead | None:
-    states = [one for one in lane_states(snapshot) if repository in ("", one.repository)]
-    able = [one for one in states if one.is_open]
-    if not able:
+    states = [state for state in lane_states(snapshot) if repository in ("", state.repository)]
+    open_states = [state for state in states if state.is_open]
+    if not open_states:
         return None
-    would = all(one.shadow for one in able)
-    shown = [one for one in able if one.shadow == would]
-    kinds = " or ".join(sorted({KINDS[one.basis] for one in shown}))
-    brief = " or ".join(sorted({one.basis.replace("by_hand", "set by hand") for one in shown}))
-    if would:
-        is_opening = any(one.repository in since.opened for one in shown)
+    is_hypothetical = all(state.shadow for state in open_states)
+    shown = [state for state in open_states if state.shadow == is_hypothetical]
+    kinds = " or ".join(sorted({KINDS[state.basis] for state in shown}))
+    brief = " or ".join(sorted({state.basis.replace("by_hand", "set by hand") for state in shown}))
+    if is_hypothetical:
+        is_opening = any(state.repository in since.opened for state in shown)
         words = f"{kinds}, {'just opened: waiting for the worker' if is_opening else 'lane shut'}"
         brief = "just opened" if is_opening else "lane shut"
     else:
-        offers = {one.repository: one.offer for one in read.estimated_lanes(snapshot, now)}
-        words = _figured(shown, offers) if exact else ""
+        offers = {state.repository: state.offer for state in read.estimated_lanes(snapshot, now)}
+        words = _basis_with_figures(shown, offers) if exact else ""
         words = words or kinds
         if len(shown) < len(states):
             brief = f"{len(shown)} of {len(states)} open"
             words += f"; open in {len(shown)} of {len(states)} repositories"
-    month = read.lane_sum(snapshot, (one.repository for one in shown), would, now)
-    title = "Would be fast lane" if would else "Fast lane"
-    return LaneHead(title, brief, words, lane_words.month_words(month, would))
+    month = read.lane_sum(snapshot, (state.repository for state in shown), is_hypothetical, now)
+    title = "Would be fast lane" if is_hypothetical else "Fast lane"
+    return LaneHead(title, brief, words, lane_words.month_words(month, is_hypothetical))
 
 
-def _figured(shown: Sequence[LaneState], offers: Mapping[str, Offer]) -> str:
+def _basis_with_figures(shown: Sequence[LaneState], offers: Mapping[str, Offer]) -> str:
     """Return the basis of open lanes with the worst of their figures; "" where bases differ or have no figures."""
-    bases = {one.basis for one in shown}
+    bases = {state.basis for state in shown}
     if bases == {"certified"}:
-        return f"certified: at most {budget_percent(max(one.budget for one in shown))}"
-    known = [offers[one.repository] for one in shown if one.repository in offers]
+        return f"certified: at most {budget_percent(max(state.budget for state in shown))}"
+    known = [offers[state.repository] for state in shown if state.repository in offers]
     if bases == {"estimated"} and known:
         worst = max(known, key=lambda offer: offer.bad / offer.let_through)
         return f"estimated: {bad_percent(worst.bad / worst.let_through)} bad ({lane_words.WINDOWS[worst.source]})"

@@ -1,4 +1,4 @@
-"""The queue and its rows as pages show them: what the snapshot holds, with what people did since."""
+"""The queue and its rows for pages: the snapshot, updated with what people did since."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,24 +22,24 @@ _changed = PerSnapshot[tuple[ChangedApproval, ...]](1)
 
 
 def queue(snapshot: Snapshot, query: QueueQuery) -> Queue:
-    """`read.queue` without snoozed rows, with what people closed and answered since that snapshot."""
+    """Return `read.queue` without snoozed rows, updated with what people closed and answered since that snapshot."""
     query = unsnoozed(snapshot, query)
-    found = _queues.get(snapshot, query, lambda: read.queue(snapshot, query))
-    groups = tuple(replace(group, rows=_as_they_stand(snapshot, group.rows)) for group in found.groups)
-    # A lane that was shut since the snapshot is known of the rows in view alone.
-    seen = sum(row.shadow for group in groups if group.key == "fast_lane" for row in group.rows)
-    shown = replace(found, groups=groups, watched=max(found.watched, seen))
+    stored_queue = _queues.get(snapshot, query, lambda: read.queue(snapshot, query))
+    groups = tuple(replace(group, rows=_displayed_rows(snapshot, group.rows)) for group in stored_queue.groups)
+    # For a lane shut since the snapshot only the rows in view are counted.
+    shadow_rows = sum(row.shadow for group in groups if group.key == "fast_lane" for row in group.rows)
+    shown = replace(stored_queue, groups=groups, watched=max(stored_queue.watched, shadow_rows))
     return lowered(shown, standing_closures(snapshot))
 
 
 def unsnoozed(snapshot: Snapshot, query: QueueQuery) -> QueueQuery:
-    """The query with the rows that it leaves out because somebody snoozed them."""
-    found = snoozing.in_force(snapshot, timezone.now())
-    return replace(query, snoozed=tuple(sorted(one.pull_uri for one in found))) if found else query
+    """Return the query with the snoozed rows that it omits."""
+    snoozes = snoozing.in_force(snapshot, timezone.now())
+    return replace(query, snoozed=tuple(sorted(snooze.pull_uri for snooze in snoozes))) if snoozes else query
 
 
 def prepare(snapshot: Snapshot) -> None:
-    """Read what the queue's first page shows of a snapshot, before anybody asks for it."""
+    """Read the queue's first page of a new snapshot into the cache before somebody asks for it."""
     query = unsnoozed(snapshot, QueueFilters().query())
     _queues.get(snapshot, query, lambda: read.queue(snapshot, query))
     _approved.get(snapshot, "", lambda: read.approved(snapshot))
@@ -47,53 +47,53 @@ def prepare(snapshot: Snapshot) -> None:
 
 
 def pulls(snapshot: Snapshot, uris: Sequence[str]) -> tuple[QueueRow, ...]:
-    """`read.pulls` likewise."""
+    """Return `read.pulls`, updated with what people did since the snapshot."""
     closures = standing_closures(snapshot)
-    return tuple(lowered_row(row, closures) for row in _as_they_stand(snapshot, read.pulls(snapshot, uris)))
+    return tuple(lowered_row(row, closures) for row in _displayed_rows(snapshot, read.pulls(snapshot, uris)))
 
 
 def pull(snapshot: Snapshot, uri: str) -> QueueRow | None:
-    """`read.pull` likewise."""
+    """Return `read.pull`, updated with what people did since the snapshot."""
     return next(iter(pulls(snapshot, [uri])), None)
 
 
 def own_pulls(snapshot: Snapshot, uris: Sequence[str]) -> tuple[QueueRow, ...]:
-    """Read the same for their authors alone, from whom no chance of their own is hidden."""
+    """Return these rows for their authors, who may see their own chance."""
     closures = standing_closures(snapshot)
-    return tuple(lowered_row(row, closures) for row in _since(snapshot, read.pulls(snapshot, uris)))
+    return tuple(lowered_row(row, closures) for row in _updated_rows(snapshot, read.pulls(snapshot, uris)))
 
 
-def _as_they_stand(snapshot: Snapshot, found: Sequence[QueueRow]) -> tuple[QueueRow, ...]:
+def _displayed_rows(snapshot: Snapshot, rows: Sequence[QueueRow]) -> tuple[QueueRow, ...]:
     """Return these rows with what people did since, and without the chance of authors whose audit is due."""
     hidden = hiding_audits(snapshot)
-    shown = _since(snapshot, found)
-    return tuple(read.hide_row(row, hidden[row.author.did]) if row.author.did in hidden else row for row in shown)
+    updated = _updated_rows(snapshot, rows)
+    return tuple(read.hide_row(row, hidden[row.author.did]) if row.author.did in hidden else row for row in updated)
 
 
-def _since(snapshot: Snapshot, found: Sequence[QueueRow]) -> tuple[QueueRow, ...]:
-    """Return these rows with the audits answered, and the lanes shut, since the snapshot."""
-    shut = decided_since(snapshot).shut
-    rows = (unsealed(snapshot, row) for row in found)
-    return tuple(replace(row, shadow=True) if row.repository_key in shut else row for row in rows)
+def _updated_rows(snapshot: Snapshot, rows_before: Sequence[QueueRow]) -> tuple[QueueRow, ...]:
+    """Return these rows with the audits answered and the lanes shut since the snapshot."""
+    shut_repositories = decided_since(snapshot).shut
+    rows = (unsealed(snapshot, row) for row in rows_before)
+    return tuple(replace(row, shadow=True) if row.repository_key in shut_repositories else row for row in rows)
 
 
 def approved(snapshot: Snapshot) -> tuple[Approved, ...]:
-    """`read.approved` with the names that approvers have here."""
+    """Return `read.approved` with the approvers' names on this site."""
     return named(_approved.get(snapshot, "", lambda: read.approved(snapshot)), "approver")
 
 
 def changed_after(snapshot: Snapshot) -> dict[str, ChangedApproval]:
-    """`read.changed_after` likewise."""
-    found = _changed.get(snapshot, "", lambda: tuple(read.changed_after(snapshot).values()))
-    return {one.uri: one for one in named(found, "approver")}
+    """Return `read.changed_after` with the approvers' names on this site."""
+    changed = _changed.get(snapshot, "", lambda: tuple(read.changed_after(snapshot).values()))
+    return {approval.uri: approval for approval in named(changed, "approver")}
 
 
 def past_actions(snapshot: Snapshot, uri: str) -> tuple[PastAction, ...]:
-    """`read.past_actions` with the names that those who acted have here."""
+    """Return `read.past_actions` with the actors' names on this site."""
     return named(read.past_actions(snapshot, uri), "actor")
 
 
 def incident(snapshot: Snapshot, uri: str, now: datetime) -> Incident | None:
-    """`read.incident` with the name that the approver has here."""
-    found = read.incident(snapshot, uri, now)
-    return named([found], "approver")[0] if found else None
+    """Return `read.incident` with the approver's name on this site."""
+    read_incident = read.incident(snapshot, uri, now)
+    return named([read_incident], "approver")[0] if read_incident else None

@@ -1,4 +1,6 @@
-"""A contributor's own page: where their pull requests are, what is stored; what a maintainer may paste. Pure."""
+"""A contributor's own page: where their pull requests are, and what is stored; answers for maintainers to paste.
+Pure.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -100,7 +102,7 @@ USUAL_SOURCE = "kept here while processing the records above"
 
 @dataclass(frozen=True, slots=True)
 class TableView:
-    """One table: how many rows, where they come from, and the first of them as text."""
+    """One table: its number of rows, their source, and the first of them as text."""
 
     name: str
     source: str
@@ -125,7 +127,7 @@ WAITING: Mapping[Lane, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step on the way of a pull request: "done", "now" or "" for later."""
+    """One step of a pull request: "done", "now" or "" for later."""
 
     words: str
     state: Literal["done", "now", ""]
@@ -133,9 +135,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The place of a pull request from 1 on among `total` of its lane in its repository, and how soon others heard.
+    """A pull request's place, from 1, among `total` of its lane in its repository, and how soon similar authors got an
+    answer.
 
-    `days` is within how many half of those like its author had a first answer there; None: too few to tell.
+    `days` is the median time to a first answer there; None: too few to tell.
     """
 
     at: int
@@ -145,7 +148,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class OwnPull:
-    """An open pull request as its author reads of it; no `pill` and no reasons before an audit is answered."""
+    """An open pull request as its author sees it; without `pill` and reasons before an audit is answered."""
 
     row: QueueRow
     next_step: str
@@ -160,7 +163,7 @@ class OwnPull:
 
 @dataclass(frozen=True, slots=True)
 class OwnScore:
-    """Figures that maintainers see about somebody: the chance, the record, who vouches, what was decided."""
+    """Figures that maintainers see about somebody: the chance, the record, vouchers and past decisions."""
 
     estimate: Estimate
     record: str
@@ -170,7 +173,7 @@ class OwnScore:
 
 @dataclass(frozen=True, slots=True)
 class StoredView:
-    """The stored data, as a page shows it."""
+    """The stored data for display."""
 
     tables: tuple[TableView, ...]
     denounces: int
@@ -178,9 +181,10 @@ class StoredView:
 
 
 def own_pull(row: QueueRow, place: Place | None, now: datetime) -> OwnPull:
-    """Return where one stands, why, and what its author can do; without the thresholds, which are the maintainers'.
+    """Return the pull request's state, its reasons, and what its author can do; without thresholds, which are for
+    maintainers.
 
-    `place` is None where it is not in the inbox, or may not be told.
+    `place` is None where it is not in the inbox, or must stay hidden.
     """
     if row.is_sealed:
         return OwnPull(row, SEALED, steps_of(row, now))
@@ -194,12 +198,12 @@ def own_pull(row: QueueRow, place: Place | None, now: datetime) -> OwnPull:
         tuple(visible(own_sentence(reason)) for reason in row.verdict.reasons),
         interval_sentence(row.verdict.estimate, "yours"),
         missing_evidence(row.verdict, row.path, row.content_risk is not None),
-        tuple(_helps(row)) or (NOTHING_HELPS,),
+        tuple(_advice(row)) or (NOTHING_HELPS,),
     )
 
 
 def steps_of(row: QueueRow, now: datetime) -> tuple[Step, ...]:
-    """The way from its opening to a decision; what the audit drew counts as read, whatever was found."""
+    """Return the steps from opening to decision; a drawn pull request counts as read, whatever was found."""
     is_read = row.is_sealed or row.content_risk is not None
     sent = Step(f"Sent {row.opened_at.day} {row.opened_at:%b}", "done")
     waited = age_words(row.opened_at, now)
@@ -212,14 +216,16 @@ def steps_of(row: QueueRow, now: datetime) -> tuple[Step, ...]:
 
 def _place_words(row: QueueRow, lane: Lane, place: Place) -> str:
     name, who = visible(row.repository_name), "first-timers" if row.first_timer else "regulars"
-    would = row.shadow and row.verdict.lane is Lane.FAST_LANE
-    among, where = ("that would be fast lane", ", where the lane is shut") if would else (WAITING[lane], "")
-    told = f"It is {_ordinal(place.at)} of {place.total:,} {among} in {name}{where}."
-    return told if place.days is None else f"{told} Half of {who} there heard back within {place.days:.1f} days."
+    is_hypothetical = row.shadow and row.verdict.lane is Lane.FAST_LANE
+    among, where = ("that would be fast lane", ", where the lane is shut") if is_hypothetical else (WAITING[lane], "")
+    sentence = f"It is {_ordinal(place.at)} of {place.total:,} {among} in {name}{where}."
+    return (
+        sentence if place.days is None else f"{sentence} Half of {who} there heard back within {place.days:.1f} days."
+    )
 
 
 def listed_words(place: tuple[int | None, int] | None) -> str:
-    """Say which place somebody has on the leaderboard, or how many settled changes are missing for one."""
+    """Say somebody's rank on the leaderboard, or how many settled changes are missing for one."""
     rank, settled = place or (None, 0)
     if rank is not None:
         return f"You are listed, {_ordinal(rank)}."
@@ -230,11 +236,11 @@ def listed_words(place: tuple[int | None, int] | None) -> str:
 
 def _ordinal(number: int) -> str:
     """1st, 2nd, 3rd, 4th, 11th, 21st."""
-    last = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number:,}{last}"
+    suffix = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number:,}{suffix}"
 
 
-def _helps(row: QueueRow) -> Iterator[str]:
+def _advice(row: QueueRow) -> Iterator[str]:
     if row.would_help:
         yield row.would_help
     if row.ci == "failed":
@@ -246,48 +252,48 @@ def _helps(row: QueueRow) -> Iterator[str]:
 
 
 def own_score(page: ContributorPage) -> OwnScore:
-    """The same figures that the maintainers' page shows, however few changes have settled; no rank."""
-    vouchers = tuple(visible(one.person.name) for one in page.vouches if one.kind == "vouch")
-    past = tuple(one for one in record_view(page, "all").rows if one.line.state != "open" and one.line.watched)
+    """Return the figures of the maintainers' page, however few changes have settled; without a rank."""
+    vouchers = tuple(visible(item.person.name) for item in page.vouches if item.kind == "vouch")
+    past = tuple(item for item in record_view(page, "all").rows if item.line.state != "open" and item.line.watched)
     return OwnScore(page.score.verdict.estimate, record_words(page.record), vouchers, past[:FEW])
 
 
-def stored_view(found: Stored | None) -> StoredView:
-    """Every table with its source; of each row a bounded text."""
-    if found is None:
+def stored_view(stored: Stored | None) -> StoredView:
+    """Return every table with its source, and a bounded text of each row."""
+    if stored is None:
         return StoredView((), 0, 0)
     tables = (
-        TableView(table_words(name), source_of(name), len(rows), tuple(_line(row) for row in rows[:ROWS_SHOWN]))
-        for name, rows in sorted(found.tables.items(), key=lambda one: table_words(one[0]))
+        TableView(table_words(name), source_of(name), len(rows), tuple(_row_text(row) for row in rows[:ROWS_SHOWN]))
+        for name, rows in sorted(stored.tables.items(), key=lambda entry: table_words(entry[0]))
     )
-    return StoredView(tuple(tables), found.denounces, found.mentions)
+    return StoredView(tuple(tables), stored.denounces, stored.mentions)
 
 
-def document(did: str, found: Stored | None) -> dict[str, Any]:
-    """Everything as JSON-ready values, each table with its source."""
-    if found is None:
+def document(did: str, stored: Stored | None) -> dict[str, Any]:
+    """Return everything as JSON-ready values, each table with its source."""
+    if stored is None:
         return {"did": did, "tables": {}}
     return {
         "did": did,
-        "tables": {name: {"source": source_of(name), "rows": rows} for name, rows in sorted(found.tables.items())},
-        "files": list(found.files),
-        "denounces_by_others": found.denounces,
-        "mentions_in_what_is_not_yours": found.mentions,
+        "tables": {name: {"source": source_of(name), "rows": rows} for name, rows in sorted(stored.tables.items())},
+        "files": list(stored.files),
+        "denounces_by_others": stored.denounces,
+        "mentions_in_what_is_not_yours": stored.mentions,
     }
 
 
 def table_words(table: str) -> str:
-    """Return what the rows of a table are, in words."""
+    """Return a table's rows in words."""
     return TABLE_WORDS.get(table) or table.replace("_", " ").capitalize()
 
 
 def source_of(table: str) -> str:
-    """Return where the rows of a table come from, in words."""
+    """Return the source of a table's rows in words."""
     return SOURCES.get(table, USUAL_SOURCE)
 
 
 def data_answer(address: str, until: datetime) -> str:
-    """A plain answer to paste for somebody who asks what is stored about them."""
+    """Return an answer to paste for somebody who asks what is stored about them."""
     return (
         "Hello. Everything that Sunstead stores about you here, with its source, is at this address until "
         f"{until:%d %b %Y}:\n\n{address}\n\nAnybody with this address can read it, so please keep it to yourself. "
@@ -297,7 +303,7 @@ def data_answer(address: str, until: datetime) -> str:
 
 
 def decision_answer(title: str, lane: str, reasons: Sequence[str], address: str, until: datetime) -> str:
-    """A plain answer to paste for somebody who asks why their pull request waits where it does."""
+    """Return an answer to paste for somebody who asks about their pull request's lane."""
     listed = "\n".join(f"- {reason}" for reason in reasons)
     return (
         f"Hello. Sunstead put your pull request “{visible(title)}” into this lane: {lane}. Why:\n\n{listed}\n\n"
@@ -306,7 +312,7 @@ def decision_answer(title: str, lane: str, reasons: Sequence[str], address: str,
     )
 
 
-def _line(row: Mapping[str, Any]) -> str:
-    told = {name: value for name, value in row.items() if value is not None}
-    text = visible(json.dumps(told, ensure_ascii=False, default=str))
+def _row_text(row: Mapping[str, Any]) -> str:
+    values = {name: value for name, value in row.items() if value is not None}
+    text = visible(json.dumps(values, ensure_ascii=False, default=str))
     return text if len(text) <= ROW_SHOWN else f"{text[:ROW_SHOWN]}…"

@@ -1,4 +1,4 @@
-"""View models of rows and of links to the forge, made from the answers of queries. Pure: the present is an argument."""
+"""View models of rows and of links to the forge. Pure: the present time is an argument."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ FAILED_NAMED, NAME_LENGTH = 5, 60  # workflows that are named, and characters of
 CI_WORDS = {"passed": "passed", "failed": "failed", "running": "running", "never_ran": "did not run on this round"}
 TESTS_FAIL = "Its tests fail. No lane depends on tests, so look at them before you approve."
 BAR_WIDTH = 200  # units of the factor bars' viewBox; the middle is zero
-# The order of the queue. Bucket, heading, icon, and what an empty one says.
+# Groups in the order of the queue: bucket, heading, icon, and the text of an empty one.
 GROUPS: tuple[tuple[Bucket, str, Kind, str], ...] = (
     ("needs_human", "Flagged", "flag", "Nothing is flagged."),
     ("normal_queue", "Needs review", "review", "Nothing waits for a review."),
@@ -59,17 +59,18 @@ GROUPS: tuple[tuple[Bucket, str, Kind, str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class ForgePlace:
-    """An address on the forge, and what a link to it says."""
+    """An address on the forge, and the words of a link to it."""
 
     url: str
     words: str
 
 
 def forge_place(home: ForgeHome, site: str) -> ForgePlace | None:
-    """The nearest page on the forge at `site`: the pull request's, else its repository's list, else its author's.
+    """Return the nearest page on the forge at `site`: the pull request's, else its repository's list, else its
+    author's.
 
-    A repository that moved is addressed by who owns it now and as it is called now. None where the
-    author's DID is none that the forge would give.
+    A moved repository is addressed by its current owner and name. None where the author's DID is not one that the forge
+    accepts.
     """
     if not _OWNER.fullmatch(home.author):
         return None
@@ -106,7 +107,7 @@ class FactorBar:
 
 @dataclass(frozen=True, slots=True)
 class VoucherView:
-    """One voucher with the share of the trust that arrives over their vouch, and how they vouch."""
+    """One voucher with the share of trust through their vouch, and how they vouch."""
 
     person: PersonView
     share: str
@@ -115,7 +116,7 @@ class VoucherView:
 
 @dataclass(frozen=True, slots=True)
 class TrustView:
-    """Explains why the seeds trust somebody: the ways, their weak points, each voucher's part, who depends on them."""
+    """Explains why the seeds trust somebody: the paths, their weak points, each voucher's part, and dependents."""
 
     chains: tuple[tuple[PersonView, ...], ...]
     sentences: tuple[str, ...]
@@ -126,13 +127,15 @@ class TrustView:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The Who side of a pull request or a person; `no_chain` says why it has none, `trust` is None if not asked for."""
+    """The Who side of a pull request or a person; `no_chain` says why there is no chain; `trust` is None if not
+    requested.
+    """
 
     pill: Pill
     chain: tuple[PersonView, ...]
     no_chain: str
     bars: tuple[FactorBar, ...]
-    unused: tuple[FactorBar, ...]  # factors that are known and move no score
+    unused: tuple[FactorBar, ...]  # known factors without an effect on the score
     interval: str
     reasons: tuple[str, ...]
     missing: tuple[str, ...]
@@ -141,15 +144,15 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """The data of the one row that is open: why its author is trusted, and what its review found.
+    """The data of the open row: why its author is trusted, and the findings of its review.
 
-    `exact`: whether the viewer is told thresholds and what would change the lane, as maintainers of its repository are.
+    `exact`: the viewer may see thresholds and what would change the lane, as maintainers of its repository may.
     """
 
     explained: TrustExplanation | None = None
     review: ContentReview | None = None
     exact: bool = False
-    objections: tuple[str, ...] = ()  # where each stands, in a sentence
+    objections: tuple[str, ...] = ()  # the state of each, in a sentence
     place: ForgePlace | None = None
     quotes: Mapping[str, str] = field(default_factory=dict)  # lines that flags name
     facts: ChangeFacts | None = None
@@ -161,10 +164,10 @@ NOTHING = Expanded()
 
 @dataclass(frozen=True, slots=True)
 class RowView:
-    """One pull request as a row; `judgement` is None while it is closed.
+    """One pull request as a row; `judgement` is None while it is not open in the pane.
 
-    `decided` is what decided its place, in at most 42 characters, `decided_exact` the same as maintainers are told it;
-    `reason` the sentence that begins with it.
+    `decided` is the deciding reason in at most 42 characters, `decided_exact` its version for maintainers; `reason` is
+    the sentence that begins with it.
     """
 
     row: QueueRow
@@ -190,18 +193,18 @@ class RowView:
 class GroupView:
     """Rows under one header, cut to one page; `rest` counts those that are not on it.
 
-    `count` is that of the lane's tile: what was just approved still has a row and counts no more.
+    `count` equals the lane's tile: a row that was just approved is still shown but no longer counted.
     """
 
     bucket: Bucket
-    key: str  # its id in the page: "would" for what only would be fast lane, else its bucket
+    key: str  # its id in the page: "would" for hypothetical fast-lane rows, else its bucket
     title: str
     kind: Kind
     count: int
     oldest: str
     oldest_first_timer: str
     rows: tuple[RowView, ...]
-    borrowed: str  # from where the order of those without a number is, "" where it is nobody else's
+    borrowed: str  # the source of a borrowed order of rows without a number, "" for none
     rest: int
     page: int
     pages: int
@@ -210,7 +213,7 @@ class GroupView:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A count that is also a filter; `bucket` is "" for all open ones."""
+    """A count that is also a filter; `bucket` is "" for all open pull requests."""
 
     bucket: Bucket
     title: str
@@ -220,7 +223,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class CommentView:
-    """A comment as shown; `place` says where it is to be read besides."""
+    """A comment for display; `place` says where else it can be read."""
 
     author: str
     made_at: datetime
@@ -228,27 +231,31 @@ class CommentView:
     text: str
 
 
-def comment_views(told: Sequence[Comment], notes: Sequence[Action]) -> tuple[CommentView, ...]:
-    """The comments on the forge and those that maintainers wrote here, the oldest first."""
+def comment_views(forge_comments: Sequence[Comment], notes: Sequence[Action]) -> tuple[CommentView, ...]:
+    """Return the comments on the forge and those that maintainers wrote here, oldest first."""
     on_forge = [
-        CommentView(visible(one.author.name), one.written_at.replace(tzinfo=UTC), "on Tangled", visible(one.text))
-        for one in told
+        CommentView(
+            visible(comment.author.name), comment.written_at.replace(tzinfo=UTC), "on Tangled", visible(comment.text)
+        )
+        for comment in forge_comments
     ]
     kinds = {"note": "for maintainers", "request_changes": "change request", "close": "why it should be closed"}
     here = [
         CommentView(
-            visible(str(one.person)),
-            one.made_at,
-            kinds[one.kind] if one.kind == "note" else f"{kinds.get(one.kind, 'here')}, not sent to Tangled",
-            visible(one.note),
+            visible(str(comment.person)),
+            comment.made_at,
+            kinds[comment.kind]
+            if comment.kind == "note"
+            else f"{kinds.get(comment.kind, 'here')}, not sent to Tangled",
+            visible(comment.note),
         )
-        for one in notes
+        for comment in notes
     ]
-    return tuple(sorted([*on_forge, *here], key=lambda one: one.made_at))
+    return tuple(sorted([*on_forge, *here], key=lambda comment: comment.made_at))
 
 
 def person_view(person: Person) -> PersonView:
-    """A person with initials and a tint that depends on the DID alone."""
+    """Return a person with initials and a tint that depends on the DID alone."""
     name = visible(person.name)
     letters = [character for character in name.removeprefix("did:").split(":")[-1] if character.isalnum()]
     tint = blake2s(person.did.encode(), digest_size=2).digest()
@@ -256,7 +263,7 @@ def person_view(person: Person) -> PersonView:
 
 
 def factor_bars(factors: Sequence[Factor]) -> tuple[FactorBar, ...]:
-    """Bars of all factors, those that move P first and largest first; the longest reaches the edge."""
+    """Return bars of all factors, largest effect first; the longest reaches the edge."""
     largest = max((abs(factor.effect) for factor in factors if factor.effect), default=0.0)
     ordered = sorted(factors, key=lambda factor: -abs(factor.effect or 0.0))
     return tuple(_factor_bar(factor, largest) for factor in ordered)
@@ -281,19 +288,23 @@ def _figure(value: str | int | float | None) -> str:
     return f"{value:,}" if isinstance(value, int) else visible(value)
 
 
-def trust_view(found: TrustExplanation | None, exact: bool = True) -> TrustView | None:
-    """An explanation as shown; None where there is nothing to explain: no trust, and nobody who hangs on it."""
-    if found is None or not (found.paths or found.dependents_total):
+def trust_view(explanation: TrustExplanation | None, exact: bool = True) -> TrustView | None:
+    """Return an explanation for display; None where there is neither trust nor anybody who depends on it."""
+    if explanation is None or not (explanation.paths or explanation.dependents_total):
         return None
     return TrustView(
-        tuple(tuple(person_view(person) for person in path) for path in found.paths if len(path) > 1),
-        trust_sentences(found),
+        tuple(tuple(person_view(person) for person in path) for path in explanation.paths if len(path) > 1),
+        trust_sentences(explanation),
         tuple(
-            VoucherView(person_view(one.person), share_words(one.share), vouching_words(one.merges, one.evidence))
-            for one in found.vouchers[:20]
+            VoucherView(
+                person_view(voucher.person),
+                share_words(voucher.share),
+                vouching_words(voucher.merges, voucher.evidence),
+            )
+            for voucher in explanation.vouchers[:20]
         ),
-        tuple(person_view(person) for person in found.dependents),
-        dependents_words(found, exact),
+        tuple(person_view(person) for person in explanation.dependents),
+        dependents_words(explanation, exact),
     )
 
 
@@ -305,7 +316,7 @@ def judgement(
     shadow: bool = False,
     exact: bool = True,
 ) -> Judgement:
-    """The Who side of a verdict; without the thresholds unless `exact`; `is_read` where its content was reviewed."""
+    """Return the Who side of a verdict; without thresholds unless `exact`; `is_read` where its content was reviewed."""
     say, bars = sentence if exact else plain_sentence, factor_bars(verdict.factors)
     return Judgement(
         pill(verdict, shadow),
@@ -323,17 +334,17 @@ def judgement(
 def score_judgement(
     score: ContributorScore, explained: TrustExplanation | None = None, exact: bool = True
 ) -> Judgement:
-    """The Who side of a person."""
+    """Return the Who side of a person."""
     return judgement(decided(score), score.path, True, explained, score.shadow, exact)
 
 
 def row_anchor(uri: str) -> str:
-    """The id of a row in the page, short and free of the characters of an at-uri."""
+    """Return the id of a row in the page, short and free of the characters of an at-uri."""
     return "pull-" + blake2s(uri.encode(), digest_size=6).hexdigest()
 
 
 def row_view(row: QueueRow, now: datetime, filters: QueueFilters, more: Expanded | None = None) -> RowView:
-    """Return one row; with `more` also what the pane shows of it."""
+    """Return one row; with `more` also its contents in the pane."""
     opened, more = more is not None, more or NOTHING
     return RowView(
         row,
@@ -357,15 +368,15 @@ def row_view(row: QueueRow, now: datetime, filters: QueueFilters, more: Expanded
 
 
 def _row_judgement(row: QueueRow, more: Expanded) -> Judgement:
-    """The Who side of a row, with what its row says first though no lane depends on it."""
-    made = judgement(row.verdict, row.path, row.content_risk is not None, more.explained, row.shadow, more.exact)
+    """Return the Who side of a row, with a warning on failed tests, though no lane depends on tests."""
+    result = judgement(row.verdict, row.path, row.content_risk is not None, more.explained, row.shadow, more.exact)
     if row.hidden_by:
-        made = replace(made, interval=f"{hidden_words(row.hidden_by)}.", missing=())
-    return replace(made, reasons=(*made.reasons, TESTS_FAIL)) if row.ci == "failed" else made
+        result = replace(result, interval=f"{hidden_words(row.hidden_by)}.", missing=())
+    return replace(result, reasons=(*result.reasons, TESTS_FAIL)) if row.ci == "failed" else result
 
 
 def fact_lines(facts: ChangeFacts) -> tuple[tuple[str, str], ...]:
-    """Return the facts that are known about a change, each as a name and its words."""
+    """Return the known facts about a change, each as a name and its words."""
     lines = []
     if run := facts.run:
         names = ", ".join(visible(name[:NAME_LENGTH]) for name in run.failed[:FAILED_NAMED])
@@ -379,47 +390,49 @@ def fact_lines(facts: ChangeFacts) -> tuple[tuple[str, str], ...]:
 
 
 def tiles(queue: Queue) -> tuple[Tile, ...]:
-    """All open ones, then the lanes in the order of the queue."""
+    """Return the tile of all open pull requests, then those of the lanes in the order of the queue."""
     lanes = [Tile(bucket, title, kind, count_of(queue, bucket)) for bucket, title, kind, _ in GROUPS[:3]]
     return (Tile("", "Open", "all", sum(queue.counts.values())), *lanes)
 
 
 def group_views(queue: Queue, filters: QueueFilters, now: datetime) -> tuple[GroupView, ...]:
-    """The groups in view, in the order of the queue; an empty one stands only where it alone was asked for."""
-    found = {group.key: group for group in queue.groups}
+    """Return the groups in view, in the order of the queue; an empty group is shown only where it alone was
+    requested.
+    """
+    by_key = {group.key: group for group in queue.groups}
     views: list[GroupView] = []
-    empty_itself = bool(filters.bucket) and not replace(filters, bucket="").narrowed
+    show_empty = bool(filters.bucket) and not replace(filters, bucket="").narrowed
     for bucket, title, kind, empty in GROUPS:
-        group = found.get(bucket)
-        if filters.bucket in ("", bucket) and ((group is not None and group.rows) or empty_itself):
+        group = by_key.get(bucket)
+        if filters.bucket in ("", bucket) and ((group is not None and group.rows) or show_empty):
             view = _group_view(group, (bucket, title, kind, empty), queue, filters, now)
-            views += _apart(view, queue.watched) if bucket == "fast_lane" and queue.watched else [view]
+            views += _split_hypothetical(view, queue.watched) if bucket == "fast_lane" and queue.watched else [view]
     return tuple(views)
 
 
-def _apart(view: GroupView, watched: int) -> list[GroupView]:
-    """Return the fast lane and, as a section of its own, what only would be in it; none of them empty."""
-    fast, would = (tuple(one for one in view.rows if one.row.shadow is shadow) for shadow in (False, True))
-    head = replace(view, key="would", title="Would be fast lane", kind="would", count=watched, rows=would)
+def _split_hypothetical(view: GroupView, watched: int) -> list[GroupView]:
+    """Split the fast lane from the hypothetical fast-lane rows; omit an empty part."""
+    fast, hypothetical = (
+        tuple(row_view_ for row_view_ in view.rows if row_view_.row.shadow is shadow) for shadow in (False, True)
+    )
+    head = replace(view, key="would", title="Would be fast lane", kind="would", count=watched, rows=hypothetical)
     if not fast:
         return [head]
-    if not would:
+    if not hypothetical:
         return [view]
-    unseen = max(watched - len(would), 0) if view.rest else 0
-    first = replace(view, rows=fast, rest=max(view.rest - unseen, 0), pages=1)
-    return [first, replace(head, rest=unseen, oldest="", oldest_first_timer="")]
+    unseen = max(watched - len(hypothetical), 0) if view.rest else 0
+    lane_part = replace(view, rows=fast, rest=max(view.rest - unseen, 0), pages=1)
+    return [lane_part, replace(head, rest=unseen, oldest="", oldest_first_timer="")]
 
 
 def _borrowed_order(rows: Sequence[QueueRow], filters: QueueFilters) -> str:
-    """From where the order of these rows is borrowed, where that order is asked for."""
-    found = next((row.borrowed_from for row in rows if row.borrowed_from), None)
-    return borrowed_words(found) if filters.sort == "lowest" else ""
+    """Return the source of these rows' borrowed order, where the query sorts by it."""
+    projects = next((row.borrowed_from for row in rows if row.borrowed_from), None)
+    return borrowed_words(projects) if filters.sort == "lowest" else ""
 
 
 def count_of(queue: Queue, bucket: Bucket) -> int:
-    """Return how many pull requests a group has, as its header and its tile say: of the fast lane those that can be
-    acted on as such.
-    """
+    """Return a group's count for its header and tile; for the fast lane without hypothetical rows."""
     if bucket == "own":
         return queue.own_count
     return max(queue.counts.get(Lane(bucket), 0) - (queue.watched if bucket == "fast_lane" else 0), 0)
