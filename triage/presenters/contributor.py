@@ -111,8 +111,8 @@ def record_words(record: Record) -> str:
     if not record.total or record.first_at is None:
         return "No pull request yet."
     counts = ((record.results.get(result, 0), words) for result, words in RESULTS.items() if result != "deleted")
-    told = ", ".join(f"{count:,} {words}" for count, words in counts if count)
-    return f"{_counted(record.total, 'pull request', 'pull requests')} since {record.first_at:%B %Y}: {told}."
+    outcomes = ", ".join(f"{count:,} {words}" for count, words in counts if count)
+    return f"{_counted(record.total, 'pull request', 'pull requests')} since {record.first_at:%B %Y}: {outcomes}."
 
 
 def vouched_words(vouches: Sequence[VouchView], record: Record, now: datetime) -> str:
@@ -208,8 +208,8 @@ def vouches_words(vouches: Sequence[VouchView], paths: Sequence[PathView]) -> st
 
 def record_view(page: ContributorPage, tab: RecordTab) -> RecordView:
     """Return the pull requests of one tab; without a tab the newest few."""
-    found = [pull for pull in page.pulls if tab in ("", "all") or pull.result == tab]
-    shown = found[:FEW] if tab == "" else found
+    tab_pulls = [pull for pull in page.pulls if tab in ("", "all") or pull.result == tab]
+    shown = tab_pulls[:FEW] if tab == "" else tab_pulls
     tabs = tuple(
         (value, words, page.record.results.get(value, 0) if value else page.record.total, (value or "all") == tab)
         for value, words in TABS

@@ -276,10 +276,10 @@ def mine(viewer: object, snapshot: Snapshot) -> tuple[str, ...]:
     if not isinstance(viewer, Person):
         return ()
     states = read.row_states(snapshot, actions.acted_on(viewer))
-    stand = actions.standings({uri: state.seen for uri, state in states.items()}, timezone.now())
+    standings_by_uri = actions.standings({uri: state.seen for uri, state in states.items()}, timezone.now())
     taken = [
         uri
-        for uri, standing in stand.items()
+        for uri, standing in standings_by_uri.items()
         if any(action and action.person == viewer for action in (standing.approval, standing.review, standing.answered))
     ]
     waiting = [standing.subject.uri for standing in approved(snapshot) if standing.approver.did == viewer.did]

@@ -383,9 +383,9 @@ def fact_lines(facts: ChangeFacts) -> tuple[tuple[str, str], ...]:
         if (rest := len(run.failed) - FAILED_NAMED) > 0:
             names += f" and {rest} more"
         lines.append(("CI", f"failed: {names}" if names else CI_WORDS[run.state]))
-    known = [f"{visible(owner.person.name)} {owner.merged:,}" for owner in facts.owners]
-    if known or facts.own:
-        lines.append(("Same files", f"merged before: {', '.join([*known, f'the author {facts.own:,}'])}"))
+    owner_words = [f"{visible(owner.person.name)} {owner.merged:,}" for owner in facts.owners]
+    if owner_words or facts.own:
+        lines.append(("Same files", f"merged before: {', '.join([*owner_words, f'the author {facts.own:,}'])}"))
     return tuple(lines)
 
 
@@ -412,9 +412,7 @@ def group_views(queue: Queue, filters: QueueFilters, now: datetime) -> tuple[Gro
 
 def _split_hypothetical(view: GroupView, watched: int) -> list[GroupView]:
     """Split the fast lane from the hypothetical fast-lane rows; omit an empty part."""
-    fast, hypothetical = (
-        tuple(row_view_ for row_view_ in view.rows if row_view_.row.shadow is shadow) for shadow in (False, True)
-    )
+    fast, hypothetical = (tuple(item for item in view.rows if item.row.shadow is shadow) for shadow in (False, True))
     head = replace(view, key="would", title="Would be fast lane", kind="would", count=watched, rows=hypothetical)
     if not fast:
         return [head]

@@ -1,8 +1,8 @@
-"""Closes the fast lane: at once, by anybody who maintains what it is about; only a person opens it again.
+"""Close the fast lane at once; only a person opens it again.
 
-The web heeds a closure from the moment in which the button is pressed, the worker from its next pass on.
+The web applies a closure as soon as the button is pressed, the worker from its next pass on.
 
-Every page asks here about incidents: which mark opens one, which are open, and where the lane is closed.
+Every page also asks here about incidents: which mark opens one, which are open, and where the lane is closed.
 """
 
 import secrets
@@ -33,13 +33,13 @@ REASON_LENGTH = 500
 CLOSED, OPENED = "lane.closed", "lane.opened"
 STANDING = "select 1 from triage_laneclosure where opened_at is null limit 1"
 WOULD_LIFT = "Only a person can open this lane again."
-OPEN_ONLY = ("threshold_not_certified", "threshold_estimated")  # codes that say something of an open lane
+OPEN_ONLY = ("threshold_not_certified", "threshold_estimated")  # reason codes of an open lane
 ERASED = "an erased account"
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """For what a lane is closed: every change that is all of it; "" in a field is anything."""
+    """The scope of a closure: changes that match every field; "" matches anything."""
 
     repo_key: str = ""
     author: str = ""
@@ -47,7 +47,7 @@ class Scope:
 
 
 def read_scope(repo_key: str, author: str, voucher: str) -> Scope:
-    """The scope that a form or a command names; ActionProblem for what is no DID."""
+    """Return the scope that a form or a command names; raise ActionProblem for a malformed DID."""
     try:
         return Scope(repo_key.strip(), *(parse_did(did.strip()) if did.strip() else "" for did in (author, voucher)))
     except MalformedDid as problem:
@@ -55,126 +55,132 @@ def read_scope(repo_key: str, author: str, voucher: str) -> Scope:
 
 
 def close_lane(person: Person, scope: Scope, because: str, now: datetime) -> tuple[LaneClosure, bool]:
-    """Close the lane for this; the closure that stands, and whether it is new: closing twice changes nothing.
+    """Close the lane for this scope; return the closure and whether it is new: closing twice changes nothing.
 
-    Raises ActionProblem without a reason. Whether the person may is the caller's to ask.
+    Raises ActionProblem without a reason. The caller checks the role.
     """
     because = read_reason(because)
-    named = {"repo_key": scope.repo_key, "author": scope.author, "voucher": scope.voucher}
+    scope_fields = {"repo_key": scope.repo_key, "author": scope.author, "voucher": scope.voucher}
     try:
         with transaction.atomic():
-            standing = LaneClosure.objects.filter(**named, opened_at=None).first()
-            if standing is not None:
-                return standing, False
-            made = LaneClosure.objects.create(
-                key=secrets.token_hex(16), **named, because=because, person=person, closed_at=now
+            current = LaneClosure.objects.filter(**scope_fields, opened_at=None).first()
+            if current is not None:
+                return current, False
+            created = LaneClosure.objects.create(
+                key=secrets.token_hex(16), **scope_fields, because=because, person=person, closed_at=now
             )
-            told = {**named, "because": because, "person": person.did, "made_at": now.isoformat()}
-            outbox.put(CLOSED, made.key, told, now)
+            message = {**scope_fields, "because": because, "person": person.did, "made_at": now.isoformat()}
+            outbox.put(CLOSED, created.key, message, now)
             subject = scope.author or scope.voucher
-            log_change(person, CLOSED, now, scope.repo_key, subject, key=made.key, because=because)
-    except IntegrityError:  # somebody else was first, between our look and our write
-        return LaneClosure.objects.get(**named, opened_at=None), False
-    return made, True
+            log_change(person, CLOSED, now, scope.repo_key, subject, key=created.key, because=because)
+    except IntegrityError:  # somebody else wrote it between our read and our write
+        return LaneClosure.objects.get(**scope_fields, opened_at=None), False
+    return created, True
 
 
 def open_lane(person: Person, closure: LaneClosure, because: str, now: datetime) -> bool:
-    """Open the lane again; False where somebody did so before. Raises ActionProblem without a reason."""
+    """Open the lane again; False where somebody already did. Raises ActionProblem without a reason."""
     because = read_reason(because)
     with transaction.atomic():
-        moved = LaneClosure.objects.filter(pk=closure.pk, opened_at=None).update(
+        changed = LaneClosure.objects.filter(pk=closure.pk, opened_at=None).update(
             opened_at=now, opened_by=person, opened_because=because
         )
-        if not moved:
+        if not changed:
             return False
-        told = {"closure": closure.key, "because": because, "person": person.did, "made_at": now.isoformat()}
-        outbox.put(OPENED, f"{closure.key}:opened", told, now)
+        message = {"closure": closure.key, "because": because, "person": person.did, "made_at": now.isoformat()}
+        outbox.put(OPENED, f"{closure.key}:opened", message, now)
         subject = closure.author or closure.voucher
         log_change(person, OPENED, now, closure.repo_key, subject, key=closure.key, because=because)
     return True
 
 
 def standing_closures(snapshot: Snapshot) -> tuple[Closure, ...]:
-    """Every closure that stands, the oldest first."""
+    """Return every closure in force, oldest first."""
     if not is_any(STANDING):
         return ()
-    found = list(LaneClosure.objects.filter(opened_at=None).select_related("person").order_by("pk"))
-    known = names(snapshot, (did for one in found for did in (one.author, one.voucher)))
-    return tuple(as_closure(one, known) for one in found)
+    rows = list(LaneClosure.objects.filter(opened_at=None).select_related("person").order_by("pk"))
+    people = names(snapshot, (did for row in rows for did in (row.author, row.voucher)))
+    return tuple(as_closure(row, people) for row in rows)
 
 
-def as_closure(one: LaneClosure, known: Mapping[str, str]) -> Closure:
-    """The same as the gate knows it; `known` are the names of people by DID."""
-    by = visible_name(str(one.person)) if one.person else ERASED
-    closed_at = one.closed_at.astimezone(UTC).replace(tzinfo=None)
-    did = one.author or one.voucher
-    return Closure(one.key, one.repo_key, one.author, one.voucher, one.because, by, closed_at, _name(did, known))
+def as_closure(row: LaneClosure, people: Mapping[str, str]) -> Closure:
+    """Return the closure as the gate knows it; `known` are the names of people by DID."""
+    closer = visible_name(str(row.person)) if row.person else ERASED
+    closed_at = row.closed_at.astimezone(UTC).replace(tzinfo=None)
+    did = row.author or row.voucher
+    return Closure(row.key, row.repo_key, row.author, row.voucher, row.because, closer, closed_at, _name(did, people))
 
 
 def names_in(snapshot: Snapshot | None, closures: Iterable[Closure]) -> dict[str, str]:
-    """Return what a sentence about closures names: repositories by key and people by DID."""
+    """Return the names in sentences about closures: repositories by key and people by DID."""
     repositories = read.repository_names(snapshot) if snapshot else {}
-    return repositories | names(snapshot, (did for one in closures for did in (one.author, one.voucher)))
+    return repositories | names(snapshot, (did for closure in closures for did in (closure.author, closure.voucher)))
 
 
 def lowered_row(row: QueueRow, closures: Sequence[Closure]) -> QueueRow:
-    """The row as it is to be shown: not in the fast lane where a person closed it, whatever the snapshot says yet."""
+    """Return the row for display: outside the fast lane where a person closed it, even if the snapshot does not know
+    yet.
+    """
     if row.verdict.lane is not Lane.FAST_LANE:
         return row
     vouchers = {person.did for person in row.path[:-1]}
     reason = closed_because(closures, row.repository_key, row.author.did, vouchers)
-    return row if reason is None else _lowered(row, reason)
+    return row if reason is None else _with_lowered_lane(row, reason)
 
 
-def lowered(found: Queue, closures: Sequence[Closure]) -> Queue:
-    """The queue with what a person closed among what needs a review; counts are right for the rows in view."""
+def lowered(shown: Queue, closures: Sequence[Closure]) -> Queue:
+    """Move fast-lane rows of closed lanes to the group that needs a review; counts are right for the rows in view."""
     if not closures:
-        return found
-    groups = {group.key: group for group in found.groups}
+        return shown
+    groups = {group.key: group for group in shown.groups}
     fast = groups.get("fast_lane")
     own = groups.get("own")
     if own is not None:
         groups["own"] = replace(own, rows=tuple(lowered_row(row, closures) for row in own.rows))
-    moved = [low for row in (fast.rows if fast else ()) if (low := lowered_row(row, closures)) is not row]
-    if fast is None or not moved:
-        return replace(found, groups=tuple(groups[group.key] for group in found.groups))
-    gone = {row.uri for row in moved}
+    lowered_rows = [
+        changed_row for row in (fast.rows if fast else ()) if (changed_row := lowered_row(row, closures)) is not row
+    ]
+    if fast is None or not lowered_rows:
+        return replace(shown, groups=tuple(groups[group.key] for group in shown.groups))
+    moved_uris = {row.uri for row in lowered_rows}
     groups["fast_lane"] = replace(
-        fast, rows=tuple(row for row in fast.rows if row.uri not in gone), total=fast.total - len(moved)
+        fast, rows=tuple(row for row in fast.rows if row.uri not in moved_uris), total=fast.total - len(lowered_rows)
     )
     waiting = groups.get("normal_queue") or QueueGroup("normal_queue", (), 0, None, None)
-    oldest = min(row.opened_at for row in moved)
+    oldest = min(row.opened_at for row in lowered_rows)
     groups["normal_queue"] = replace(
         waiting,
-        rows=(*moved, *waiting.rows),
-        total=waiting.total + len(moved),
+        rows=(*lowered_rows, *waiting.rows),
+        total=waiting.total + len(lowered_rows),
         oldest=min(oldest, waiting.oldest or oldest),
     )
-    counts = dict(found.counts)
-    counts[Lane.FAST_LANE] = max(counts.get(Lane.FAST_LANE, 0) - len(moved), 0)
-    counts[Lane.NORMAL_QUEUE] = counts.get(Lane.NORMAL_QUEUE, 0) + len(moved)
+    counts = dict(shown.counts)
+    counts[Lane.FAST_LANE] = max(counts.get(Lane.FAST_LANE, 0) - len(lowered_rows), 0)
+    counts[Lane.NORMAL_QUEUE] = counts.get(Lane.NORMAL_QUEUE, 0) + len(lowered_rows)
     ordered = tuple(groups[key] for key in get_args(GroupKey) if key in groups)
-    return replace(found, groups=ordered, counts=counts, watched=found.watched - sum(row.shadow for row in moved))
+    return replace(
+        shown, groups=ordered, counts=counts, watched=shown.watched - sum(row.shadow for row in lowered_rows)
+    )
 
 
-def closure_words(closure: Closure, known: Mapping[str, str]) -> str:
-    """One closure as a sentence without its reason; `known` are the names of repositories and people."""
-    author, voucher = (visible_name(_name(did, known)) for did in (closure.author, closure.voucher))
+def closure_words(closure: Closure, names_by_key: Mapping[str, str]) -> str:
+    """Describe one closure in a sentence without its reason; `known` are the names of repositories and people."""
+    author, voucher = (visible_name(_name(did, names_by_key)) for did in (closure.author, closure.voucher))
     parts = [f"for pull requests by {author}"] if closure.author else []
     parts += [f"for people vouched for by {voucher}"] if closure.voucher else []
-    where = visible_name(known.get(closure.repository, closure.repository)) if closure.repository else ""
+    where = visible_name(names_by_key.get(closure.repository, closure.repository)) if closure.repository else ""
     parts += [f"in {where}" if where else "in every repository"]
     return f"{visible_name(closure.by)} closed the fast lane {' '.join(parts)}"
 
 
 def told_to_readers(closures: Iterable[Closure]) -> tuple[Closure, ...]:
-    """Those that name nobody: what maintainers think of one account is not for everybody who reads the site."""
-    return tuple(one for one in closures if not (one.author or one.voucher))
+    """Return closures that name nobody: maintainers' judgements of one account are not public."""
+    return tuple(closure for closure in closures if not (closure.author or closure.voucher))
 
 
-def _lowered(row: QueueRow, reason: Reason) -> QueueRow:
-    kept = tuple(one for one in row.verdict.reasons if one.code not in OPEN_ONLY)
-    verdict = replace(row.verdict, lane=Lane.NORMAL_QUEUE, reasons=(reason, *kept))
+def _with_lowered_lane(row: QueueRow, reason: Reason) -> QueueRow:
+    other_reasons = tuple(other for other in row.verdict.reasons if other.code not in OPEN_ONLY)
+    verdict = replace(row.verdict, lane=Lane.NORMAL_QUEUE, reasons=(reason, *other_reasons))
     clause = CLAUSES[reason.code](reason.params)
     sentence = joined([clause, *row.sentence.split("; ")])
     return replace(
@@ -183,7 +189,7 @@ def _lowered(row: QueueRow, reason: Reason) -> QueueRow:
 
 
 def read_reason(text: str) -> str:
-    """A reason as somebody typed it, trimmed; ActionProblem for none and for one that is too long."""
+    """Return a typed reason, trimmed; raise ActionProblem for an empty one and one that is too long."""
     because = text.strip()
     if not because:
         raise ActionProblem("Nothing changed. Give a reason; maintainers see it.")
@@ -192,15 +198,15 @@ def read_reason(text: str) -> str:
     return because
 
 
-def _name(did: str, known: Mapping[str, str]) -> str:
-    return known.get(did) or (did if len(did) <= 20 else f"{did[:14]}…{did[-4:]}")
+def _name(did: str, people: Mapping[str, str]) -> str:
+    return people.get(did) or (did if len(did) <= 20 else f"{did[:14]}…{did[-4:]}")
 
 
 BAD = (Action.Outcome.NEEDED_FIX, Action.Outcome.REVERTED)
 
 
 def opened_by(mark: Action) -> str | None:
-    """Return where the incident of an action is, where it opens one: it marks something bad that somebody had
+    """Return the address of the incident that a mark opens: it marks as bad a pull request that somebody had
     approved.
     """
     if mark.kind != Action.Kind.OUTCOME or mark.outcome not in BAD:
@@ -211,42 +217,45 @@ def opened_by(mark: Action) -> str | None:
 
 
 def incidents_of(roles: Roles) -> Any:
-    """The marks that open incidents in the repositories that somebody maintains: open ones first, then by age.
+    """Return the query set of marks with incidents in the repositories that somebody maintains: open ones first, then
+    by age.
 
     A pull request has one incident, that of its newest bad mark. It `is_open` until somebody marks the pull request as
-    clean or says that the incident is handled. Returns a query set.
+    clean or the incident as handled.
     """
     keys = roles.keys(Role.MAINTAINER)
     where = Q() if "" in keys else Q(repo_key__in=keys)
-    same = Action.objects.filter(pull_uri=OuterRef("pull_uri"), undone_at=None)
-    approved = same.filter(kind=Action.Kind.APPROVE, effective_at__lte=OuterRef("made_at"))
-    later = same.filter(kind=Action.Kind.OUTCOME, pk__gt=OuterRef("pk"))
+    same_pull = Action.objects.filter(pull_uri=OuterRef("pull_uri"), undone_at=None)
+    approved = same_pull.filter(kind=Action.Kind.APPROVE, effective_at__lte=OuterRef("made_at"))
+    later = same_pull.filter(kind=Action.Kind.OUTCOME, pk__gt=OuterRef("pk"))
     marks = Action.objects.filter(where, Exists(approved), kind=Action.Kind.OUTCOME, outcome__in=BAD, undone_at=None)
-    told = marks.exclude(Exists(later.filter(outcome__in=BAD))).select_related("person", "handled__person")
+    newest_marks = marks.exclude(Exists(later.filter(outcome__in=BAD))).select_related("person", "handled__person")
     is_open = ~Exists(later.filter(outcome=Action.Outcome.CLEAN)) & Q(handled=None)
-    return told.annotate(is_open=is_open).order_by("-is_open", "-made_at", "-pk")
+    return newest_marks.annotate(is_open=is_open).order_by("-is_open", "-made_at", "-pk")
 
 
 def handle(person: Person, mark: Action, is_handled: bool, now: datetime) -> None:
-    """Keep that nothing is left to do about an incident, or that something is again."""
-    known = HandledIncident.objects.filter(mark=mark)
+    """Record that an incident is handled, or that it is open again."""
+    handled = HandledIncident.objects.filter(mark=mark)
     with transaction.atomic():
-        if known.exists() == is_handled:
+        if handled.exists() == is_handled:
             return
         if is_handled:
             HandledIncident.objects.create(mark=mark, person=person, handled_at=now)
         else:
-            known.delete()
+            handled.delete()
         what = "incident.handled" if is_handled else "incident.reopened"
         log_change(person, what, now, mark.repo_key, mark.pull_uri)
 
 
 def banners(request: Request, snapshot: Snapshot) -> list[tuple[Closure, str]]:
-    """Closures that this viewer is told of on queue and dashboard, each with its sentence."""
-    found = standing_closures(snapshot)
-    if not found:
+    """Return the closures that this viewer may see on queue and dashboard, each with its sentence."""
+    in_force = standing_closures(snapshot)
+    if not in_force:
         return []
-    known, public = names_in(snapshot, found), told_to_readers(found)
-    may = {key: role_of(request.user, key) >= Role.MAINTAINER for key in {one.repository for one in found}}
-    told = [one for one in found if one in public or may[one.repository]]
-    return [(one, visible(closure_words(one, known))) for one in told]
+    names_by_key, public = names_in(snapshot, in_force), told_to_readers(in_force)
+    may_see = {
+        key: role_of(request.user, key) >= Role.MAINTAINER for key in {closure.repository for closure in in_force}
+    }
+    visible_closures = [closure for closure in in_force if closure in public or may_see[closure.repository]]
+    return [(closure, visible(closure_words(closure, names_by_key))) for closure in visible_closures]
