@@ -30,7 +30,7 @@ from triage.presenters.about import Facts, sections
 from triage.services.actions import false_alarms
 
 LONGEST = LONGEST_DID + 600  # characters: an at-uri with the longest DID, collection and key
-FEWEST = 5  # first answers below which a median would tell of single people
+FEWEST = 5  # least number of first answers: a median of fewer would reveal single people
 _AT_URI = re.compile(r"at://(did:[^/\s]+)/[A-Za-z0-9.-]+/[A-Za-z0-9._:~-]+")
 _answers = PerSnapshot[tuple[read.Answers, read.Answers]]()
 Document = Mapping[str, Any]
@@ -38,33 +38,32 @@ Document = Mapping[str, Any]
 
 @require_safe
 def about(request: Request) -> HttpResponse:
-    """Return how it judges, what is never used, what leaves this machine, how to object."""
+    """Show how it judges, what is never used, what leaves this machine, and how to object."""
     return render(request, "about/about.html", {"sections": sections(facts_from_settings(_readers(request)))})
 
 
 @require_safe
 @never_cache
 def find(request: Request) -> HttpResponse:
-    """Return whether the pull request at an address, or of a title, handle or DID (`q`), is here, since when, and how
-    to get further.
+    """Show whether a pull request, by address, title, handle or DID (`q`), is here, since when, and the next steps.
 
-    Neither lane, score, reason nor finding; whoever may read is led to the open row that tells them. What is hidden is
-    told as what is not here, and nothing is fetched.
+    It reveals no lane, score, reason or finding; readers get a link to the open row. A hidden pull request looks like
+    an unknown one, and nothing is fetched.
     """
-    asked = request.GET.get("q", "").strip()
-    wait = _seconds_to_wait(request) if asked else 0
-    shown: dict[str, object] = {"q": asked[:LONGEST], "wait": wait, "may_read": may_read(request)}
-    if asked and not wait:
-        found = _found(request.snapshot, asked)
-        groups = sorted({one.first_timer for one in found}, reverse=True)
-        waits = [(first, first_answer_days(request.snapshot, "", first)) for first in groups]
+    searched = request.GET.get("q", "").strip()
+    wait = _seconds_to_wait(request) if searched else 0
+    shown: dict[str, object] = {"q": searched[:LONGEST], "wait": wait, "may_read": may_read(request)}
+    if searched and not wait:
+        pulls = _find_pulls(request.snapshot, searched)
+        groups = sorted({pull.first_timer for pull in pulls}, reverse=True)
+        median_waits = [(first, first_answer_days(request.snapshot, "", first)) for first in groups]
         shown |= {
             "asked": True,
             "found": [
-                (one, QueueFilters().opening(one.uri) if shown["may_read"] and one.state == "open" else "")
-                for one in found
+                (pull, QueueFilters().opening(pull.uri) if shown["may_read"] and pull.state == "open" else "")
+                for pull in pulls
             ],
-            "waits": [(first, days) for first, days in waits if days is not None],
+            "waits": [(first, days) for first, days in median_waits if days is not None],
         }
     response = render(request, "about/find.html", shown, status=429 if wait else 200)
     response["X-Robots-Tag"] = "noindex"
@@ -74,47 +73,47 @@ def find(request: Request) -> HttpResponse:
 
 
 def _seconds_to_wait(request: Request) -> int:
-    """Count one search of this address; 0, or the seconds until it may search again."""
+    """Count one search by this address; return 0, or the seconds until it may search again."""
     network, now = throttle.network_of(request.META.get("REMOTE_ADDR", "")), time.time()
     searches = throttle.count("find", network, throttle.WINDOW_SECONDS, now)
     return throttle.seconds_left(throttle.WINDOW_SECONDS, now) if searches > throttle.LIMIT else 0
 
 
-def _found(snapshot: Snapshot | None, asked: str) -> tuple[read.Here, ...]:
-    if snapshot is None or len(asked) > LONGEST:
+def _find_pulls(snapshot: Snapshot | None, searched: str) -> tuple[read.Here, ...]:
+    if snapshot is None or len(searched) > LONGEST:
         return ()
-    if "/" in asked:
-        return read.here(snapshot, _address(asked), "", asked)
-    return read.here(snapshot, "", _who(asked), asked)
+    if "/" in searched:
+        return read.here(snapshot, _address(searched), "", searched)
+    return read.here(snapshot, "", _who(searched), searched)
 
 
-def _address(asked: str) -> str:
-    if asked.startswith("at://"):
-        return asked if _AT_URI.fullmatch(asked) else ""
-    return asked if asked.startswith(("https://", "http://")) else f"https://{asked}"
+def _address(searched: str) -> str:
+    if searched.startswith("at://"):
+        return searched if _AT_URI.fullmatch(searched) else ""
+    return searched if searched.startswith(("https://", "http://")) else f"https://{searched}"
 
 
-def _who(asked: str) -> str:
+def _who(searched: str) -> str:
     try:
-        return parse_handle(asked) or parse_did(asked)
+        return parse_handle(searched) or parse_did(searched)
     except MalformedDid:
         return ""
 
 
 def first_answer_days(snapshot: Snapshot | None, repository: str = "", first_timers: bool = True) -> float | None:
-    """Days within which half of first-timers, or regulars, heard back; None where too few did.
+    """Return the median days until first-timers, or regulars, got an answer; None where too few did.
 
     `repository` is the key of the one that counts, "" for all. Read once for each snapshot.
     """
     if snapshot is None:
         return None
     first, regular = _answers.get(snapshot, repository, lambda: read.answers(snapshot, present(snapshot), repository))
-    heard = first.all if first_timers else regular.all
-    return heard.median if heard and heard.n >= FEWEST else None
+    answers = first.all if first_timers else regular.all
+    return answers.median if answers and answers.n >= FEWEST else None
 
 
 def facts_from_settings(readers: tuple[int, int] | None) -> Facts:
-    """Return what the page says, as the site is set."""
+    """Return the page's facts from the site's settings."""
     models = (settings.CLAUDE_MODEL, settings.CLAUDE_HARD_MODEL)
     screen = settings.CLAUDE_SCREEN_MODEL if settings.CLAUDE_SCREEN else ""
     return Facts(
@@ -142,16 +141,16 @@ def facts_from_settings(readers: tuple[int, int] | None) -> Facts:
 
 
 def _readers(request: Request) -> tuple[int, int] | None:
-    """Return how many watched repositories let Claude read their changes, of how many; for those who may read."""
+    """Return how many watched repositories let Claude read their changes, of how many; for people who may read."""
     if request.snapshot is None or not may_read(request):
         return None
-    modes = [one.settings.review for one in read.watched_repositories(request.snapshot)]
+    modes = [repository.settings.review for repository in read.watched_repositories(request.snapshot)]
     return modes.count("claude"), len(modes)
 
 
 @require_safe
 def api_reference(request: Request) -> HttpResponse:
-    """Every operation with what it takes and answers, from the same document that programs read."""
+    """Show every operation with its parameters and answers, from the OpenAPI document that programs read."""
     document = api.get_openapi_schema(path_prefix="/")
     shown = {"title": document["info"]["title"], "operations": operations(document), "shapes": shapes(document)}
     shown |= {"requests": settings.API_REQUESTS_A_MINUTE, "anonymous": settings.API_ANONYMOUS_A_MINUTE}
@@ -160,7 +159,7 @@ def api_reference(request: Request) -> HttpResponse:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A parameter or a field: `kind` says type and range in words, `shape` names the schema it holds ("": none)."""
+    """A parameter or a field: `kind` is type and range in words, `shape` names its schema ("": none)."""
 
     name: str
     kind: str
@@ -171,7 +170,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One status with what it carries; `shape` names the schema ("": no body, or one of another kind)."""
+    """One status with its content; `shape` names the schema ("": no body, or one of another kind)."""
 
     status: str
     phrase: str
@@ -181,7 +180,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One method at one address; `body` names the schema of what is sent ("": nothing)."""
+    """One method at one address; `body` names the request's schema ("": nothing)."""
 
     anchor: str
     method: str
@@ -203,65 +202,67 @@ class Shape:
 
 
 def operations(document: Document) -> tuple[Operation, ...]:
-    """Every operation, in the document's order."""
+    """Return every operation, in the document's order."""
     return tuple(
-        _operation(method, path, told)
+        _operation(method, path, details)
         for path, methods in document["paths"].items()
-        for method, told in methods.items()
+        for method, details in methods.items()
     )
 
 
 def shapes(document: Document) -> tuple[Shape, ...]:
-    """Every object that an operation takes or gives, by name."""
-    found = document["components"]["schemas"].items()
-    return tuple(_shape(name, schema) for name, schema in sorted(found) if "properties" in schema)
+    """Return every object that an operation takes or returns, by name."""
+    schemas = document["components"]["schemas"].items()
+    return tuple(_shape(name, schema) for name, schema in sorted(schemas) if "properties" in schema)
 
 
-def _operation(method: str, path: str, told: Mapping[str, Any]) -> Operation:
-    sent = next(iter(told.get("requestBody", {}).get("content", {}).values()), {})
+def _operation(method: str, path: str, details: Mapping[str, Any]) -> Operation:
+    body = next(iter(details.get("requestBody", {}).get("content", {}).values()), {})
     return Operation(
-        anchor=told["operationId"],
+        anchor=details["operationId"],
         method=method.upper(),
         path=path,
-        summary=told["summary"],
-        meaning=told.get("description", ""),
-        body=_named(sent.get("schema", {})),
-        fields=tuple(_parameter(one) for one in told.get("parameters", ())),
-        answers=tuple(_answer_shapes(told["responses"])),
+        summary=details["summary"],
+        meaning=details.get("description", ""),
+        body=_shape_name(body.get("schema", {})),
+        fields=tuple(_parameter(parameter) for parameter in details.get("parameters", ())),
+        answers=tuple(_answer_shapes(details["responses"])),
     )
 
 
-def _parameter(told: Mapping[str, Any]) -> Field:
-    schema = told["schema"]
-    return Field(told["name"], _kind(schema), _named(schema), told["required"], told.get("description", ""))
+def _parameter(details: Mapping[str, Any]) -> Field:
+    schema = details["schema"]
+    return Field(
+        details["name"], _kind(schema), _shape_name(schema), details["required"], details.get("description", "")
+    )
 
 
-def _answer_shapes(told: Mapping[str, Any]) -> Iterator[Answer]:
-    for status, answer in told.items():
+def _answer_shapes(responses: Mapping[str, Any]) -> Iterator[Answer]:
+    for status, answer in responses.items():
         media, content = next(iter(answer.get("content", {}).items()), ("", {}))
-        yield Answer(str(status), HTTPStatus(int(status)).phrase, media, _named(content.get("schema", {})))
+        yield Answer(str(status), HTTPStatus(int(status)).phrase, media, _shape_name(content.get("schema", {})))
 
 
 def _shape(name: str, schema: Mapping[str, Any]) -> Shape:
     needed = schema.get("required", ())
     fields = (
-        Field(field, _kind(told), _named(told), field in needed, told.get("description", ""))
-        for field, told in schema["properties"].items()
+        Field(field, _kind(details), _shape_name(details), field in needed, details.get("description", ""))
+        for field, details in schema["properties"].items()
     )
     return Shape(name, schema.get("description", ""), tuple(fields))
 
 
-def _named(schema: Mapping[str, Any]) -> str:
-    """The schema that this one is, or is a list or a choice of."""
+def _shape_name(schema: Mapping[str, Any]) -> str:
+    """Return the schema's name, or that of its list items or choices."""
     if "$ref" in schema:
         return schema["$ref"].rpartition("/")[2]
-    inner = [one for one in (schema.get("items"), *_choices(schema)) if one]
-    return next((name for one in inner if (name := _named(one))), "")
+    inner = [part for part in (schema.get("items"), *_choices(schema)) if part]
+    return next((name for part in inner if (name := _shape_name(part))), "")
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
     if choices := _choices(schema):
-        return " or ".join(dict.fromkeys(_kind(one) for one in choices))
+        return " or ".join(dict.fromkeys(_kind(choice) for choice in choices))
     if "enum" in schema:
         return ", ".join(str(value) or "empty" for value in schema["enum"])
     if "$ref" in schema:

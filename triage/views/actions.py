@@ -1,6 +1,6 @@
-"""Views that act on pull requests: POST only, by maintainers of the repository, answered with the row as it stands.
+"""Views that act on pull requests: POST only, by maintainers of the repository, answered with the present row.
 
-The bulk approval has two steps: what is about to happen, and that it happens. Neither needs a script.
+The bulk approval has two steps: a summary, then the approval. Neither needs a script.
 """
 
 from collections.abc import Callable, Sequence
@@ -53,7 +53,9 @@ Answer = Callable[[Request, Snapshot], HttpResponse]
 
 
 def acting_page(page: Answer) -> Callable[[Request], HttpResponse]:
-    """A POST that changes something: whoever is not signed in is sent to sign in, and nothing is kept by a cache."""
+    """Wrap a POST view that changes something: people who are not signed in go to the sign-in, and no cache stores
+    the answer.
+    """
 
     @wraps(page)
     def answer(request: Request) -> HttpResponse:
@@ -64,7 +66,7 @@ def acting_page(page: Answer) -> Callable[[Request], HttpResponse]:
         except SignInNeeded:
             response = _signed_out(request) if _wrote(request) else to_sign_in(request, safe_next(request))
         except ActionProblem as problem:
-            response = _problem(request, str(problem))
+            response = _problem_page(request, str(problem))
         mark_private(response)
         return response
 
@@ -73,7 +75,7 @@ def acting_page(page: Answer) -> Callable[[Request], HttpResponse]:
 
 @acting_page
 def act(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """One action on one pull request: the row with what was done, 409 with the fresh row where it is too late."""
+    """Take one action on one pull request and return its row; 409 with the fresh row where it comes too late."""
     wanted = read_wanted(request.POST.dict())
     subject = _subject(snapshot, wanted.uri)
     person, now = require(request, subject.repository_key, Role.MAINTAINER), timezone.now()
@@ -82,17 +84,17 @@ def act(request: Request, snapshot: Snapshot) -> HttpResponse:
     try:
         _check_approvable(snapshot, wanted, subject, request.POST.get("lane", ""))
         wanted = _with_scanner(snapshot, wanted, subject)
-        (made,) = actions.act(person, {subject.uri: subject}, [wanted], now)
+        (done,) = actions.act(person, {subject.uri: subject}, [wanted], now)
     except Conflict as conflict:
         return answer_conflict(request, snapshot, conflict, now)
-    if made.kind in actions.ENDINGS:
+    if done.kind in actions.ENDINGS:
         note_verdict(person, subject.uri, now)
-    if incident := opened_by(made):
+    if incident := opened_by(done):
         return HttpResponseClientRedirect(incident) if request.htmx else HttpResponseRedirect(incident)
-    said = row_actions.done_words([made], snapshot)
-    goes_on = made.kind in actions.ENDINGS and not _goes_on_to_merge(request)
-    following = next_uri(request, snapshot, subject.uri, now) if goes_on else subject.uri
-    return answer_rows(request, snapshot, [subject.uri], now, said, following)
+    announcement = row_actions.done_words([done], snapshot)
+    moves_on = done.kind in actions.ENDINGS and not _goes_on_to_merge(request)
+    following = next_uri(request, snapshot, subject.uri, now) if moves_on else subject.uri
+    return answer_rows(request, snapshot, [subject.uri], now, announcement, following)
 
 
 def _goes_on_to_merge(request: Request) -> bool:
@@ -101,7 +103,7 @@ def _goes_on_to_merge(request: Request) -> bool:
 
 
 def _check_approvable(snapshot: Snapshot, wanted: Wanted, subject: Subject, shown: str) -> None:
-    """Conflict where no row offers an approval, or where it left the fast lane that the form was `shown` in."""
+    """Raise Conflict where no row allows an approval, or where it left the fast lane in which the form was `shown`."""
     if wanted.kind != Action.Kind.APPROVE or subject.state != "open":
         return
     row = as_shown.pull(snapshot, wanted.uri)
@@ -116,23 +118,23 @@ def _check_approvable(snapshot: Snapshot, wanted: Wanted, subject: Subject, show
 
 
 def _with_scanner(snapshot: Snapshot, wanted: Wanted, subject: Subject) -> Wanted:
-    """The same with the scanner of its findings, read from the review; Conflict for what no page offers."""
+    """Add the scanner of the findings, read from the review; raise Conflict for findings that no page offers."""
     if not wanted.findings:
         return wanted
     row, review = as_shown.pull(snapshot, subject.uri), read.content_review(snapshot, subject.uri)
     if row is None or row.is_sealed or review is None:
         raise Conflict(NO_FINDING, [wanted.uri])
-    known = {note.digest: note.source for note in review_notes(review, subject.seen.patch_id) if note.digest}
-    if not set(wanted.findings) <= known.keys():
+    scanners = {note.digest: note.source for note in review_notes(review, subject.seen.patch_id) if note.digest}
+    if not set(wanted.findings) <= scanners.keys():
         raise Conflict(NO_FINDING, [wanted.uri])
-    return replace(wanted, scanner=known[wanted.findings[0]].partition(":")[0][:60])
+    return replace(wanted, scanner=scanners[wanted.findings[0]].partition(":")[0][:60])
 
 
 @acting_page
 def undo(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """Undo within 10 s, also at once; 409 in words afterwards. A bulk approval is undone as a whole.
+    """Undo within 10 s; 409 in words afterwards. A bulk approval is undone as a whole.
 
-    A single pull request is open again afterwards.
+    A single pull request is opened again afterwards.
     """
     person, now = signed_in(request), timezone.now()
     key = request.POST.get("key", "")
@@ -141,27 +143,29 @@ def undo(request: Request, snapshot: Snapshot) -> HttpResponse:
         undone = [] if snoozed else actions.undo(person, key, now)
     except Conflict as conflict:
         return answer_conflict(request, snapshot, conflict, now)
-    uris = snoozed or [one.pull_uri for one in undone]
+    uris = snoozed or [action.pull_uri for action in undone]
     wrote = undone[0] if len(undone) == 1 and undone[0].note else None
     draft = Draft(wrote.kind, wrote.note) if wrote else None
     if request.htmx.target == LIST:
         return _answer_list(request, snapshot, uris, "Undone.", draft=draft)
     if len(uris) == 1 and not request.htmx:
-        return HttpResponseRedirect(_reopened(request, uris[0], f"about={key}" if wrote else ""))
+        return HttpResponseRedirect(_return_address(request, uris[0], f"about={key}" if wrote else ""))
     return answer_rows(request, snapshot, uris, now, "Undone.", uris[0], draft=draft)
 
 
 def _answer_list(request: Request, snapshot: Snapshot, uris: Sequence[str], said: str, **told: object) -> HttpResponse:
-    """The list that the toast's Undo swaps, with the one pull request concerned in the pane where it is open."""
+    """Return the list that the toast's Undo swaps, with the single pull request concerned in the pane where it is
+    open.
+    """
     view = _read_view(request.htmx.current_url or "")
     is_shown = len(uris) == 1 and as_shown.pull(snapshot, uris[0]) is not None
     return updated_list(request, snapshot, view, uris[0] if is_shown else view.opened, said, **told)
 
 
-def _reopened(request: Request, uri: str, draft: str) -> str:
-    """The page that a form was sent from; of the inbox with this pull request open and the focus on its row.
+def _return_address(request: Request, uri: str, draft: str) -> str:
+    """Return the address of the form's page; for the inbox with this pull request open and the focus on its row.
 
-    `draft` asks for the form with what was written, where that page has it.
+    `draft` asks that page for the form with the undone text.
     """
     back = safe_next(request)
     place = urlsplit(back).path
@@ -171,9 +175,9 @@ def _reopened(request: Request, uri: str, draft: str) -> str:
 
 
 def _answer_second_click(request: Request) -> HttpResponse:
-    """The page as it was: the second click on an Undo approves nothing that came into its place.
+    """Show the page unchanged: the second click on Undo must not approve the row that took its place.
 
-    With scripts the page itself holds it (static/js/page.js).
+    With scripts the page itself prevents it (static/js/page.js).
     """
     messages.warning(request, TWICE)
     return HttpResponseRedirect(safe_next(request))
@@ -181,7 +185,7 @@ def _answer_second_click(request: Request) -> HttpResponse:
 
 @acting_page
 def look(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """Say that the person looks at a pull request, for five minutes."""
+    """Note that the person looks at a pull request, for five minutes."""
     subject = _subject(snapshot, request.POST.get("uri", ""))
     person = require(request, subject.repository_key, Role.MAINTAINER)
     actions.look(person, subject, timezone.now())
@@ -197,10 +201,10 @@ def answer_rows(
     opened: str | None = None,
     draft: Draft | None = None,
 ) -> HttpResponse:
-    """Answer with what htmx swaps: the pane or the row, the counts, the toast and what is said aloud.
+    """Answer with what htmx swaps: the pane or the row, the counts, the toast and the announcement.
 
-    Without scripts, and for several rows, the page is shown again. `opened` is what the pane goes on to: "" for
-    nothing, None for the row itself; its form begins with `draft`.
+    Without scripts, and for several rows, the page is reloaded. `opened` is what the pane shows next: "" for nothing,
+    None for the row itself; its form begins with `draft`.
     """
     if not request.htmx:
         return HttpResponseRedirect(safe_next(request))
@@ -213,22 +217,22 @@ def answer_rows(
 
 
 def answer_conflict(request: Request, snapshot: Snapshot, conflict: Conflict, now: datetime) -> HttpResponse:
-    """Answer 409 with how it stands now: the fresh pane or row as a fragment, or a page of the rows concerned."""
+    """Answer 409 with the present state: the fresh pane or row as a fragment, or a page of the rows concerned."""
     if request.htmx.target == LIST:
-        answer = _answer_list(request, snapshot, conflict.uris, str(conflict), told=str(conflict))
-        answer.status_code = 409
-        return answer
+        response = _answer_list(request, snapshot, conflict.uris, str(conflict), told=str(conflict))
+        response.status_code = 409
+        return response
     if request.htmx and len(conflict.uris) == 1 and not request.POST.get("whole"):
         shown = _row_context(request, snapshot, conflict.uris[0], now)
         shown |= {"wrote": _wrote(request), "said": str(conflict), "told": str(conflict)}
         shown |= {} if shown["in_pane"] else {"note": str(conflict)}
         return render(request, "inbox/_acted.html", shown, status=409)
-    found = as_shown.pulls(snapshot, conflict.uris)
+    found_rows = as_shown.pulls(snapshot, conflict.uris)
     shown = {
         "sentence": str(conflict),
         "wrote": _wrote(request),
-        "items": [rows.row_view(row, present(snapshot), QueueFilters()) for row in found],
-        "acts": row_actions.acts_of(request.user, viewing(request), snapshot, found, now),
+        "items": [rows.row_view(row, present(snapshot), QueueFilters()) for row in found_rows],
+        "acts": row_actions.acts_of(request.user, viewing(request), snapshot, found_rows, now),
         "next": safe_next(request),
         "filters": QueueFilters(),
     }
@@ -236,83 +240,83 @@ def answer_conflict(request: Request, snapshot: Snapshot, conflict: Conflict, no
 
 
 def filters_of(request: Request) -> QueueFilters:
-    """The view of the queue from which a form was sent, by its `next`."""
+    """Return the queue view from which a form was sent, by its `next`."""
     return _read_view(safe_next(request))
 
 
 def _read_view(address: str) -> QueueFilters:
-    """The view of the queue at an address, which comes from a browser."""
+    """Return the queue view at an address, which comes from a browser."""
     return read_queue(dict(parse_qsl(address.partition("?")[2].partition("#")[0])))
 
 
 def _row_context(
     request: Request, snapshot: Snapshot, uri: str, now: datetime, opened: str | None = None
 ) -> dict[str, object]:
-    """Return the row as it is now, the counts and, for a form of the pane, the pane; `row` is None once closed."""
+    """Return the present row, the counts and, for a form of the pane, the pane; `row` is None once closed."""
     row, filters = as_shown.pull(snapshot, uri), filters_of(request)
     query = row_actions.query_of(filters, request.user, snapshot)
-    found = row_actions.less_in_flight(as_shown.queue(snapshot, query), query, snapshot, now)
+    counted = row_actions.less_in_flight(as_shown.queue(snapshot, query), query, snapshot, now)
     bucket = read.lanes(snapshot, [uri], query).get(uri)
     in_pane = request.htmx.target == PANE
-    beside = _read_view(request.htmx.current_url or "").opened  # "" in the list of a phone, which stays in view
-    is_beside = not in_pane and beside != "" and uri in (opened, beside)
+    opened_beside = _read_view(request.htmx.current_url or "").opened  # "" in the list on a phone, which stays in view
+    is_beside = not in_pane and opened_beside != "" and uri in (opened, opened_beside)
     shown: dict[str, object] = {}
     if in_pane or is_beside:
         filters = replace(filters, opened=uri if opened is None else opened)
         shown = pane(request, snapshot, filters.opened, filters)
     return shown | {
         "in_pane": in_pane,
-        "is_beside": is_beside,  # the row was acted on, and the pane shows it again
+        "is_beside": is_beside,  # the action was on the row, and the pane shows it again
         "row": rows.row_view(row, present(snapshot), filters) if row else None,
         "is_gone": row is None or uri in as_shown.unsnoozed(snapshot, query).snoozed,
         "anchor": rows.row_anchor(uri),
         "acts": row_actions.acts_of(request.user, viewing(request), snapshot, [row] if row else [], now),
         "filters": filters,
-        "tiles": rows.tiles(found),
+        "tiles": rows.tiles(counted),
         "saved": lists.saved_filters(request.user, filters),
         "lists": lists.count_lists(request, snapshot),
         "bucket": bucket if filters.bucket in ("", bucket) else None,
         "head": "would" if bucket == "fast_lane" and row and row.shadow else bucket,
-        "count": _count(found, bucket, row) if bucket else 0,
+        "count": _count(counted, bucket, row) if bucket else 0,
         "fragment": True,
         "opens_merge": _goes_on_to_merge(request),
         "next": reverse("queue") + filters.search() if shown else safe_next(request),
     }
 
 
-def _count(found: read.Queue, bucket: read.GroupKey, row: read.QueueRow | None) -> int:
-    """Return the count of the section in which a row stands."""
-    return found.watched if bucket == "fast_lane" and row and row.shadow else rows.count_of(found, bucket)
+def _count(counted: read.Queue, bucket: read.GroupKey, row: read.QueueRow | None) -> int:
+    """Return the count of the row's section."""
+    return counted.watched if bucket == "fast_lane" and row and row.shadow else rows.count_of(counted, bucket)
 
 
 def next_uri(request: Request, snapshot: Snapshot, uri: str, now: datetime) -> str:
-    """Return the one below in the list that nobody decided, at its end the one above; "" where there is no other."""
+    """Return the next undecided row below in the list, at its end the one above; "" where there is no other."""
     query = row_actions.query_of(filters_of(request), request.user, snapshot)
-    found_rows = [one for group in as_shown.queue(snapshot, query).groups for one in group.rows]
+    found_rows = [row for group in as_shown.queue(snapshot, query).groups for row in group.rows]
     acts = row_actions.acts_of(request.user, viewing(request), snapshot, found_rows, now)
-    listed = [one.uri for one in found_rows if one.uri == uri or not acts[one.uri].is_decided]
+    listed = [row.uri for row in found_rows if row.uri == uri or not acts[row.uri].is_decided]
     if uri not in listed:
         return listed[0] if listed else ""
-    place = listed.index(uri)
-    return next(iter([*listed[place + 1 :], *reversed(listed[:place])]), "")
+    position = listed.index(uri)
+    return next(iter([*listed[position + 1 :], *reversed(listed[:position])]), "")
 
 
 def _subject(snapshot: Snapshot, uri: str) -> Subject:
-    found = read.decided_subjects(snapshot, [uri]).get(uri)
-    if found is None:
+    subject = read.decided_subjects(snapshot, [uri]).get(uri)
+    if subject is None:
         raise Http404("No pull request of a watched repository has this address.")
-    return found
+    return subject
 
 
-def _problem(request: Request, sentence: str) -> HttpResponse:
+def _problem_page(request: Request, sentence: str) -> HttpResponse:
     shown = {"title": "Nothing was done", "sentence": sentence, "wrote": _wrote(request)}
     return render(request, "error.html", shown, status=400)
 
 
 def _signed_out(request: Request) -> HttpResponse:
-    """401 that gives back what somebody wrote, in place of the row that was acted on or on a page of its own.
+    """Return 401 with the person's text, in place of the row or on a page of its own.
 
-    The sign-in makes every older form of this browser void, so the words could not be sent again from where they were.
+    Signing in invalidates all older forms of this browser, so the text could not be sent again from them.
     """
     shown = {"title": "Nothing was done", "sentence": SIGNED_OUT, "wrote": _wrote(request), "back": safe_next(request)}
     template = "inbox/_signed_out.html" if request.htmx else "error.html"
@@ -322,64 +326,64 @@ def _signed_out(request: Request) -> HttpResponse:
 
 
 def refused_form(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """403 where a form's token is not this browser's; what was written is given back to a form of this site alone."""
+    """Return 403 where a form's token is not this browser's; only a form of this site gets the person's text back."""
     own = request.headers.get("Sec-Fetch-Site") == "same-origin"
     words = render_to_string("403_csrf.html", {"wrote": _wrote(request) if own else ""})
     return HttpResponse(words, status=403)
 
 
 def _wrote(request: HttpRequest) -> str:
-    """The words that somebody sent along, so that a refusal gives them back."""
+    """Return the text that somebody sent, so that a refusal can give it back."""
     return request.POST.get("note") or request.POST.get("because") or ""
 
 
 def to_sign_in(request: Request, back: str) -> HttpResponse:
-    """To the sign-in, and from there to the path `back`."""
+    """Redirect to the sign-in, and from there to the path `back`."""
     target = f"{resolve_url('sign_in')}?{urlencode({'next': back})}"
     return HttpResponseClientRedirect(target) if request.htmx else HttpResponseRedirect(target)
 
 
 @acting_page
 def bulk_approve(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """Ask first; with `confirmed` approve all of them or, where one is not what it was, none (409).
+    """Show the summary first; with `confirmed` approve all or, where one has changed, none (409).
 
     Where none is selected, offer all that can be approved.
     """
     wanted = [read_choice(value) for value in request.POST.getlist("pull")]
     if not wanted and not request.POST.get("confirmed"):
         return render(request, "inbox/bulk_none.html", _approvable(request, snapshot))
-    found = {row.uri: row for row in as_shown.pulls(snapshot, [one.uri for one in wanted])}
-    person = _person(request, list(found.values()))
+    rows_by_uri = {row.uri: row for row in as_shown.pulls(snapshot, [request_of_row.uri for request_of_row in wanted])}
+    person = _person(request, list(rows_by_uri.values()))
     try:
-        bulk.check_lane(wanted, found, read.changed_after(snapshot).keys(), str(person.did))
-        chosen = [found[one.uri] for one in wanted]
+        bulk.check_lane(wanted, rows_by_uri, read.changed_after(snapshot).keys(), str(person.did))
+        chosen = [rows_by_uri[request_of_row.uri] for request_of_row in wanted]
         if not request.POST.get("confirmed"):
             return render(request, "inbox/bulk.html", _confirmation(request, snapshot, wanted, chosen))
         bulk.check_typed(len(wanted), request.POST.get("typed", ""))
-        made = actions.act(person, read.decided_subjects(snapshot, found), wanted, timezone.now())
+        done = actions.act(person, read.decided_subjects(snapshot, rows_by_uri), wanted, timezone.now())
     except Conflict as conflict:
         return answer_conflict(request, snapshot, conflict, timezone.now())
-    return answer_rows(request, snapshot, list(found), timezone.now(), row_actions.done_words(made, snapshot))
+    return answer_rows(request, snapshot, list(rows_by_uri), timezone.now(), row_actions.done_words(done, snapshot))
 
 
 def _approvable(request: Request, snapshot: Snapshot) -> dict[str, object]:
-    """Return what could be selected in the view that the form came from, up to the most that are approved together."""
+    """Return what could be selected in the form's view, up to the limit of one bulk approval."""
     query = replace(row_actions.query_of(filters_of(request), require(request, "", Role.VIEWER), snapshot), page=1)
-    found = as_shown.queue(snapshot, replace(query, bucket="fast_lane", size=bulk.AT_MOST))
-    fast = [row for group in found.groups for row in group.rows]
+    shown = as_shown.queue(snapshot, replace(query, bucket="fast_lane", size=bulk.AT_MOST))
+    fast = [row for group in shown.groups for row in group.rows]
     acts = row_actions.acts_of(request.user, viewing(request), snapshot, fast, timezone.now())
     views = [rows.row_view(row, present(snapshot), QueueFilters()) for row in fast]
     picks = [pick_of(view, acts[view.row.uri]) for view in views]
     return {
-        "choices": [one for one in picks if one],
+        "choices": [pick for pick in picks if pick],
         "failed": sum(row_actions.is_ci_left(row, acts[row.uri]) for row in fast),
         "next": safe_next(request),
     }
 
 
-def _person(request: Request, found: Sequence[QueueRow]) -> Person:
-    """Return who asks, where they maintain the repositories of all of these; the site for none."""
-    for key in {row.repository_key for row in found}:
+def _person(request: Request, found_rows: Sequence[QueueRow]) -> Person:
+    """Return the viewer, who must maintain the repositories of all of these rows."""
+    for key in {row.repository_key for row in found_rows}:
         require(request, key, Role.MAINTAINER)
     return require(request, "", Role.VIEWER)
 
@@ -391,6 +395,8 @@ def _confirmation(
         "summary": bulk.summary(chosen),
         "ci_words": CI_BRIEF,
         "items": [rows.row_view(row, present(snapshot), QueueFilters()) for row in chosen],
-        "choices": [written_choice(one.uri, one.seen, one.version) for one in wanted],
+        "choices": [
+            written_choice(request_of_row.uri, request_of_row.seen, request_of_row.version) for request_of_row in wanted
+        ],
         "next": safe_next(request),
     }

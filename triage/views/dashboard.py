@@ -1,6 +1,6 @@
-"""The dashboard, every figure with its denominator, and the reports for maintainers: vouches, attacks, the backtest.
+"""The dashboard, each figure with its denominator, and reports for maintainers: vouches, attacks, the backtest.
 
-A report that no command has written yet is said to be missing, with the command that writes it; nothing is computed.
+A report that no command has written yet is shown as missing, with the command that writes it; nothing is computed.
 """
 
 from collections.abc import Mapping
@@ -36,18 +36,19 @@ from triage.services.lane_closures import banners
 from triage.views.lists import for_any_maintainer
 from triage.views.queue import reading
 
-WEEKS, SHORT_WEEKS = 12, 4  # over which the backlog is shown
-REPOSITORIES_ASKED = 5  # of those that somebody maintains: each costs what its seeds reach, at most half a second
+WEEKS, SHORT_WEEKS = 12, 4  # periods of the backlog
+# maintained repositories for proposals: each takes at most half a second, by the reach of its seeds
+REPOSITORIES_ASKED = 5
 
 
 @reading
 @unless_held
 def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """Return how the score is doing.
+    """Show how the score is doing.
 
     `?repository=` narrows what is open and how long people wait, `?weeks=` the backlog.
     """
-    repositories = {one.key: one.name for one in read.watched_repositories(snapshot)}
+    repositories = {item.key: item.name for item in read.watched_repositories(snapshot)}
     wanted = read_list(request.GET).repository
     repository = wanted if wanted in repositories else ""
     period = SHORT_WEEKS if request.GET.get("weeks") == str(SHORT_WEEKS) else WEEKS
@@ -61,43 +62,45 @@ def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
         "reread": read.reread(snapshot, settings.R_LOW, settings.R_HIGH),
         "attacked": reports.attack_sentences(read_report(settings.LOG_DIR)) if exact else (),
         "newcomers": histogram.newcomers(fares, now),
-        "repositories": sorted(repositories.items(), key=lambda one: (one[1], one[0])),
+        "repositories": sorted(repositories.items(), key=lambda item: (item[1], item[0])),
         "repository": repository,
         "is_unknown": wanted != repository,
         "periods": [(weeks, weeks == period) for weeks in (SHORT_WEEKS, WEEKS)],
-        **_moving(snapshot, now, repository, period),
-        **_lanes(board, read.actable(snapshot), _inbox(snapshot)),
+        **_backlog_and_waits(snapshot, now, repository, period),
+        **_lane_counts(board, read.actable(snapshot), _inbox(snapshot)),
         "still_open": _still_open(snapshot, repositories, now),
-        **_learned(exact, sum(one.decided for one in fares), read.lane_results(snapshot), training_need(snapshot)),
+        **_training_results(
+            exact, sum(item.decided for item in fares), read.lane_results(snapshot), training_need(snapshot)
+        ),
     }
     return render(request, "dashboard/dashboard.html", shown)
 
 
-def _moving(snapshot: Snapshot, now: datetime, repository: str, period: int) -> dict[str, object]:
+def _backlog_and_waits(snapshot: Snapshot, now: datetime, repository: str, period: int) -> dict[str, object]:
     """Return whether the backlog shrinks, and how long people wait."""
-    weeks = read.weeks(snapshot, now, repository)[-period - 1 :]  # and the end of the one before
-    found, query = read.answers(snapshot, now, repository), read.QueueQuery(repository=repository, size=1)
+    weeks = read.weeks(snapshot, now, repository)[-period - 1 :]  # and the end of the week before
+    answers, query = read.answers(snapshot, now, repository), read.QueueQuery(repository=repository, size=1)
     counts = row_actions.open_counts(query, snapshot, timezone.now())
     return {
         "backlog": backlog.backlog(weeks),
         "open_said": row_actions.open_words(counts),
         "backlog_said": backlog.backlog_answer(weeks),
         "trend_from": now + timedelta(weeks=2),
-        "waits": backlog.waits(found),
-        "waiting_said": backlog.waiting_answer(found),
-        "no_waits": backlog.missing_answers(found),
-        "longest": backlog.longest_words(found, now),
+        "waits": backlog.waits(answers),
+        "waiting_said": backlog.waiting_answer(answers),
+        "no_waits": backlog.missing_answers(answers),
+        "longest": backlog.longest_words(answers, now),
     }
 
 
 def _still_open(snapshot: Snapshot, names: Mapping[str, str], now: datetime) -> list[str]:
     """Return a sentence for each open estimated lane that let through more bad ones than its limit."""
-    is_open = {one.repository for one in lane_heads.lane_states(snapshot) if one.is_open and not one.shadow}
+    is_open = {lane.repository for lane in lane_heads.lane_states(snapshot) if lane.is_open and not lane.shadow}
     return [
-        reports.still_open(names[one.repository], bad_to_shut(rule, one.settled, one.settled_bad))
-        for one in read.estimated_lanes(snapshot, now)
-        if one.repository in is_open and one.settled_bad > one.offer.bad_high * one.settled
-        for rule in (AlarmRule(one.offer.bad_high, settings.FALSE_APPROVAL_DELTA),)
+        reports.still_open(names[lane.repository], bad_to_shut(rule, lane.settled, lane.settled_bad))
+        for lane in read.estimated_lanes(snapshot, now)
+        if lane.repository in is_open and lane.settled_bad > lane.offer.bad_high * lane.settled
+        for rule in (AlarmRule(lane.offer.bad_high, settings.FALSE_APPROVAL_DELTA),)
     ]
 
 
@@ -105,8 +108,8 @@ def _inbox(snapshot: Snapshot) -> Mapping[Lane, int]:
     return row_actions.lane_counts(read.QueueQuery(size=1), snapshot, timezone.now())
 
 
-def _lanes(board: read.Dashboard, actable: int, inbox: Mapping[Lane, int]) -> dict[str, object]:
-    """Return the lanes as the `inbox` counts them; of its fast lane `actable` are where the lane is open."""
+def _lane_counts(board: read.Dashboard, actable: int, inbox: Mapping[Lane, int]) -> dict[str, object]:
+    """Return the lanes with the counts of `inbox`; `actable` of its fast-lane rows are in open lanes."""
     fast = inbox.get(Lane.FAST_LANE, 0)
     actable = min(actable, fast)
     return {
@@ -118,12 +121,12 @@ def _lanes(board: read.Dashboard, actable: int, inbox: Mapping[Lane, int]) -> di
     }
 
 
-def _learned(
+def _training_results(
     exact: bool, a_year: int, results: tuple[read.LaneMonth, ...], need: read.TrainingNeed
 ) -> dict[str, object]:
-    """Return what was learned, told with thresholds where `exact`.
+    """Return the results of training, with thresholds where `exact`.
 
-    `a_year` pull requests were decided in the last one.
+    `a_year` pull requests were decided in the last year.
     """
     name, model = read_serving(settings.MODEL_DIR, LABEL)
     lane = model.lane if model else None
@@ -131,11 +134,11 @@ def _learned(
     drawn = reports.live_budget(results) if results else budget
     past = reports.backtest_of(read_backtest(settings.LOG_DIR), LABEL)
     fewest = missing.fewest_words(budget, settings.FALSE_APPROVAL_DELTA, a_year)
-    # Without a model that was tried, its backtest answers: the same recipe, trained anew for each quarter.
+    # Without a tested model its backtest is used: the same recipe, trained anew for each quarter.
     is_tried = model is not None and bool(model.change.bins)
     bins = model.change.bins if model and is_tried else past.bins if past else ()
-    bins = bins if sum(one.n for one in bins) >= FEWEST_TOLD else ()
-    is_live_told = sum(one.n for one in results) >= FEWEST_TOLD
+    bins = bins if sum(counted.n for counted in bins) >= FEWEST_TOLD else ()
+    is_live_told = sum(counted.n for counted in results) >= FEWEST_TOLD
     return {
         "is_live_told": is_live_told,
         "model": model if is_tried else None,
@@ -158,7 +161,7 @@ def _learned(
 
 
 def _false_rate(lane: ShownLane | None) -> dict[str, str]:
-    """The share of bad ones in the lane of the backtest with its counts and interval; {} where none was let through."""
+    """Return the backtest lane's share of bad ones with its counts and interval; {} where none was let through."""
     if lane is None or lane.n <= 0:
         return {}
     counts = f"{lane.bad:,.6g} of {lane.n:,.6g}"
@@ -167,24 +170,22 @@ def _false_rate(lane: ShownLane | None) -> dict[str, str]:
 
 @for_any_maintainer
 def vouches(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """Return whom the viewer could vouch for, what each vouch would change, and the most that it could be abused
-    for.
-    """
+    """Show whom the viewer could vouch for, the effect of each vouch, and the most that it could be abused for."""
     did, maintained = viewer_did(request), sorted(viewing(request).keys(Role.MAINTAINER))
-    asked = [key for key in maintained if key][:REPOSITORIES_ASKED]
-    worth = read.vouches_worth_making(snapshot, did, asked, policy_from_settings()) if did else ()
-    known = read.score(snapshot, did) if did and not worth else None
+    repositories = [key for key in maintained if key][:REPOSITORIES_ASKED]
+    worth = read.vouches_worth_making(snapshot, did, repositories, policy_from_settings()) if did else ()
+    score = read.score(snapshot, did) if did and not worth else None
     shown = {
         "worth": worth,
-        "why_none": missing.no_vouches(known),
-        "left_out": max(0, len(maintained) - len(asked) - 1),
+        "why_none": missing.no_vouches(score),
+        "left_out": max(0, len(maintained) - len(repositories) - 1),
     }
     return render(request, "dashboard/vouches.html", shown)
 
 
 @for_any_maintainer
 def redteam(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """Return what was attacked, what came of it, and what is known not to hold."""
+    """Show the simulated attacks, their results, and known weaknesses."""
     name, model = read_serving(settings.MODEL_DIR, LABEL)
     report = read_report(settings.LOG_DIR)
     shown: dict[str, object] = {"report": report, "heads": HEADS, "not_played": NOT_PLAYED}
@@ -201,17 +202,17 @@ def redteam(request: Request, snapshot: Snapshot) -> HttpResponse:
 
 
 def _lifts(model: ShownModel) -> tuple[tuple[str, float], ...]:
-    """The most by which one person raised each chance alone, under the model that serves."""
+    """Return the most by which one person raised each chance alone, under the serving model."""
     scopes = (("the next pull request of a contributor", model.person), ("one pull request", model.change))
     return tuple((words, scope.self_lift) for words, scope in scopes if scope.self_lift is not None)
 
 
 @for_any_maintainer
 def backtest(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """The newest backtest of what a clean pull request is here: order, calibration, the lane, newcomers."""
-    found = read_backtest(settings.LOG_DIR)
-    label = next((one for one in found.labels if one.label == LABEL), None) if found else None
-    shown: dict[str, object] = {"found": found, "label": label, "window": settings.LABEL_WINDOW_DAYS}
+    """Show the newest backtest of the site's label: order, calibration, the lane, newcomers."""
+    report = read_backtest(settings.LOG_DIR)
+    label = next((candidate for candidate in report.labels if candidate.label == LABEL), None) if report else None
+    shown: dict[str, object] = {"found": report, "label": label, "window": settings.LABEL_WINDOW_DAYS}
     if label is None:
         shown |= {"need": training_need(snapshot)}
     elif label.groups and (outside := label.groups[0]).n:

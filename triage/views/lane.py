@@ -1,4 +1,4 @@
-"""The page of the fast lane: what it would let through, one choice, and what came of it once it is open."""
+"""The page of the fast lane: what it would let through, one choice, and its results once it is open."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -54,7 +54,7 @@ TONES = {"agrees": "fast", "agrees_so_far": "fast", "stricter": "review", "wrong
 PILL_TONES: Mapping[State, str] = {"certified": "fast", "open": "fast", "shut_itself": "flag"}
 OPENS_FROM: tuple[State, ...] = ("watching", "shut_itself")
 SHOWN = 100  # rows of a table; the sums count all
-ShownRow = tuple[LaneRow, str, str, str]  # with what happened, what it says of the lane, and the tone of that
+ShownRow = tuple[LaneRow, str, str, str]  # with the outcome, its meaning for the lane, and the tone
 
 
 @for_maintainers
@@ -65,10 +65,10 @@ def lane(request: Request, snapshot: Snapshot) -> HttpResponse:
 
 
 def lane_page(request: Request, snapshot: Snapshot, key: str, problem: str = "", status: int = 200) -> HttpResponse:
-    """Render that page; PermissionDenied for a viewer who does not maintain the repository."""
+    """Render a repository's lane page; PermissionDenied for a viewer who does not maintain the repository."""
     roles = roles_of(request.user)
     names = read.repository_names(snapshot)
-    keys = [one for one in names if roles.role(one) >= Role.MAINTAINER]
+    keys = [maintained for maintained in names if roles.role(maintained) >= Role.MAINTAINER]
     key = key or _first(snapshot, keys)
     if key and key not in keys:
         raise PermissionDenied("This needs the role maintainer where the lane is.")
@@ -78,8 +78,8 @@ def lane_page(request: Request, snapshot: Snapshot, key: str, problem: str = "",
         "times_reading": isinstance(request.user, Person) and request.user.times_reading,
         "most_minutes": int(reading_times.MOST.total_seconds() / 60),
         "fewest_measured": reading_times.FEWEST,
-        "places": [(one, names[one]) for one in keys],
-        **_closures(request, snapshot, roles, [(one, names[one]) for one in keys]),
+        "places": [(maintained, names[maintained]) for maintained in keys],
+        **_closures(request, snapshot, roles, [(maintained, names[maintained]) for maintained in keys]),
     }
     shown = page | (
         _lane(request.user, snapshot, past) if past else {"past": None, "title": "Where the fast lane is closed"}
@@ -90,18 +90,18 @@ def lane_page(request: Request, snapshot: Snapshot, key: str, problem: str = "",
 
 @acting_page
 def open_estimate(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """Open the lane on the offer that the form shows, or keep watching; 409 with the present offer where it changed."""
-    told = request.POST
-    repository = _repository(snapshot, told.get("repository", ""))
+    """Open the lane on the form's offer, or keep watching; 409 with the present offer where it changed."""
+    form = request.POST
+    repository = _repository(snapshot, form.get("repository", ""))
     person = require(request, repository.key, estimated_lanes.MAY_OPEN)
-    if told.get("choice") == "watch":
+    if form.get("choice") == "watch":
         messages.info(request, WATCHES)
         return HttpResponseRedirect(reverse("queue"))
     past = past_of(snapshot, repository.key)
     state = state_of(past, standing(repository.key)) if past else "nothing"
     if past is None or past.offer is None or state not in OPENS_FROM:
         return lane_page(request, snapshot, repository.key, TAKEN if state == "open" else NO_OFFER, 409)
-    if told.get("offer", "") != offer_token(past):
+    if form.get("offer", "") != offer_token(past):
         return lane_page(request, snapshot, repository.key, CHANGED, 409)
     estimated_lanes.open_estimated_lane(person, repository, past.offer, timezone.now())
     messages.success(request, OPENED)
@@ -110,7 +110,7 @@ def open_estimate(request: Request, snapshot: Snapshot) -> HttpResponse:
 
 @acting_page
 def time_reading(request: Request, _snapshot: Snapshot) -> HttpResponse:
-    """Begin to measure how long a maintainer reads changes; anybody ends it and deletes what was measured of them."""
+    """Start timing a maintainer's reading; anybody may stop it and delete their measurements."""
     person, is_on = signed_in(request), request.POST.get("on") == "1"
     if is_on and roles_of(person).highest() < Role.MAINTAINER:
         raise PermissionDenied("We measure the reading time of maintainers only.")
@@ -127,10 +127,10 @@ def end_estimate(request: Request, snapshot: Snapshot) -> HttpResponse:
     person = require(request, repository.key, estimated_lanes.MAY_OPEN)
     now, because = timezone.now(), request.POST.get("because", "")
     if "undo" in request.POST:
-        done, said = estimated_lanes.undo_estimated_lane(person, opening, repository, now), UNDONE
+        done, message = estimated_lanes.undo_estimated_lane(person, opening, repository, now), UNDONE
     else:
-        done, said = estimated_lanes.end_estimated_lane(person, opening, repository, because, now), CLOSED
-    messages.info(request, said if done else GONE)
+        done, message = estimated_lanes.end_estimated_lane(person, opening, repository, because, now), CLOSED
+    messages.info(request, message if done else GONE)
     return HttpResponseRedirect(lane_address(repository.key))
 
 
@@ -177,32 +177,32 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
 
 def _facts(past: LanePast, offer: Offer | None, state: State, time: TimeSaved, through: int) -> list[tuple[str, str]]:
     """List what an opening risks and saves, when it shuts itself, and how to undo it."""
-    share, told = settings.ESTIMATED_AUDIT_SHARE, [("Your budget", lane_words.budget_words(past.budget))]
+    share, facts = settings.ESTIMATED_AUDIT_SHARE, [("Your budget", lane_words.budget_words(past.budget))]
     if offer is not None and state not in ("certified", "by_hand"):
         if state != "open" and (risk := lane_words.risk_words(offer, through, DAYS)):
-            told.append(("You risk", risk))
-        told.append(("You save", lane_words.time_words(time)))
-        told.append(("It shuts itself", lane_words.shutting_words(offer, share, past.budget)))
-        told.append(("Undo", "any time, here, with a reason; the lane merges nothing"))
-    return told
+            facts.append(("You risk", risk))
+        facts.append(("You save", lane_words.time_words(time)))
+        facts.append(("It shuts itself", lane_words.shutting_words(offer, share, past.budget)))
+        facts.append(("Undo", "any time, here, with a reason; the lane merges nothing"))
+    return facts
 
 
 def _computed(past: LanePast, offer: Offer | None, state: State, training: str) -> list[tuple[str, str]]:
-    """List how long a bad lane would stay open at this repository's pace, and when a certificate could come."""
-    told = []
+    """List how long a bad lane would stay open at this repository's pace, and when a certificate is possible."""
+    facts = []
     if offer is not None and state not in ("certified", "by_hand") and (through := past.a_month * offer.share) > 0:
         share, delta = settings.ESTIMATED_AUDIT_SHARE, settings.FALSE_APPROVAL_DELTA
         days = days_to_shut(offer.bad_high, through, share, delta)
-        told += [("A bad lane", lane_words.detection_words(days))] if days is not None else []
+        facts += [("A bad lane", lane_words.detection_words(days))] if days is not None else []
     if state != "certified":
-        told.append(("A certificate", lane_words.certificate_words(past.need, past.budget, training)))
-    return told
+        facts.append(("A certificate", lane_words.certificate_words(past.need, past.budget, training)))
+    return facts
 
 
 def _opened(
     viewer: object, snapshot: Snapshot, past: LanePast, opening: EstimatedLane, state: State, now: datetime
 ) -> dict[str, object]:
-    """Return what the page shows of an opening: its figures, its audit and what it let through since."""
+    """Return an opening's context: its figures, its audit and what it let through since."""
     offer = figures_of(opening)
     history, audit = read.opened_lane(snapshot, past, opening.key, now)
     by = visible(str(opening.person)) if opening.person else "an erased account"
@@ -224,17 +224,20 @@ def _opened(
     }
 
 
-def _rows(found: Sequence[LaneRow], says: Mapping[Agreement, str]) -> list[ShownRow]:
-    shown = found[:SHOWN]
-    return [(one, lane_words.HAPPENED[one.happened], says[one.agreement], TONES[one.agreement]) for one in shown]
+def _rows(lane_rows: Sequence[LaneRow], says: Mapping[Agreement, str]) -> list[ShownRow]:
+    shown = lane_rows[:SHOWN]
+    return [
+        (lane_row, lane_words.HAPPENED[lane_row.happened], says[lane_row.agreement], TONES[lane_row.agreement])
+        for lane_row in shown
+    ]
 
 
 def _closures(
     request: Request, snapshot: Snapshot, roles: Roles, places: Sequence[tuple[str, str]]
 ) -> dict[str, object]:
-    """Return the standing closures where the viewer maintains something, and the places where they may close a lane."""
+    """Return the closures in force where the viewer maintains something, and where they may close a lane."""
     return {
-        "closures": [(one, words, roles.role(one.repository)) for one, words in banners(request, snapshot)],
+        "closures": [(closure, words, roles.role(closure.repository)) for closure, words in banners(request, snapshot)],
         "maintainer": Role.MAINTAINER,
         "repositories": places,
         "author": visible(request.GET.get("author", "")[:LONGEST_DID]),
@@ -244,9 +247,9 @@ def _closures(
 
 def _first(snapshot: Snapshot, keys: Sequence[str]) -> str:
     """Return the repository to show by default: one in shadow mode before others, by name."""
-    watched = [one for one in read.watched_repositories(snapshot) if one.key in keys]
-    waiting = [one.key for one in watched if newest(one).shadow]
-    return next(iter([*waiting, *(one.key for one in watched)]), "")
+    watched = [repository for repository in read.watched_repositories(snapshot) if repository.key in keys]
+    waiting = [repository.key for repository in watched if newest(repository).shadow]
+    return next(iter([*waiting, *(repository.key for repository in watched)]), "")
 
 
 def _repository(snapshot: Snapshot, key: str) -> WatchedRepository:
