@@ -1,7 +1,7 @@
 """The common parts of every operation: access, snapshot, 304s, problem details, bodies, paging and limits.
 
-Bodies are JSON in UTF-8 that says it is JSON, of a size that its address needs. A list goes on at an opaque word that
-survives what comes and goes between two pages.
+Bodies are JSON in UTF-8 with that content type, of a size bounded by their address. A list continues at an opaque
+cursor, which survives insertions and deletions between two pages.
 
 Limits for one caller are throttles of django-ninja: fixed windows, counted in Django's cache. django-ninja's own
 SimpleRateThrottle keeps the times of all requests of a window: 50 µs a request at 1,200 a minute, where a count takes
@@ -51,10 +51,10 @@ NO_JSON = "The body must be JSON in UTF-8, with finite numbers of at most 4,300 
 
 
 class StrictParser(Parser):
-    """JSON as RFC 8259 has it; django-ninja wraps what this raises, and `triage.api.base` takes it out again."""
+    """A JSON parser by RFC 8259; django-ninja wraps its exceptions, and `triage.api.base` unwraps them."""
 
     def parse_body(self, request: HttpRequest) -> Any:
-        """The value; ApiProblem 400, 413 or 415."""
+        """Return the value; raise ApiProblem 400, 413 or 415."""
         if request.content_type != "application/json":
             raise ApiProblem(415, "Send Content-Type: application/json.")
         limit = LIMITS.get(request.path_info)
@@ -67,7 +67,7 @@ class StrictParser(Parser):
 
 
 def too_large(limit: int) -> ApiProblem:
-    """413, which names the limit."""
+    """Return 413, which names the limit."""
     return ApiProblem(413, f"A body may have {limit:,} bytes at most.")
 
 
@@ -75,7 +75,7 @@ def _refuse(name: str) -> None:
     raise ValueError(f"{name} is not a number in JSON")
 
 
-RETRY_SECONDS = 5  # the worker publishes at most every 2 s once there is something
+RETRY_SECONDS = 5  # the worker publishes at most every 2 s once there is data
 JSON = "application/json; charset=utf-8"
 OTHER_REPOSITORY = "This token reads one repository only: name it in repo (in /queue: repository)."
 PROBLEM = {"$ref": "#/components/schemas/ProblemOut"}
@@ -85,7 +85,7 @@ RepositoryFilter = Annotated[str, Query(description=ABOUT_REPOSITORY, max_length
 TextFilter = Annotated[str, Query(description=ABOUT_TEXT, max_length=TEXT_LIMIT)]
 ABOUT_MINE = "1: assigned to the token's person, approved by them, or changed after they approved it."
 MineFilter = Annotated[bool, Query(description=ABOUT_MINE, example="1")]
-# What is wrong with a value, by pydantic's name for it; the rest of what it may say is `INVALID`.
+# Words for an invalid value, by pydantic's error type; `INVALID` for all others.
 WRONG: Mapping[str, str] = {
     "missing": "is missing",
     "string_too_long": "may have {max_length:,} characters at most",
@@ -106,22 +106,27 @@ logger = logging.getLogger(__name__)
 
 
 def problems(*statuses: int) -> dict[int, type[ProblemOut]]:
-    """The `response` entries of the errors that an operation can answer: these, and 429, which any can."""
+    """Return the `response` entries of an operation's errors: these, and 429, which any can answer."""
     return dict.fromkeys(sorted({*statuses, 429}), ProblemOut)
 
 
 class Reader(HttpBearer):
-    """Whoever may read pages may read JSON: a signed-in person, a token that reads all, anybody under PUBLIC_READ."""
+    """Access for all readers of pages: a signed-in person, a token that reads all, anybody under PUBLIC_READ."""
 
     def __call__(self, request: HttpRequest) -> bool:
-        """True where reading is allowed; else ApiProblem 401, 403 or 429.
+        """Return True where reading is allowed; else raise ApiProblem 401, 403 or 429.
 
-        A wrong token without a session is refused also where anybody may read: a program is to learn that it ended.
+        A wrong token without a session is refused even where anybody may read: the program must learn that it is
+        invalid.
         """
-        asked = cast(Request, request)
-        is_wrong = bool(bearer_secret(asked)) and token_of(asked) is None and not asked.user.is_authenticated
-        if is_wrong or not self.allows(asked):
-            raise turned_away(asked)
+        typed_request = cast(Request, request)
+        is_wrong = (
+            bool(bearer_secret(typed_request))
+            and token_of(typed_request) is None
+            and not typed_request.user.is_authenticated
+        )
+        if is_wrong or not self.allows(typed_request):
+            raise turned_away(typed_request)
         return True
 
     def allows(self, request: Request) -> bool:
@@ -133,7 +138,7 @@ class Reader(HttpBearer):
 
 
 class RepositoryReader(Reader):
-    """The same, and tokens for one repository: for operations that ask `held_to` what they may tell."""
+    """Access for readers and for tokens of one repository: for operations that limit their answer by `held_to`."""
 
     def allows(self, request: Request) -> bool:
         """Return whether this request may be answered, in whole or for one repository."""
@@ -141,29 +146,32 @@ class RepositoryReader(Reader):
 
 
 def check_reach(request: Request, repo_key: str | None) -> None:
-    """ApiProblem 403 where a token for one repository asks about another, or about the site; in one sentence for both.
+    """Raise ApiProblem 403 where a token of one repository asks about another, or about the site; one sentence for
+    both.
 
-    `repo_key`: the key of the repository that is asked about; None or "" for the site, or for one that nobody watches.
+    `repo_key`: the key of the requested repository; None or "" for the site, or for one that is not watched.
     """
-    if (held := held_to(request)) and repo_key != held:
+    if (own_key := held_to(request)) and repo_key != own_key:
         raise ApiProblem(403, OTHER_REPOSITORY, code="one_repository")
 
 
 def check_reach_of(request: Request, repo: str | None) -> None:
-    """The same for a repository in any of its names."""
+    """Raise ApiProblem 403 as `check_reach` does, for a repository by any of its names."""
     if held_to(request) and request.snapshot is not None:
         check_reach(request, read.repository_key(request.snapshot, repo) if repo else None)
 
 
 def repository_key(snapshot: Snapshot, repository: str) -> str:
-    """Return the key of a repository in any of its names; ApiProblem 404, since no rows would read as nothing to do."""
+    """Return the key of a repository by any of its names; raise ApiProblem 404, since an empty list would look like
+    no work.
+    """
     if key := read.repository_key(snapshot, repository):
         return key
     raise unknown_repository(repository, "leave repository out for all")
 
 
 def unknown_repository(name: str, otherwise: str) -> ApiProblem:
-    """Build the problem of a name that no watched repository has, with the names that it could have."""
+    """Return the problem of a name that no watched repository has, with the possible forms."""
     forms = "Send OWNER/NAME, the repository's DID or the at-uri of its record"
     return ApiProblem(
         404, f"No watched repository is called {name[:200]!r}. {forms}, or {otherwise}.", code="unknown_repository"
@@ -171,7 +179,7 @@ def unknown_repository(name: str, otherwise: str) -> ApiProblem:
 
 
 class NotChanged(Exception):
-    """Raised when the caller already holds the answer."""
+    """Raised when the caller already has the answer."""
 
     def __init__(self, response: HttpResponse) -> None:
         super().__init__("not changed")
@@ -182,44 +190,44 @@ class Api(NinjaAPI):
     """django-ninja with our headers on every answer and problem details for every error."""
 
     def create_response(self, request: HttpRequest, data: object, **how: Any) -> HttpResponse:
-        """An answer that no cache gives to another viewer, with the tag under which it may be held."""
+        """Return an answer that no cache gives to another viewer, with its ETag."""
         return marked(request, super().create_response(request, data, **how))
 
     def get_openapi_schema(self, **how: Any) -> OpenAPISchema:
-        """The document, with the media type that errors really have."""
+        """Return the document with the real media type of errors."""
         document = super().get_openapi_schema(**how)
         operations = (operation for path in document["paths"].values() for operation in path.values())
         for operation in operations:
             for status, answer in operation["responses"].items():
-                told = answer.get("content", {}).get("application/json", {})
-                if int(status) >= 400 and told.get("schema") == PROBLEM:
+                json_content = answer.get("content", {}).get("application/json", {})
+                if int(status) >= 400 and json_content.get("schema") == PROBLEM:
                     answer["content"] = {"application/problem+json": answer["content"]["application/json"]}
         return document
 
 
 def published(request: Request, *parts: object, by_viewer: bool = True) -> Snapshot:
-    """The snapshot that answers; 304 where the answer is already held, 503 before there is one.
+    """Return the snapshot of the answer; raise 304 where the caller has the answer, 503 before there is a snapshot.
 
-    The tag stands for the snapshot, the address, `parts` and, with `by_viewer`, who asks and what people did since. An
+    The ETag covers the snapshot, the address, `parts` and, with `by_viewer`, the caller and people's actions since. An
     answer to a POST has none.
     """
     snapshot = request.snapshot
     if snapshot is None:
         raise ApiProblem(503, "Nothing was published yet; try again shortly.", {"Retry-After": str(RETRY_SECONDS)})
-    if request.method not in ("GET", "HEAD"):  # its answer depends on the body, which no tag here stands for
+    if request.method not in ("GET", "HEAD"):  # its answer depends on the body, which no tag here covers
         return snapshot
     state = page_state(request, snapshot) if by_viewer else (snapshot.number, snapshot.published_at)
-    asked = (request.get_full_path(), request.headers.get("Accept"), held_to(request))
-    tag = f'W/"{digest((state, asked, parts))}"'
+    address = (request.get_full_path(), request.headers.get("Accept"), held_to(request))
+    tag = f'W/"{digest((state, address, parts))}"'
     request.answer_tag = tag
-    held = get_conditional_response(request, etag=tag)
-    if held is not None:
-        raise NotChanged(held)
+    not_modified = get_conditional_response(request, etag=tag)
+    if not_modified is not None:
+        raise NotChanged(not_modified)
     return snapshot
 
 
 def marked(request: HttpRequest, response: HttpResponse) -> HttpResponse:
-    """The response with the headers that every answer carries."""
+    """Return the response with the headers of every answer."""
     mark_private(response)
     response["Content-Security-Policy"] = NOTHING
     tag = getattr(request, "answer_tag", None)
@@ -229,22 +237,22 @@ def marked(request: HttpRequest, response: HttpResponse) -> HttpResponse:
 
 
 def answer_bytes(request: Request, body: bytes) -> HttpResponse:
-    """JSON that is written already."""
+    """Return JSON that is already encoded."""
     return marked(request, HttpResponse(body, content_type=JSON))
 
 
 def read_did(text: str) -> str:
-    """Return the DID in a path or body; ApiProblem 422, which names what is none, and says so of a handle."""
+    """Return the DID in a path or body; raise ApiProblem 422, which quotes the text and says where it is a handle."""
     try:
         return parse_did(text)
     except MalformedDid as problem:
-        said = "is a handle: send the DID of its account" if parse_handle(text) else "is not a DID"
-        detail = f"“{visible(text[:100])}” {said}. A DID looks like {EXAMPLE_DID}."
+        words = "is a handle: send the DID of its account" if parse_handle(text) else "is not a DID"
+        detail = f"“{visible(text[:100])}” {words}. A DID looks like {EXAMPLE_DID}."
         raise ApiProblem(422, detail, code="malformed_did") from problem
 
 
 def answer_problem(request: HttpRequest, exc: Exception | type[Exception]) -> HttpResponse:
-    """Any exception as problem details; what is nobody's fault but ours is logged and says nothing of its inside."""
+    """Return any exception as problem details; internal errors are logged, and their answer reveals nothing."""
     if isinstance(exc, NotChanged):
         return marked(request, exc.response)
     if isinstance(exc, Exception) and leave_damaged(request, exc):
@@ -285,49 +293,50 @@ def _as_problem(exc: Exception | type[Exception]) -> ApiProblem:
 
 
 def _invalid(error: Mapping[str, Any]) -> str:
-    """Say what is wrong with one value of a request, such as "limit must be at most 100"."""
+    """Describe an invalid value of a request, such as "limit must be at most 100"."""
     place, *names = error["loc"]
     if place == "body":
-        names = names[1:]  # the first is ours, of the whole body
-    told = error.get("ctx", {})
+        names = names[1:]  # the first name is ours, for the whole body
+    context = error.get("ctx", {})
     if error["type"] == "literal_error":
-        *known, last = (word or "empty" for word in re.findall(r"'([^']*)'", told["expected"]))
-        wrong = f"must be {', '.join(known)} or {last}"
+        *allowed, last = (word or "empty" for word in re.findall(r"'([^']*)'", context["expected"]))
+        words = f"must be {', '.join(allowed)} or {last}"
     else:
-        wrong = WRONG.get(error["type"], INVALID).format(**told)
-    named = ", ".join(f"entry {name + 1}" if isinstance(name, int) else str(name) for name in names)
+        words = WRONG.get(error["type"], INVALID).format(**context)
+    field_names = ", ".join(f"entry {name + 1}" if isinstance(name, int) else str(name) for name in names)
     if error["type"] == "missing" and place == "query":
-        return f"Add the parameter {named} to the address, as in ?{named}=…"
-    return f"{named or 'the body'} {wrong}"
+        return f"Add the parameter {field_names} to the address, as in ?{field_names}=…"
+    return f"{field_names or 'the body'} {words}"
 
 
 LONGEST = 2_048  # characters; an at-uri has 300 or so
 
 
 class MalformedCursor(ValueError):
-    """No cursor of ours; the message is a sentence for who sent it."""
+    """An invalid cursor; the message is a sentence for the caller."""
 
 
 def write_cursor(last: str, told: int) -> str:
-    """The word after an item."""
+    """Return the cursor after an item."""
     return urlsafe_b64encode(msgspec.json.encode([last, told])).decode().rstrip("=")
 
 
 def first_after(items: Sequence[str], cursor: str) -> int:
-    """Return where in `items` the page after `cursor` begins ("": at the first); MalformedCursor where it is none.
+    """Return the index in `items` of the page after `cursor` ("": 0); raise MalformedCursor for an invalid one.
 
-    Where its item stands now, whatever came before it meanwhile; where it is gone, after as many as were told.
+    It is after the cursor's item wherever that is now; where the item is gone, after as many items as were already
+    sent.
     """
     if not cursor:
         return 0
-    last, told = _read(cursor)
+    last, sent = _read_cursor(cursor)
     try:
         return items.index(last) + 1
     except ValueError:
-        return min(told, len(items))
+        return min(sent, len(items))
 
 
-def _read(cursor: str) -> tuple[str, int]:
+def _read_cursor(cursor: str) -> tuple[str, int]:
     try:
         raw = urlsafe_b64decode(cursor[:LONGEST] + "=" * (-len(cursor) % 4))
         last, told = msgspec.json.decode(raw, type=tuple[str, int])
@@ -339,11 +348,11 @@ def _read(cursor: str) -> tuple[str, int]:
 
 
 def caller(request: Request) -> tuple[str, bool]:
-    """Return who is counted and whether they are known: the person, else the token, else the network address.
+    """Return the key of the caller's limits (person, else token, else network address) and whether it is known.
 
-    A person's tokens count with their pages, so that making and revoking tokens begins no new count.
+    A person's tokens count with their pages, so that new tokens start no new count.
 
-    The address is the server's word. X-Forwarded-For is never read: waitress puts a trusted proxy's into REMOTE_ADDR.
+    The server gives the address. X-Forwarded-For is never read: waitress puts a trusted proxy's into REMOTE_ADDR.
     """
     if request.user.is_authenticated:
         return f"person:{request.user.pk}", True
@@ -353,7 +362,10 @@ def caller(request: Request) -> tuple[str, bool]:
 
 
 class Requests(BaseThrottle):
-    """API_REQUESTS_A_MINUTE of a person or a lone token, API_ANONYMOUS_A_MINUTE of an address, each `times` over."""
+    """Limits a person or a lone token to API_REQUESTS_A_MINUTE, an address to API_ANONYMOUS_A_MINUTE.
+
+    `times` multiplies both.
+    """
 
     def __init__(self, purpose: str = "api", times: int = 1) -> None:
         self.purpose = purpose
@@ -369,7 +381,7 @@ class Requests(BaseThrottle):
 
 
 class Reviews(BaseThrottle):
-    """REVIEWS_AN_HOUR of a person or a lone token: each may cost money."""
+    """Limits a person or a lone token to REVIEWS_AN_HOUR: each may cost money."""
 
     def allow_request(self, request: HttpRequest) -> bool:
         whom, _ = caller(cast(Request, request))

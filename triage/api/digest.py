@@ -41,10 +41,10 @@ CONTENT = {"text/plain": {"schema": {"type": "string", "maxLength": 1_000_000}, 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The material of a digest; rows and texts as whoever asks may see them.
+    """The content of a digest; rows and texts as the caller may see them.
 
-    `queue` holds of each group the newest MOST + 1, `added` is how many came within NEW, `closures` are sentences.
-    `origin` is where this site is reached.
+    `queue` holds the newest MOST + 1 of each group, `added` counts those opened within NEW, `closures` are sentences.
+    `origin` is the address of this site.
     """
 
     queue: Queue
@@ -58,71 +58,76 @@ class Told:
     lane_notice: str
     now: datetime
     origin: str
-    snoozed: tuple[int, int] = (0, 0)  # how many rows, and how many of them are flagged
+    snoozed: tuple[int, int] = (0, 0)  # number of rows, and of flagged ones among them
 
 
-def digest_text(told: Told) -> str:
-    """The whole text; every line ends in a line feed, and nobody's words break one."""
-    parts = (_head(told), _waiting(told), _new(told), _audits(told), _lane(told), _approved(told))
+def digest_text(content: Told) -> str:
+    """Return the whole text; every line ends in a line feed, and no stranger's text contains one."""
+    parts = (_head(content), _waiting(content), _new(content), _audits(content), _lane(content), _approved(content))
     return "\n".join("".join(f"{line}\n" for line in part) for part in map(tuple, parts) if part)
 
 
-def _head(told: Told) -> Iterator[str]:
-    yield f"Sunstead, {told.now.day} {told.now:%B %Y %H:%M} UTC. {told.origin}/"
+def _head(content: Told) -> Iterator[str]:
+    yield f"Sunstead, {content.now.day} {content.now:%B %Y %H:%M} UTC. {content.origin}/"
 
 
-def _waiting(told: Told) -> Iterator[str]:
-    counts, own = told.queue.counts, told.queue.own_count
+def _waiting(content: Told) -> Iterator[str]:
+    counts, own = content.queue.counts, content.queue.own_count
     flagged, review, fast = (counts.get(lane, 0) for lane in (Lane.NEEDS_HUMAN, Lane.NORMAL_QUEUE, Lane.FAST_LANE))
     yield f"In the inbox: {flagged:,} flagged, {review:,} to review, {fast:,} fast lane."
-    yield f"{open_words(told.open)} {own:,} more by people with push access."
-    if told.snoozed[0]:
-        yield "Snoozed: {:,}, {:,} of them flagged.".format(*told.snoozed)
-    if told.oldest is not None:
-        yield f"The oldest waits for {age_words(told.oldest.opened_at, told.now)}: {_line(told, told.oldest)}"
-    first = [group.oldest_first_timer for group in told.queue.groups if group.key != "own" and group.oldest_first_timer]
-    if first:
-        yield f"The oldest by a first-timer waits for {age_words(min(first), told.now)}."
+    yield f"{open_words(content.open)} {own:,} more by people with push access."
+    if content.snoozed[0]:
+        yield "Snoozed: {:,}, {:,} of them flagged.".format(*content.snoozed)
+    if content.oldest is not None:
+        age = age_words(content.oldest.opened_at, content.now)
+        yield f"The oldest waits for {age}: {_line(content, content.oldest)}"
+    newcomer_times = [
+        group.oldest_first_timer for group in content.queue.groups if group.key != "own" and group.oldest_first_timer
+    ]
+    if newcomer_times:
+        yield f"The oldest by a first-timer waits for {age_words(min(newcomer_times), content.now)}."
 
 
-def _new(told: Told) -> Iterator[str]:
-    since = told.now - NEW
-    rows = [row for group in told.queue.groups if group.key != "own" for row in group.rows if row.opened_at >= since]
-    yield f"New within 24 hours: {told.added:,}."
-    yield from (f"- {_line(told, row)}" for row in rows[:MOST])
-    yield from _more(told.added - MOST)
+def _new(content: Told) -> Iterator[str]:
+    since = content.now - NEW
+    rows = [row for group in content.queue.groups if group.key != "own" for row in group.rows if row.opened_at >= since]
+    yield f"New within 24 hours: {content.added:,}."
+    yield from (f"- {_line(content, row)}" for row in rows[:MOST])
+    yield from _more(content.added - MOST)
 
 
-def _audits(told: Told) -> Iterator[str]:
-    if told.due_total:
-        yield f"Random audits due: {told.due_total:,}."
-        yield from (f"- {_line(told, row)}" for row in told.due[:MOST])
-        yield from _more(told.due_total - MOST)
+def _audits(content: Told) -> Iterator[str]:
+    if content.due_total:
+        yield f"Random audits due: {content.due_total:,}."
+        yield from (f"- {_line(content, row)}" for row in content.due[:MOST])
+        yield from _more(content.due_total - MOST)
     else:
         yield "No audit is due."
 
 
-def _lane(told: Told) -> Iterator[str]:
-    yield told.lane_notice or "The fast lane is open."
-    yield from (f"- {visible(sentence)}." for sentence in told.closures)
+def _lane(content: Told) -> Iterator[str]:
+    yield content.lane_notice or "The fast lane is open."
+    yield from (f"- {visible(sentence)}." for sentence in content.closures)
 
 
-def _approved(told: Told) -> Iterator[str]:
-    yield f"Approved, not merged yet: {len(told.approved):,}."
-    for one in told.approved[:MOST]:
-        subject = one.subject
-        yield f"- {visible(subject.repository_name)}: {visible(subject.title)} ({_address(told, subject.uri)})"
-    yield from _more(len(told.approved) - MOST)
+def _approved(content: Told) -> Iterator[str]:
+    yield f"Approved, not merged yet: {len(content.approved):,}."
+    for approval in content.approved[:MOST]:
+        subject = approval.subject
+        yield f"- {visible(subject.repository_name)}: {visible(subject.title)} ({_address(content, subject.uri)})"
+    yield from _more(len(content.approved) - MOST)
 
 
-def _line(told: Told, row: QueueRow) -> str:
-    """One pull request: lane, name, title, reason, address; text of others with what hides in it made visible."""
-    named = f"{row_pill(row).word} · {visible(row.label)}: {visible(row.title)}"
-    return f"{named}. {visible(row.sentence)}. {_address(told, row.uri)}"
+def _line(content: Told, row: QueueRow) -> str:
+    """Return one pull request: lane, name, title, reason, address; strangers' text with invisible characters spelled
+    out.
+    """
+    title = f"{row_pill(row).word} · {visible(row.label)}: {visible(row.title)}"
+    return f"{title}. {visible(row.sentence)}. {_address(content, row.uri)}"
 
 
-def _address(told: Told, uri: str) -> str:
-    return told.origin + reverse("pull", args=[uri])
+def _address(content: Told, uri: str) -> str:
+    return content.origin + reverse("pull", args=[uri])
 
 
 def _more(count: int) -> Iterable[str]:
@@ -150,18 +155,18 @@ def get_digest(
     snapshot = published(request, now_minute)
     key = repository_key(snapshot, repository) if repository else ""
     only = row_actions.mine(person_of(request), snapshot) if mine else None
-    told = _told(request, snapshot, QueueQuery(repository=key, text=q, only=only))
-    return marked(request, HttpResponse(digest_text(told), content_type=TEXT))
+    content = _collect(request, snapshot, QueueQuery(repository=key, text=q, only=only))
+    return marked(request, HttpResponse(digest_text(content), content_type=TEXT))
 
 
-def _told(request: Request, snapshot: Snapshot, query: QueueQuery) -> Told:
+def _collect(request: Request, snapshot: Snapshot, query: QueueQuery) -> Told:
     board, now = told_dashboard(request, snapshot), present(snapshot)
     due = read.audits_due(snapshot)
     sealed = tuple(row for row in as_shown.pulls(snapshot, due) if row.is_sealed and is_in_view(row, query))
-    first = as_shown.queue(snapshot, replace(query, sort="oldest", size=1)).groups
-    hidden = {one.pull_uri: one for one in snoozing.in_force(snapshot, timezone.now())}
-    snoozed = [hidden[uri] for uri, one in read.subjects(snapshot, hidden).items() if is_in_view(one, query)]
-    oldest = [row for group in first if group.key != "own" for row in group.rows]
+    oldest_groups = as_shown.queue(snapshot, replace(query, sort="oldest", size=1)).groups
+    snoozes = {item.pull_uri: item for item in snoozing.in_force(snapshot, timezone.now())}
+    snoozed = [snoozes[uri] for uri, item in read.subjects(snapshot, snoozes).items() if is_in_view(item, query)]
+    oldest = [row for group in oldest_groups if group.key != "own" for row in group.rows]
     newest, clock = replace(query, sort="newest", size=MOST), timezone.now()
     return Told(
         queue=row_actions.less_in_flight(as_shown.queue(snapshot, newest), newest, snapshot, clock),
@@ -170,7 +175,7 @@ def _told(request: Request, snapshot: Snapshot, query: QueueQuery) -> Told:
         added=read.opened_since(snapshot, now - NEW, as_shown.unsnoozed(snapshot, query)),
         due=sealed[:MOST],
         due_total=len(sealed),
-        approved=tuple(one for one in as_shown.approved(snapshot) if is_in_view(one.subject, query)),
+        approved=tuple(item for item in as_shown.approved(snapshot) if is_in_view(item.subject, query)),
         closures=tuple(
             sentence
             for closure, sentence in banners(request, snapshot)

@@ -1,4 +1,4 @@
-"""Operations on pull requests: the queue, each one in it with what its decision rests on, and what is approved."""
+"""Operations on pull requests: the queue, each open one with its decision and evidence, and the approved ones."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -37,13 +37,13 @@ from triage.presenters import queue as as_shown
 from triage.presenters import row_actions
 from triage.presenters.text import BRIEFING_LENGTH
 
-LONGEST_TEXT = 4_096  # bytes of UTF-8 of any text that another wrote
+LONGEST_TEXT = 4_096  # bytes of UTF-8 of any text by other people
 Text = Annotated[str, Field(max_length=LONGEST_TEXT)]
 MOST_ROWS = 100
 EXAMPLE_URI = "https://tangled.org/tangled.sh/core/pulls/12"
 router = Router(tags=["pull requests"])
 Briefing = Annotated[bool, Query(description="1 adds what is read aloud of it.", example="1")]
-_orders = PerSnapshot[tuple[str, ...]]()
+_order_cache = PerSnapshot[tuple[str, ...]]()
 
 
 class ReasonOut(Schema):
@@ -121,7 +121,7 @@ class QueueOut(Schema):
 
 
 def pull_out(row: QueueRow, exact: bool, briefed: bool = False) -> PullOut:
-    """A row as JSON; the thresholds in its reasons only where `exact`."""
+    """Return a row as JSON; the thresholds in its reasons only where `exact`."""
     say, estimate = sentence if exact else plain_sentence, row.verdict.estimate
     return PullOut(
         uri=row.uri,
@@ -151,7 +151,7 @@ def pull_out(row: QueueRow, exact: bool, briefed: bool = False) -> PullOut:
         structural_trust=rounded(row.structural_trust),
         content_risk=rounded_or_none(row.content_risk),
         explanation=cut(row.sentence),
-        reasons=[ReasonOut(code=one.code, text=cut(say(one))) for one in told_reasons(row.verdict)],
+        reasons=[ReasonOut(code=reason.code, text=cut(say(reason))) for reason in told_reasons(row.verdict)],
         path=[person_out(person) for person in row.path],
         as_of=row.as_of.replace(tzinfo=UTC),
         model_version=row.model_version,
@@ -166,7 +166,7 @@ def _spoken(row: QueueRow) -> str:
 
 
 def cut(text: str) -> str:
-    """The text, at most LONGEST_TEXT bytes of it, never ending within a character."""
+    """Return at most LONGEST_TEXT bytes of the text, never ending within a character."""
     return text.encode(errors="replace")[:LONGEST_TEXT].decode(errors="ignore")
 
 
@@ -195,8 +195,8 @@ def get_pull(
     To a token for one repository those of others are unknown.
     """
     snapshot = published(request)
-    named = uri if uri.startswith("at://") else read.pull_at(snapshot, uri)
-    row = as_shown.pull(snapshot, named) if named else None
+    pull_uri = uri if uri.startswith("at://") else read.pull_at(snapshot, uri)
+    row = as_shown.pull(snapshot, pull_uri) if pull_uri else None
     if row is None or held_to(request) not in ("", row.repository_key):
         detail = "No open pull request of a watched repository has this address; it may be merged or closed."
         raise ApiProblem(404, detail, code="not_open")
@@ -250,7 +250,7 @@ def get_queue(
 
 def _order(snapshot: Snapshot, query: QueueQuery) -> tuple[str, ...]:
     shown = as_shown.unsnoozed(snapshot, query)
-    return _orders.get(snapshot, shown, lambda: read.queue_order(snapshot, shown))
+    return _order_cache.get(snapshot, shown, lambda: read.queue_order(snapshot, shown))
 
 
 class ApprovedOut(Schema):
@@ -292,14 +292,18 @@ def get_approved(request: Request) -> ApprovedListOut:
     repository gets that one's.
     """
     snapshot = published(request)
-    held = held_to(request)
-    found = [approved_out(one) for one in read.approved(snapshot) if held in ("", one.subject.repository_key)]
-    return ApprovedListOut(snapshot=snapshot.number, approved=found)
+    own_key = held_to(request)
+    approvals = [
+        approved_out(approval)
+        for approval in read.approved(snapshot)
+        if own_key in ("", approval.subject.repository_key)
+    ]
+    return ApprovedListOut(snapshot=snapshot.number, approved=approvals)
 
 
-def approved_out(one: Approved) -> ApprovedOut:
-    """One approval as JSON."""
-    subject = one.subject
+def approved_out(approval: Approved) -> ApprovedOut:
+    """Return one approval as JSON."""
+    subject = approval.subject
     return ApprovedOut(
         pull_request=subject.uri,
         title=subject.title,
@@ -312,6 +316,6 @@ def approved_out(one: Approved) -> ApprovedOut:
         round=subject.seen.round + 1,
         patch_ref=subject.patch_ref,
         patch_id=subject.seen.patch_id,
-        approved_by=one.approver.did,
-        approved_at=one.approved_at.replace(tzinfo=UTC),
+        approved_by=approval.approver.did,
+        approved_at=approval.approved_at.replace(tzinfo=UTC),
     )

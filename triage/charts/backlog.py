@@ -1,4 +1,4 @@
-"""Charts of the backlog by week and of the time until people hear back, each with its answer in a sentence. Pure."""
+"""Charts of the backlog by week and of the time to a first answer, each with its answer in a sentence. Pure."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -11,32 +11,34 @@ BREADTH = 540
 BARS = Frame(left=44, right=520, top=24, bottom=160)
 MEDIANS = Frame(left=44, right=520, top=24, bottom=160)
 ENOUGH = 10  # first answers in each group before medians are drawn
-BESIDE = 6  # units between the middle of a month and the marks of either group
-FEW = 6  # answers of a month without which its median has no 95 % interval, and no mark
+BESIDE = 6  # units between the middle of a month and each group's marks
+FEW = 6  # least answers in a month for a 95 % interval of the median, and for a mark
 WHO = {True: "First-timers", False: "Regulars"}
 
 
 def backlog_answer(weeks: Sequence[Week]) -> tuple[str, str, str]:
-    """Answer whether the backlog shrinks: a word, a sentence, and the last week; "" where nothing was ever open."""
+    """Say whether the backlog shrinks: a word, a sentence, and the last week; "" where nothing was ever open."""
     if not weeks:
         return "", "", ""
     change, last = weeks[-1].open - weeks[0].open, weeks[-1]
-    moved = f"{abs(change):,} {'more' if change > 0 else 'fewer'} are open than" if change else "As many are open as"
+    comparison = (
+        f"{abs(change):,} {'more' if change > 0 else 'fewer'} are open than" if change else "As many are open as"
+    )
     word = "No." if change > 0 else "Yes." if change else "It holds."
     week = f"Last week {last.came:,} came in and {last.decided:,} were decided."
-    return word, f"{moved} {len(weeks) - 1} weeks ago.", week
+    return word, f"{comparison} {len(weeks) - 1} weeks ago.", week
 
 
 def has_trend(weeks: Sequence[Week]) -> bool:
-    """Return whether two full weeks have anything in them."""
+    """Return whether at least two weeks have any pull request."""
     return sum(bool(week.open or week.came or week.decided) for week in weeks) >= 2
 
 
 def backlog(weeks: Sequence[Week]) -> Plot | None:
-    """Draw what was open at the end of each week over what came and was decided in it; None without a trend."""
+    """Draw the open pull requests at the end of each week over the new and decided ones; None without a trend."""
     if not has_trend(weeks):
         return None
-    frame = _up_to(BARS, max(max(week.open, week.came, week.decided) for week in weeks))
+    frame = _scaled_frame(BARS, max(max(week.open, week.came, week.decided) for week in weeks))
     xs = [frame.x(0.04 + 0.92 * share) for share in places(len(weeks))]
     spots = [(x, frame.y(week.open)) for x, week in zip(xs, weeks, strict=True)]
     boxes = [
@@ -44,7 +46,7 @@ def backlog(weeks: Sequence[Week]) -> Plot | None:
         for x, week in zip(xs, weeks, strict=True)
         for left, count, tone in ((-10, week.came, "hollow"), (1, week.decided, "plain"))
     ]
-    named = [at for at in range(len(weeks)) if (len(weeks) - 1 - at) % 4 == 0]
+    named_weeks = [index for index in range(len(weeks)) if (len(weeks) - 1 - index) % 4 == 0]
     return Plot(
         key="backlog",
         title="Open pull requests by week",
@@ -59,38 +61,38 @@ def backlog(weeks: Sequence[Week]) -> Plot | None:
         dots=(Dot(*spots[-1]),),
         labels=(
             *_ticks(frame),
-            *(Label(xs[at], 184, _day(weeks[at].at)) for at in named),
+            *(Label(xs[index], 184, _day(weeks[index].at)) for index in named_weeks),
             Label(*_above(spots[0]), f"{weeks[0].open:,}", "start", note=True),
             Label(*_above(spots[-1]), f"{weeks[-1].open:,}", "end", note=True),
         ),
     )
 
 
-def waiting_answer(found: Sequence[Answers]) -> tuple[str, str]:
-    """Say how soon half of those who heard back did in a sentence, and how many that is and how many still wait."""
-    heard = [(WHO[one.first_timers].lower(), one.all) for one in found if one.all]
-    waiting = [f"{one.waiting:,} {WHO[one.first_timers].lower()}" for one in found if one.waiting]
+def waiting_answer(groups: Sequence[Answers]) -> tuple[str, str]:
+    """Say in a sentence how soon half got a first answer, and in another how many did and how many still wait."""
+    answered = [(WHO[group.first_timers].lower(), group.all) for group in groups if group.all]
+    waiting = [f"{group.waiting:,} {WHO[group.first_timers].lower()}" for group in groups if group.waiting]
     wait = f"{' and '.join(waiting)} still wait for a first answer." if waiting else "Nobody waits for a first answer."
-    if not heard:
+    if not answered:
         return "Nobody has heard back in this time.", wait
-    (who, month), *others = heard
+    (who, month), *others = answered
     half = [f"Half of {who} got a first answer within {_days(month.median)}"]
     half += [f"half of {who} within {_days(month.median)}" for who, month in others]
-    counted = " and ".join(f"{month.n:,} {who}" for who, month in heard)
+    counted = " and ".join(f"{month.n:,} {who}" for who, month in answered)
     return f"{', '.join(half)}.", f"{counted} were answered in six months. {wait}"
 
 
-def longest_words(found: Sequence[Answers], now: datetime) -> tuple[str, str]:
-    """Name the first-timer who has waited longest, with the address of what they sent; "" where none waits."""
-    one = next((one for one in found if one.first_timers), None)
-    if one is None or one.since is None:
+def longest_words(groups: Sequence[Answers], now: datetime) -> tuple[str, str]:
+    """Name the first-timer who has waited longest, with the at-uri of their pull request; "" where none waits."""
+    group = next((group for group in groups if group.first_timers), None)
+    if group is None or group.since is None:
         return "", ""
-    return f"{one.author}, {duration_words((now - one.since).total_seconds())}", one.uri
+    return f"{group.author}, {duration_words((now - group.since).total_seconds())}", group.uri
 
 
-def missing_answers(found: Sequence[Answers]) -> str:
+def missing_answers(groups: Sequence[Answers]) -> str:
     """Say how many first answers are missing for medians by month; "" where there are enough."""
-    counts = {one.first_timers: one.all.n if one.all else 0 for one in found}
+    counts = {group.first_timers: group.all.n if group.all else 0 for group in groups}
     if min(counts.values()) >= ENOUGH:
         return ""
     return (
@@ -99,35 +101,44 @@ def missing_answers(found: Sequence[Answers]) -> str:
     )
 
 
-def waits(found: Sequence[Answers]) -> Plot | None:
+def waits(groups: Sequence[Answers]) -> Plot | None:
     """Draw the median days to a first answer by month, first-timers as dots and regulars as squares."""
-    if missing_answers(found):
+    if missing_answers(groups):
         return None
-    months = sorted({month.month for one in found for month in one.months})
-    drawn = {one.first_timers: [month for month in one.months if month.n >= FEW] for one in found}
-    if not any(drawn.values()):
+    months = sorted({month.month for item in groups for month in item.months})
+    months_by_group = {item.first_timers: [month for month in item.months if month.n >= FEW] for item in groups}
+    if not any(months_by_group.values()):
         return None
-    highest = max(min(month.high, 3 * month.median) for its in drawn.values() for month in its)
-    frame = _up_to(MEDIANS, max(highest, 0.1))
+    highest = max(min(month.high, 3 * month.median) for month_list in months_by_group.values() for month in month_list)
+    frame = _scaled_frame(MEDIANS, max(highest, 0.1))
     xs = dict(zip(months, (frame.x(0.06 + 0.88 * share) for share in places(len(months))), strict=True))
-    first, other = drawn[True], drawn[False]
+    newcomer_months, regular_months = months_by_group[True], months_by_group[False]
     dots, squares = (
-        [(round(xs[one.month] + beside, 1), frame.y(one.median)) for one in its]
-        for its, beside in ((first, -BESIDE), (other, BESIDE))
+        [(round(xs[item.month] + beside, 1), frame.y(item.median)) for item in month_list]
+        for month_list, beside in ((newcomer_months, -BESIDE), (regular_months, BESIDE))
     )
     return Plot(
         key="waits",
         title="Median days to a first answer by month",
-        summary="; ".join(_over_months(who, its) for who, its in drawn.items() if its),
+        summary="; ".join(_median_words(who, month_list) for who, month_list in months_by_group.items() if month_list),
         height=190,
-        table=_waits_table(found),
+        table=_waits_table(groups),
         breadth=BREADTH,
         note="Across: month of the answer. Up: days until half had a first answer. Dots: first-timers. "
-        f"Squares: regulars. Whiskers: 95 % interval; an arrow: it goes on. Newest: {'; '.join(_newest(drawn))}.",
+        "Squares: regulars. Whiskers: 95 % interval; an arrow: it goes on. "
+        f"Newest: {'; '.join(_newest(months_by_group))}.",
         rules=frame.rules((0, frame.highest / 2, frame.highest)),
         strokes=(
-            *(mark for one in first for mark in whiskers(xs[one.month] - BESIDE, one.low, one.high, frame)),
-            *(mark for one in other for mark in whiskers(xs[one.month] + BESIDE, one.low, one.high, frame)),
+            *(
+                mark
+                for item in newcomer_months
+                for mark in whiskers(xs[item.month] - BESIDE, item.low, item.high, frame)
+            ),
+            *(
+                mark
+                for item in regular_months
+                for mark in whiskers(xs[item.month] + BESIDE, item.low, item.high, frame)
+            ),
             *(Stroke(line(spots), dash=dash) for spots, dash in ((dots, ""), (squares, "5 4")) if len(spots) > 1),
         ),
         dots=tuple(Dot(*spot) for spot in dots),
@@ -139,18 +150,22 @@ def waits(found: Sequence[Answers]) -> Plot | None:
     )
 
 
-def _over_months(who: bool, its: Sequence[AnswerMonth]) -> str:
-    """Say the first and the last median of a line, each with its month."""
-    shown = its if len(its) < 2 else (its[0], its[-1])
-    return f"{WHO[who]}: {', '.join(f'{_days(one.median)} in {one.month:%b}' for one in shown)}"
+def _median_words(who: bool, months: Sequence[AnswerMonth]) -> str:
+    """Describe the first and the last median of a line, each with its month."""
+    shown = months if len(months) < 2 else (months[0], months[-1])
+    return f"{WHO[who]}: {', '.join(f'{_days(month.median)} in {month.month:%b}' for month in shown)}"
 
 
-def _newest(drawn: Mapping[bool, Sequence[AnswerMonth]]) -> list[str]:
-    """Name the newest median of each line: below the picture, where there is room on a phone."""
-    return [f"{WHO[who].lower()} {_days(its[-1].median)} in {its[-1].month:%b}" for who, its in drawn.items() if its]
+def _newest(months_by_group: Mapping[bool, Sequence[AnswerMonth]]) -> list[str]:
+    """Name the newest median of each line, shown below the picture, where a phone has room."""
+    return [
+        f"{WHO[who].lower()} {_days(months_of_group[-1].median)} in {months_of_group[-1].month:%b}"
+        for who, months_of_group in months_by_group.items()
+        if months_of_group
+    ]
 
 
-def _up_to(frame: Frame, highest: float) -> Frame:
+def _scaled_frame(frame: Frame, highest: float) -> Frame:
     return Frame(frame.left, frame.right, frame.top, frame.bottom, round_up(highest) if highest else 1.0)
 
 
@@ -176,15 +191,15 @@ def _weeks_table(weeks: Sequence[Week]) -> Table:
     return Table(("Week to", "Open at its end", "Came in", "Decided"), tuple(rows))
 
 
-def _waits_table(found: Sequence[Answers]) -> Table:
+def _waits_table(groups: Sequence[Answers]) -> Table:
     rows = tuple(
         (
-            f"{month.month:%b %Y}, {WHO[one.first_timers].lower()}",
+            f"{month.month:%b %Y}, {WHO[group.first_timers].lower()}",
             f"{month.n:,}",
             f"{month.median:.1f}",
             f"{month.low:.1f} to {month.high:.1f}" if month.n >= FEW else "too few",
         )
-        for one in found
-        for month in one.months
+        for group in groups
+        for month in group.months
     )
     return Table(("Month", "Answered", "Median days", "95 % interval"), rows)

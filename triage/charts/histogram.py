@@ -1,4 +1,4 @@
-"""Charts as geometry for inline SVG; the templates draw them and put the same figures in a table. Pure."""
+"""Charts as geometry for inline SVG; the templates draw them and show the same figures in a table. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from scoring.types import Lane
 from triage.charts.plot import Box, Label, Plot, Table, Tone, percent_words, within
 
 WIDTH, HEIGHT = 720, 270
-TOP, BASE = 46, 234  # where the tallest bar ends and where all stand
+TOP, BASE = 46, 234  # the top of the tallest bar, and the base of all bars
 GAP = 8
 LANES: tuple[tuple[Lane, str, Tone], ...] = (
     (Lane.NEEDS_HUMAN, "Flagged", "flag"),
@@ -34,7 +34,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar with its figure above and its edge below; `parts` stand on one another from the bottom up, none empty."""
+    """One bar with its figure above and its edge below; `parts` are stacked from the bottom up, none is empty."""
 
     label: str
     count: int
@@ -47,7 +47,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A vertical line at a threshold, named; `anchor` keeps the name inside the picture."""
+    """A vertical line at a threshold, with its name; `anchor` keeps the name inside the picture."""
 
     x: float
     words: str
@@ -56,7 +56,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """The score distribution; `summary` says in one sentence what the picture shows."""
+    """The score distribution; `summary` describes the picture in one sentence."""
 
     bars: tuple[Bar, ...]
     marks: tuple[Mark, ...]
@@ -79,7 +79,7 @@ class Share:
 
 
 def histogram(board: Dashboard) -> Histogram:
-    """Bars of the ten bins with both thresholds named."""
+    """Return bars of the ten bins, with both thresholds named."""
     tallest = max((bin.count for bin in board.histogram), default=0)
     step = WIDTH / max(1, len(board.histogram))
     bars = tuple(_bar(index, bin, tallest, step, board.t_low is not None) for index, bin in enumerate(board.histogram))
@@ -87,7 +87,7 @@ def histogram(board: Dashboard) -> Histogram:
 
 
 def _bar(index: int, bin: Bin, tallest: int, step: float, by_lane: bool) -> Bar:
-    """A bar of at least two units where anybody is; lanes apart only for viewers who are told where they begin."""
+    """Return a bar, at least two units high unless empty; divided by lane only for viewers who may see thresholds."""
     whole = max(2.0, (BASE - TOP) * bin.count / tallest) if bin.count else 0.0
     counts: list[tuple[Tone, int]] = [("plain", bin.count)]
     if by_lane:
@@ -111,7 +111,7 @@ def _bar(index: int, bin: Bin, tallest: int, step: float, by_lane: bool) -> Bar:
 
 
 def histogram_table(board: Dashboard) -> Table:
-    """The figures of the histogram, by lane for viewers who are told where lanes begin."""
+    """Return the histogram's figures, by lane for viewers who may see thresholds."""
     lanes = ("Flagged", "Needs review", "Fast lane") if board.t_low is not None else ()
     rows = []
     for bin in board.histogram:
@@ -143,7 +143,7 @@ def _histogram_summary(board: Dashboard) -> str:
 
 
 def lane_shares(counts: Mapping[Lane, int]) -> tuple[Share, ...]:
-    """The three lanes as parts of what the inbox shows but push-holders' own, in its order."""
+    """Return the three lanes' parts of the inbox without push-holders' own, in its order."""
     total = sum(counts.values())
     shares: list[Share] = []
     x = 0.0
@@ -156,37 +156,39 @@ def lane_shares(counts: Mapping[Lane, int]) -> tuple[Share, ...]:
 
 
 def lane_now_words(actable: int, watched: int, total: int) -> str:
-    """Say how many open pull requests are fast lane now, and how many only would be, in repositories that watch."""
+    """Say how many open pull requests are fast lane now, and how many would be in repositories in shadow mode."""
     if not total:
         return "No pull request is open."
-    told = f"{actable:,} of {total:,} open {'is' if actable == 1 else 'are'} fast lane now."
+    sentence = f"{actable:,} of {total:,} open {'is' if actable == 1 else 'are'} fast lane now."
     if not watched:
-        return told
-    return f"{told} {watched:,} more would be, where the lane is shut."
+        return sentence
+    return f"{sentence} {watched:,} more would be, where the lane is shut."
 
 
 def percent(part: int, whole: int) -> str:
-    """A share with one decimal, "none" where there is nothing to share."""
+    """Format a share with one decimal, "none" of nothing."""
     return percent_words(part / whole) if whole else "none"
 
 
 def newcomers(fares: Sequence[Fare], now: datetime) -> Plot | None:
-    """Lane shares and waiting times of first-timers against those of regulars; None where nothing is open."""
-    shown_fares = [one for one in fares if one.open]
+    """Plot lane shares and waiting times of first-timers against regulars; None where nothing is open."""
+    shown_fares = [fare for fare in fares if fare.open]
     if not shown_fares:
         return None
-    waits = {one.first_timers: _days(one.median_opened_at, now) for one in shown_fares}
+    waits = {fare.first_timers: _days(fare.median_opened_at, now) for fare in shown_fares}
     longest = max(waits.values()) or 1.0
     boxes, labels = list[Box](), list[Label]()
-    for row, one in enumerate(shown_fares):
+    for row, fare in enumerate(shown_fares):
         y = 30.0 + 62 * row
-        labels.append(Label(0, y, f"{WHO[one.first_timers]}: {_lane_words(one)}", "start"))
-        boxes += _stacked(one, y + 8)
+        labels.append(Label(0, y, f"{WHO[fare.first_timers]}: {_lane_words(fare)}", "start"))
+        boxes += _stacked(fare, y + 8)
         y = 44.0 + 62 * (row + len(shown_fares))
         labels.append(
-            Label(0, y, f"{WHO[one.first_timers]}: half are open for over {waits[one.first_timers]:,.1f} days", "start")
+            Label(
+                0, y, f"{WHO[fare.first_timers]}: half are open for over {waits[fare.first_timers]:,.1f} days", "start"
+            )
         )
-        boxes.append(Box(0, y + 8, round(max(2.0, 720 * within(waits[one.first_timers] / longest)), 1), 16, "plain"))
+        boxes.append(Box(0, y + 8, round(max(2.0, 720 * within(waits[fare.first_timers] / longest)), 1), 16, "plain"))
     return Plot(
         key="newcomers",
         title="Lanes and waiting time of first-timers and regulars",
@@ -199,18 +201,18 @@ def newcomers(fares: Sequence[Fare], now: datetime) -> Plot | None:
     )
 
 
-def _stacked(one: Fare, y: float) -> list[Box]:
+def _stacked(fare: Fare, y: float) -> list[Box]:
     boxes, x = list[Box](), 0.0
     for lane, _, tone in LANES:
-        width = 720 * one.lanes.get(lane, 0) / one.open
+        width = 720 * fare.lanes.get(lane, 0) / fare.open
         if width:
             boxes.append(Box(round(x, 1), y, round(width, 1), 16, tone))
         x += width
     return boxes
 
 
-def _lane_words(one: Fare) -> str:
-    counts = ((words, one.lanes.get(lane, 0)) for (lane, _, _), words in zip(LANES, IN_LANES, strict=True))
+def _lane_words(fare: Fare) -> str:
+    counts = ((words, fare.lanes.get(lane, 0)) for (lane, _, _), words in zip(LANES, IN_LANES, strict=True))
     return ", ".join(f"{count:,} {words}" for words, count in counts if count)
 
 
@@ -219,18 +221,18 @@ def _days(moment: datetime | None, now: datetime) -> float:
 
 
 def _newcomers_table(fares: Sequence[Fare], now: datetime) -> Table:
-    """Times in days; a year's decided ones show what waiting came to."""
-    rows: list[tuple[str, ...]] = [("Open", *(f"{one.open:,}" for one in fares))]
+    """Return the figures, with times in days; the year's decided pull requests show the final waiting times."""
+    rows: list[tuple[str, ...]] = [("Open", *(f"{fare.open:,}" for fare in fares))]
     for lane, words, _ in LANES:
-        counts = ((one.lanes.get(lane, 0), one.open) for one in fares)
+        counts = ((fare.lanes.get(lane, 0), fare.open) for fare in fares)
         rows.append((words, *(f"{count:,} ({percent(count, total)})" for count, total in counts)))
-    waits = ((_wait(one.median_opened_at, now), _wait(one.oldest_opened_at, now)) for one in fares)
+    waits = ((_wait(fare.median_opened_at, now), _wait(fare.oldest_opened_at, now)) for fare in fares)
     median, oldest = zip(*waits, strict=True)
     rows += [("Open so far, median", *median), ("Open so far, longest", *oldest)]
-    rows.append(("Merged or closed in a year", *(f"{one.decided:,}" for one in fares)))
-    days = ("none" if one.median_days is None else f"{one.median_days:,.1f} days" for one in fares)
+    rows.append(("Merged or closed in a year", *(f"{fare.decided:,}" for fare in fares)))
+    days = ("none" if fare.median_days is None else f"{fare.median_days:,.1f} days" for fare in fares)
     return Table(
-        ("Pull requests", *(WHO[one.first_timers] for one in fares)), (*rows, ("From opening to that, median", *days))
+        ("Pull requests", *(WHO[fare.first_timers] for fare in fares)), (*rows, ("From opening to that, median", *days))
     )
 
 

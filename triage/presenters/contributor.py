@@ -97,8 +97,9 @@ class RecordRow:
 
 @dataclass(frozen=True, slots=True)
 class RecordView:
-    """The pull requests in view, the number of hidden ones, and the tabs: value, words, count, whether it is
-    selected.
+    """The pull requests in view, the number of hidden ones, and the tabs.
+
+    A tab is its value, words, count, and whether it is selected.
     """
 
     rows: tuple[RecordRow, ...]

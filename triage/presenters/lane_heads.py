@@ -41,9 +41,7 @@ def lane_states(snapshot: Snapshot) -> tuple[LaneState, ...]:
 
 
 def count_open(snapshot: Snapshot) -> int:
-    """Count the watched repositories whose fast lane lets pull requests through now: not in shadow mode, not closed
-    by hand.
-    """
+    """Count the watched repositories whose fast lane is open now: not in shadow mode, not closed by hand."""
     closed = {item.repository for item in standing_closures(snapshot) if not item.author and not item.voucher}
     states = lane_states(snapshot) if "" not in closed else ()
     return sum(item.is_open and not item.shadow and item.repository not in closed for item in states)

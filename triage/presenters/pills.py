@@ -57,9 +57,7 @@ def is_estimated(verdict: Verdict) -> bool:
 
 
 def is_unblamed(verdict: Verdict) -> bool:
-    """Return whether a person is asked though nothing was found, such as after an objection: then it is not a
-    warning.
-    """
+    """Return whether a person is asked although nothing was found, such as after an objection."""
     return verdict.lane is Lane.NEEDS_HUMAN and not any(reason.code in WARNINGS for reason in verdict.reasons)
 
 
@@ -92,7 +90,5 @@ def score_pill(score: ContributorScore) -> Pill:
 
 
 def decided(score: ContributorScore) -> Verdict:
-    """Return the verdict with the lane that `/score/{did}` names: that of the newest open pull request where there
-    is one.
-    """
+    """Return the verdict with the lane of the newest open pull request, where there is one."""
     return replace(score.verdict, lane=score.decision)

@@ -196,9 +196,7 @@ def _scrubbed(text: str) -> str:
 
 
 def _digest(note: NoteView, patch_id: str | None) -> str:
-    """Identify a finding by its content: another patch gives other digests, another pass over the same patch the
-    same ones.
-    """
+    """Identify a finding by its content, so that every pass over one patch gives equal digests."""
     content = repr((patch_id, note.source, note.kind, note.path, note.line, note.removed, note.quote or note.text))
     return blake2s(content.encode(), digest_size=8).hexdigest()
 
@@ -256,8 +254,9 @@ def _flag_notes(flags: Iterable[ShownFlag], reviewer: str) -> list[NoteView]:
 
 
 def _spelled_place(finding: ShownFinding) -> str:
-    """Return the place with invisible characters of its path spelled out: without them it could be another file's
-    name.
+    """Return the place with invisible characters of its path spelled out.
+
+    Without them it could be another file's name.
     """
     written = _place(finding)
     if finding.file is None or finding.file.isprintable():

@@ -135,8 +135,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A pull request's place, from 1, among `total` of its lane in its repository, and how soon similar authors got an
-    answer.
+    """A pull request's place, from 1, among `total` of its lane here, and how soon similar authors got an answer.
 
     `days` is the median time to a first answer there; None: too few to tell.
     """

@@ -66,8 +66,7 @@ class ForgePlace:
 
 
 def forge_place(home: ForgeHome, site: str) -> ForgePlace | None:
-    """Return the nearest page on the forge at `site`: the pull request's, else its repository's list, else its
-    author's.
+    """Return the nearest page at `site`: the pull request's, else its repository's list, else its author's.
 
     A moved repository is addressed by its current owner and name. None where the author's DID is not one that the forge
     accepts.

@@ -207,9 +207,7 @@ def no_lifts(name: str | None, need: TrainingNeed) -> str:
 
 
 def fewest_words(budget: float, delta: float, a_year: int) -> str:
-    """Return the least number of settled pull requests for a budget, and how long they take with `a_year` decided a
-    year.
-    """
+    """Return the least number of settled pull requests for a budget, and the time that they take."""
     fewest = items_needed(budget, delta)
     sentence = (
         f"A certificate for {percent_in_full(budget)} needs at least {fewest:,} settled ones in the lane, all clean"

@@ -293,9 +293,7 @@ def _check(person: Person, wanted: Wanted, subject: Subject, current: Standing) 
 
 
 def _check_words(person: Person, wanted: Wanted, subject: Subject) -> None:
-    """Refuse an action that lacks its text or its findings, and an author's judgement of findings in their own
-    change.
-    """
+    """Refuse an action without its text or findings, and an author's judgement of their own change's findings."""
     if wanted.kind in WRITTEN and not wanted.note.strip():
         raise ActionProblem("Write something first.")
     if (wanted.kind in ON_FINDINGS) != bool(wanted.findings):
@@ -392,8 +390,7 @@ def summary(rows: Sequence[QueueRow]) -> BulkSummary:
 def check_lane(
     wanted: Sequence[Wanted], rows_by_uri: Mapping[str, QueueRow], changed: Collection[str], approver: str
 ) -> None:
-    """Check a bulk approval: ActionProblem for none or too many, Conflict for rows outside the fast lane or sent by
-    `approver`.
+    """Check a bulk approval: raise ActionProblem for none or too many, Conflict for rows that do not qualify.
 
     Never approved in bulk: rows that changed after an approval, rows whose author may push, rows drawn for audit, rows
     in shadow mode, and rows with failed tests. `approver` is a DID.

@@ -41,9 +41,7 @@ AT_ONCE = 500  # messages of one run
 
 
 def deliver_role(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
-    """Update the worker's copy of a role from the present state: whatever the order of messages, the newest state
-    wins.
-    """
+    """Update the worker's copy of a role from the present state, so that the newest state wins."""
     did, repo_key = payload["did"], payload["repo_key"]
     set_role(runtime.store, did, repo_key, is_seed(did, repo_key))
 

@@ -118,8 +118,9 @@ def names_in(snapshot: Snapshot | None, closures: Iterable[Closure]) -> dict[str
 
 
 def lowered_row(row: QueueRow, closures: Sequence[Closure]) -> QueueRow:
-    """Return the row for display: outside the fast lane where a person closed it, even if the snapshot does not know
-    yet.
+    """Return the row for display: outside the fast lane where a person closed it.
+
+    The snapshot may not know of the closure yet.
     """
     if row.verdict.lane is not Lane.FAST_LANE:
         return row
@@ -206,9 +207,7 @@ BAD = (Action.Outcome.NEEDED_FIX, Action.Outcome.REVERTED)
 
 
 def opened_by(mark: Action) -> str | None:
-    """Return the address of the incident that a mark opens: it marks as bad a pull request that somebody had
-    approved.
-    """
+    """Return the address of the incident that a mark opens by marking an approved pull request as bad."""
     if mark.kind != Action.Kind.OUTCOME or mark.outcome not in BAD:
         return None
     approvals = Action.objects.filter(kind=Action.Kind.APPROVE, pull_uri=mark.pull_uri, undone_at=None)
@@ -217,8 +216,7 @@ def opened_by(mark: Action) -> str | None:
 
 
 def incidents_of(roles: Roles) -> Any:
-    """Return the query set of marks with incidents in the repositories that somebody maintains: open ones first, then
-    by age.
+    """Return the marks with incidents in somebody's repositories as a query set: open ones first, then by age.
 
     A pull request has one incident, that of its newest bad mark. It `is_open` until somebody marks the pull request as
     clean or the incident as handled.

@@ -70,9 +70,7 @@ def object_to(
 
 
 def _of_speaker(did: str, source: str, repo_key: str) -> QuerySet:
-    """Return the objections about one contributor by one speaker: the contributor, or the maintainers of one
-    repository.
-    """
+    """Return the objections about a contributor by one speaker: themselves, or one repository's maintainers."""
     objections = Objection.objects.filter(did=did)
     if source == Objection.Source.MAINTAINER:
         return objections.filter(source=source, repo_key=repo_key)
@@ -117,8 +115,7 @@ def wish(did: str, left_out: bool, source: str, by: Person | None, now: datetime
 
 
 def sentences(did: str, pull_uri: str, repo_key: str, repository: str) -> tuple[str, ...]:
-    """Say who objected to a decision, or to all decisions on its author here or everywhere, and the state of each
-    objection.
+    """Say who objected to a decision or to its author's scores, and the state of each objection.
 
     The newest five, without their text. `repository` is the name of the one with `repo_key`.
     """

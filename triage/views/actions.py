@@ -53,8 +53,9 @@ Answer = Callable[[Request, Snapshot], HttpResponse]
 
 
 def acting_page(page: Answer) -> Callable[[Request], HttpResponse]:
-    """Wrap a POST view that changes something: people who are not signed in go to the sign-in, and no cache stores
-    the answer.
+    """Wrap a POST view that changes something.
+
+    People who are not signed in go to the sign-in, and no cache stores the answer.
     """
 
     @wraps(page)
@@ -154,9 +155,7 @@ def undo(request: Request, snapshot: Snapshot) -> HttpResponse:
 
 
 def _answer_list(request: Request, snapshot: Snapshot, uris: Sequence[str], said: str, **told: object) -> HttpResponse:
-    """Return the list that the toast's Undo swaps, with the single pull request concerned in the pane where it is
-    open.
-    """
+    """Return the list that the toast's Undo swaps, with its pull request in the pane where it is open."""
     view = _read_view(request.htmx.current_url or "")
     is_shown = len(uris) == 1 and as_shown.pull(snapshot, uris[0]) is not None
     return updated_list(request, snapshot, view, uris[0] if is_shown else view.opened, said, **told)

@@ -65,9 +65,7 @@ def data_by_link(request: Request, did: str, token: str) -> HttpResponseBase:
 @require_safe
 @never_cache
 def own_data(request: Request, did: str) -> HttpResponseBase:
-    """Show everything stored to the signed-in contributor, and to a maintainer who received a pull request from
-    them.
-    """
+    """Show what is stored to the signed-in contributor, and to maintainers who got a pull request from them."""
     speaker_of(request, did_of(did), "")
     return _data(request, did_of(did), "")
 
@@ -194,9 +192,7 @@ def _own(request: Request, did: str, pull_uri: str) -> tuple[str, str]:
 
 
 def _in_their_name(request: Request, did: str, about: str) -> tuple[str, str]:
-    """Return the pull request ("" for all in the repository) and the repository's key about which a maintainer may
-    object.
-    """
+    """Return the pull request ("" for all) and the repository's key about which a maintainer may object."""
     repositories = spoken_for(viewing(request), request.snapshot, did)
     if not about and len(repositories) == 1:
         return "", next(iter(repositories))

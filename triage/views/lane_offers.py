@@ -85,20 +85,20 @@ def offered(snapshot: Snapshot, roles: Roles, repository: str) -> Offered | None
     """Return the queue's offer to this viewer: for `repository`, or their first one in shadow mode; else None."""
     watched = read.watched_repositories(snapshot) if may_be_opened() else ()
     candidates = [
-        repository_
-        for repository_ in watched
-        if repository in ("", repository_.key)
-        and roles.role(repository_.key) >= Role.MAINTAINER
-        and newest(repository_).shadow
+        candidate
+        for candidate in watched
+        if repository in ("", candidate.key)
+        and roles.role(candidate.key) >= Role.MAINTAINER
+        and newest(candidate).shadow
     ]
-    bases = {repository_.repository: repository_.basis for repository_ in lane_states(snapshot)} if candidates else {}
-    for repository_ in candidates:
-        if bases.get(repository_.key) in ("certified", "by_hand"):
+    bases = {candidate.repository: candidate.basis for candidate in lane_states(snapshot)} if candidates else {}
+    for candidate in candidates:
+        if bases.get(candidate.key) in ("certified", "by_hand"):
             continue
-        budget = repository_.settings.budget or policy_from_settings().thresholds.budget
+        budget = candidate.settings.budget or policy_from_settings().thresholds.budget
         if offer := _offers.get(snapshot, budget, lambda budget=budget: _present_offer(snapshot, budget)):
-            where = visible_name(repository_.name) if len(watched) > 1 else ""
-            return Offered(lane_words.notice_words(offer, budget), lane_address(repository_.key), where=where)
+            where = visible_name(candidate.name) if len(watched) > 1 else ""
+            return Offered(lane_words.notice_words(offer, budget), lane_address(candidate.key), where=where)
     return None
 
 

@@ -240,7 +240,11 @@ def handle_incident(request: Request, snapshot: Snapshot) -> HttpResponse:
 def audits(request: Request, snapshot: Snapshot) -> HttpResponse:
     """List due and answered audits in the viewer's repositories."""
     filters, roles = read_list(request.GET), viewing(request)
-    due = [audit_ for audit_ in lists.audits_due(snapshot, roles) if audit_.uri.startswith(filters.by_author)]
+    due = [
+        audit_answer
+        for audit_answer in lists.audits_due(snapshot, roles)
+        if audit_answer.uri.startswith(filters.by_author)
+    ]
     keys = roles.keys(Role.MAINTAINER)
     maintained = Q() if "" in keys else Q(repo_key__in=keys)
     answers = (
@@ -249,8 +253,8 @@ def audits(request: Request, snapshot: Snapshot) -> HttpResponse:
         .order_by("-made_at", "-pk")
     )
     page = Paginator(answers, PAGE).get_page(filters.page)
-    subjects = read.subjects(snapshot, [audit_.pull_uri for audit_ in page])
-    answered = [(audit_, subjects.get(audit_.pull_uri)) for audit_ in page]
+    subjects = read.subjects(snapshot, [audit_answer.pull_uri for audit_answer in page])
+    answered = [(audit_answer, subjects.get(audit_answer.pull_uri)) for audit_answer in page]
     shown = {"filters": filters, "due": due[:PAGE], "due_total": len(due), "page": page, "answered": answered}
     return render(request, "lists/audits.html", shown)
 
@@ -260,21 +264,21 @@ def snoozed(request: Request, snapshot: Snapshot) -> HttpResponse:
     """List snoozed rows, each with its end and who snoozed it."""
     filters = read_list(request.GET)
     snoozes = [
-        snooze_
-        for snooze_ in snoozing.in_force(snapshot, timezone.now())
-        if snooze_.pull_uri.startswith(filters.by_author)
+        hidden_row
+        for hidden_row in snoozing.in_force(snapshot, timezone.now())
+        if hidden_row.pull_uri.startswith(filters.by_author)
     ]
     page, roles = Paginator(snoozes, PAGE).get_page(filters.page), viewing(request)
-    shown = {row.uri: row for row in as_shown.pulls(snapshot, [snooze_.pull_uri for snooze_ in page])}
+    shown = {row.uri: row for row in as_shown.pulls(snapshot, [hidden_row.pull_uri for hidden_row in page])}
     items = [
         (
-            snooze_,
+            hidden_row,
             rows.row_view(row, present(snapshot), QueueFilters()),
-            snoozing.snooze_words(snooze_),
-            roles.role(snooze_.repo_key) >= Role.MAINTAINER,
+            snoozing.snooze_words(hidden_row),
+            roles.role(hidden_row.repo_key) >= Role.MAINTAINER,
         )
-        for snooze_ in page
-        if (row := shown.get(snooze_.pull_uri))
+        for hidden_row in page
+        if (row := shown.get(hidden_row.pull_uri))
     ]
     flagged = snoozing.count_flagged(snoozes)
     return render(request, "lists/snoozed.html", {"filters": filters, "page": page, "items": items, "flagged": flagged})
@@ -306,8 +310,8 @@ def _redirect(request: Request, target: str) -> HttpResponse:
 def show_now(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Put a snoozed row back into the queue."""
     signed_in(request)
-    snooze_ = get_object_or_404(Snooze, key=request.POST.get("key", ""))
-    snoozing.show_now(require(request, snooze_.repo_key, Role.MAINTAINER), snooze_, timezone.now())
+    hidden_row = get_object_or_404(Snooze, key=request.POST.get("key", ""))
+    snoozing.show_now(require(request, hidden_row.repo_key, Role.MAINTAINER), hidden_row, timezone.now())
     messages.info(request, "It is in the inbox again.")
     return _redirect(request, safe_next(request))
 

@@ -164,8 +164,9 @@ def _may_read(request: Request, roles: Roles, objection: ObjectionView) -> bool:
 
 
 def _may_answer(roles: Roles, objection: ObjectionView) -> bool:
-    """Return whether somebody maintains everything that an objection covers: the whole site where it names no
-    repository.
+    """Return whether somebody maintains everything that an objection covers.
+
+    That is the whole site where it names no repository.
     """
     return roles.role(objection.repo_key) >= Role.MAINTAINER
 

@@ -30,8 +30,8 @@ MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 class _FixedFamilies(Collector):
     """A collector of existing metric families."""
 
-    def __init__(self, families_: Iterable[Metric]) -> None:
-        self._found = tuple(families_)
+    def __init__(self, metric_families: Iterable[Metric]) -> None:
+        self._found = tuple(metric_families)
 
     def collect(self) -> Iterable[Metric]:
         return self._found
@@ -56,8 +56,9 @@ def metrics(request: Request) -> HttpResponse:
 
 
 def _known(request: Request) -> Known:
-    """Return the known facts, even before anything is published: then people most want to know whether a worker
-    runs.
+    """Return the known facts, even before anything is published.
+
+    Then people most want to know whether a worker runs.
     """
     snapshot = request.snapshot
     approved, snoozed = left_out(QueueQuery(), snapshot, timezone.now()) if snapshot else (0, 0)

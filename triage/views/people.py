@@ -122,9 +122,7 @@ MEANINGS = {
 
 @dataclass(frozen=True, slots=True)
 class ChangeView:
-    """One line of the log: who, what, where, subject (by its title where it has one), and the values before and
-    after.
-    """
+    """One line of the log: who, what, where, subject, and the values before and after."""
 
     change: Change
     what: str

@@ -81,8 +81,9 @@ def handed_over(snapshot: Snapshot | None) -> tuple[int, str]:
 
 
 def _taken_since(snapshot: Snapshot | None) -> int:
-    """Return how many messages the worker has taken that no snapshot shows yet: without them a page would say that all
-    is done.
+    """Return how many messages the worker has taken that no snapshot shows yet.
+
+    Without them a page would say that all is done.
 
     A snapshot that names the newest run of deliveries shows everything; in another one, messages taken from a minute
     before it may be missing, as a message has the time at which its run began.
@@ -141,7 +142,7 @@ def worker_trouble() -> str:
     if settings.STREAM_CLOCK:
         return RECORDED
     problems = freshness.troubles(worker_status(), time.time(), 0, recorded=False)
-    return next((problem_.sentence for problem_ in problems if problem_.tone == "stopped"), "")
+    return next((trouble.sentence for trouble in problems if trouble.tone == "stopped"), "")
 
 
 def look_up(who: str) -> str:
