@@ -110,8 +110,7 @@ class Answers:
 
 
 def weeks(rows: Rows, now: datetime, repository: str = "") -> tuple[Week, ...]:
-    """Return counts at the end of each of the last twelve weeks up to `now` (naive UTC) and of the week before, oldest
-    first.
+    """Return weekly counts up to `now` (naive UTC): the last twelve weeks and the one before, oldest first.
 
     `repository` is the key of the only one that counts, "" for all.
     """

@@ -111,9 +111,7 @@ def standings(rows: Rows) -> tuple[Standing, ...]:
 
 
 def lane_states(rows: Rows) -> tuple[LaneState, ...]:
-    """Return the gate's fast lane in every watched repository with open pull requests, by the thresholds of their
-    decisions.
-    """
+    """Return the fast lane's state in every watched repository with open pull requests."""
     return tuple(_lane_state(row["repo_key"], row["shadow"], read_thresholds(row)) for row in rows.rows(LANES))
 
 
@@ -282,9 +280,7 @@ OPENING = f"select opening_key from ({STANDING}) where repository_id = $reposito
 
 @dataclass(frozen=True, slots=True)
 class AuditCount:
-    """The audit of an estimated lane: how many were drawn, answered, answered as not to be merged, and are still
-    due.
-    """
+    """The audit of an estimated lane: how many were drawn, answered, answered with no, and are still due."""
 
     drawn: int
     answered: int

@@ -84,9 +84,7 @@ def why_json(replayed: Replayed) -> dict[str, Any]:
 
 
 def why_lines(replayed: Replayed) -> list[str]:
-    """Return the output of `why`: the change, the decision and its reasons, the known facts, and today's verdict on
-    them.
-    """
+    """Return the output of `why`: the change, the decision, its reasons, known facts, and today's verdict."""
     row = replayed.row
     return [
         f"{row['pull_uri']}",

@@ -284,9 +284,7 @@ def scores(rows: Rows, dids: Sequence[str], repository: str | None = None) -> di
 def _resolve(
     rows: Rows, dids: Sequence[str], repository: str | None
 ) -> tuple[int | None, Ground, Mapping[int, Person]]:
-    """Return the repository's number (0: the site, None: unknown), the shared data, and those of these people who
-    are shown.
-    """
+    """Return the repository's number (0: site, None: unknown), the shared data, and the people who are shown."""
     number = 0 if repository is None else find_repository(rows, repository)
     ground = score_ground(rows)
     return number, ground, _shown_people(rows, dids, ground) if number is not None else {}

@@ -189,9 +189,10 @@ Record = Mapping[str, int]
 
 
 def vouches_worth_making(rows: Rows, did: str, repositories: Sequence[str], policy: Policy) -> tuple[VouchesWorth, ...]:
-    """Return the people for whom one vouch by this maintainer would do the most, as seen by the site's seeds and
-    then by those of each of `repositories`: they have merges there, P(clean) not below the prior, and s below .5.
-    Seed sets without a proposal are omitted.
+    """Return the people for whom one vouch by this maintainer would do the most.
+
+    First as seen by the site's seeds, then by those of each of `repositories`. The people have merges there, P(clean)
+    not below the prior, and s below .5. Seed sets without a proposal are omitted.
     """
     person = rows.value("select contributor_id from contributors where did = ?", [did])
     by_seed_set = (
