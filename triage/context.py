@@ -75,8 +75,9 @@ _newest: tuple[tuple[int, datetime], read.Dashboard] | None = None
 
 
 def snapshot_of(request: HttpRequest) -> Snapshot | None:
-    """Return the snapshot pinned for this request; None before the first one is published, or where a request ended
-    early.
+    """Return the snapshot pinned for this request.
+
+    None before the first one is published, or where a request ended early.
     """
     return getattr(request, "snapshot", None)
 
@@ -100,8 +101,9 @@ def told_dashboard(request: Request, snapshot: Snapshot) -> read.Dashboard:
 
 
 def present(snapshot: Snapshot) -> datetime:
-    """Return the present time as naive UTC: the wall clock; in demo and replay the time of the recording's newest
-    event.
+    """Return the present time as naive UTC: the wall clock.
+
+    In demo and replay the time of the recording's newest event.
     """
     newest = dashboard_of(snapshot).newest_event_at
     if settings.STREAM_CLOCK and newest is not None:

@@ -254,8 +254,9 @@ def _is_program(request: HttpRequest) -> bool:
 
 
 def leave_damaged(request: HttpRequest, problem: Exception) -> bool:
-    """Return whether the request's snapshot turned out to be damaged; another one then serves from the next request
-    on.
+    """Return whether the request's snapshot turned out to be damaged.
+
+    Another one then serves from the next request on.
     """
     snapshot = getattr(request, "snapshot", None)
     if snapshot is None or not is_damage(problem):

@@ -421,8 +421,9 @@ SHUT, BY_HAND = PLAIN_SENTENCES["fast_lane_shut"], PLAIN_SENTENCES["threshold_no
 
 
 def plain_sentence(reason: Reason) -> str:
-    """Return the reason as one sentence without a threshold; a code with a threshold and without plain words stays
-    general.
+    """Return the reason as one sentence without a threshold.
+
+    A code with a threshold and without plain words stays general.
     """
     if reason.code in PLAIN_SENTENCES:
         return PLAIN_SENTENCES[reason.code]
@@ -468,8 +469,9 @@ def own_sentence(reason: Reason) -> str:
 
 
 def plain_notice(is_open: bool, notice: str) -> str:
-    """Return every page's notice of a fast lane that is shut or not certified, without a figure; "" where there is
-    none.
+    """Return every page's notice of a fast lane that is shut or not certified, without a figure.
+
+    "" where there is none.
     """
     if not notice:
         return ""

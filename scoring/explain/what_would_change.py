@@ -40,8 +40,9 @@ def own_change(verdict: Verdict, evidence: Evidence, thresholds: Thresholds, inp
 
 
 def ways(inputs: Inputs, probability: float | None, target: float, own: bool = False) -> str:
-    """Return a sentence with the single steps that would each bring the chance to `target`; "" without one, or at the
-    target.
+    """Return a sentence with the single steps that would each bring the chance to `target`.
+
+    "" without one, or at the target.
 
     Without a model it is computed from the record; else it is the result of the search on the model. `own` is for the
     author, who sees no figure of trust.

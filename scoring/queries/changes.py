@@ -63,8 +63,9 @@ order by subject_uri, name, value
 
 
 def pull_labels(rows: Rows, uris: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
-    """Return the labels of these pull requests by at-uri, sorted by name, at most SHOWN each; omit those without
-    labels.
+    """Return the labels of these pull requests by at-uri, sorted by name, at most SHOWN each.
+
+    Omit those without labels.
 
     A label with a value reads "name: value"; a value that is a DID reads as its handle. Names and values come from
     other people: the caller must escape them.
@@ -113,8 +114,9 @@ LISTED, LONGEST = 50, 2_000  # comments that are shown, and characters of one
 
 @dataclass(frozen=True, slots=True)
 class CiRun:
-    """The newest CI run on the displayed round; `failed` lists the failed workflows by the names that the spindle
-    gives them.
+    """The newest CI run on the displayed round.
+
+    `failed` lists the failed workflows by the names that the spindle gives them.
     """
 
     state: CiState
@@ -286,8 +288,9 @@ class Reread:
 
 
 def reread(rows: Rows, r_low: float, r_high: float) -> Reread | None:
-    """Compare the newest 200 changes read by both the newest prompt and model and another one; None where there are
-    none.
+    """Compare the newest 200 changes read by both the newest prompt and model and another one.
+
+    None where there are none.
     """
     row = rows.row(BOTH, {"low": r_low, "high": r_high})
     if row is None or not row["changes"]:

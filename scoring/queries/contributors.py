@@ -44,8 +44,9 @@ where s.contributor_id = ? and t.structural_trust > 0
 
 
 def circle_of(rows: Rows, subject: int, viewer: str | None) -> int | None:
-    """Return the contributor number of a viewer (a DID) who may see denounces of this subject; None for the subject
-    and for unknown viewers.
+    """Return the contributor number of a viewer (a DID) who may see denounces of this subject.
+
+    None for the subject and for unknown viewers.
     """
     number = rows.value("select contributor_id from contributors where did = ?", [viewer]) if viewer else None
     return None if number == subject else number

@@ -77,8 +77,9 @@ def events(rows: Rows, uri: str) -> tuple[PullEvent, ...]:
 
 
 def judged_when_decided(rows: Rows, uri: str) -> PastJudgement | None:
-    """Return the judgement of a merged or closed pull request at that time; None where there is none or an audit
-    hides it.
+    """Return the judgement of a merged or closed pull request at that time.
+
+    None where there is none or an audit hides it.
     """
     row: Mapping[str, Any] | None = rows.row(JUDGED, {"uri": uri})
     return PastJudgement(read_verdict(row), row["as_of"], row["shadow"], row["round"] or 0) if row else None

@@ -190,8 +190,9 @@ def _lane_month(month: str, rows: Sequence[Mapping[str, Any]]) -> LaneMonth:
 
 
 def share_interval(bad: int, n: int) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a share of n >= 1, within [0, 1]; it avoids SciPy, which pages need not
-    import.
+    """Return Wilson's 95 % interval of a share of n >= 1, within [0, 1].
+
+    It avoids SciPy, which pages need not import.
     """
     share, spread = bad / n, SIGMAS**2 / n
     middle = share + spread / 2

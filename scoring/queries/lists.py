@@ -335,8 +335,9 @@ class RowState:
 
 
 def settled(rows: Rows, query: SettledQuery) -> Settled:
-    """Return one page of merged and closed pull requests of watched repositories; the last page where `page` is too
-    high.
+    """Return one page of merged and closed pull requests of watched repositories.
+
+    The last page where `page` is too high.
     """
     page_rows = _settled_page(rows, query, query.page)
     if not page_rows and query.page > 1:

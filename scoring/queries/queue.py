@@ -478,8 +478,9 @@ def _queue_row(row: Mapping[str, Any], people: People, key: str, name: str, outl
 
 
 def repository_key(rows: Rows, name: str) -> str | None:
-    """Return the key of the repository named by its DID, the at-uri of its record or OWNER/NAME; None where there is
-    none.
+    """Return the key of the repository named by its DID, the at-uri of its record or OWNER/NAME.
+
+    None where there is none.
     """
     number = find_repository(rows, name)
     return rows.value("select repo_key from repositories where repository_id = ?", [number]) if number else None

@@ -1,5 +1,6 @@
-"""The read functions for pages and the JSON API. They read one pinned snapshot, and the web reads through nothing
-else.
+"""The read functions for pages and the JSON API.
+
+They read one pinned snapshot, and the web reads through nothing else.
 """
 
 # ruff: noqa: F401 - every name is for those who read

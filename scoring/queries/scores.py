@@ -262,8 +262,9 @@ def score(rows: Rows, did: str, repository: str | None = None) -> ContributorSco
 
 
 def scores(rows: Rows, dids: Sequence[str], repository: str | None = None) -> dict[str, ContributorScore]:
-    """Return the scores of many people by DID, in a number of statements that does not grow with them; omit unknown
-    people.
+    """Return the scores of many people by DID, in a number of statements that does not grow with them.
+
+    Omit unknown people.
 
     The trust path is only in the explanation: `path` is empty, `distance` None. That saves a third of the CPU.
     """
@@ -363,8 +364,9 @@ def hidden_among(rows: Rows, dids: Sequence[str]) -> dict[str, str]:
 def _judged_elsewhere(
     rows: Rows, people: Sequence[int], number: int, ground: Ground
 ) -> list[tuple[Mapping[str, Any], Verdict]]:
-    """Return the rows of ELSEWHERE, each with its verdict; none at the site, where everybody has a judgement of
-    their own.
+    """Return the rows of ELSEWHERE, each with its verdict.
+
+    None at the site, where everybody has a judgement of their own.
     """
     if not number:
         return []

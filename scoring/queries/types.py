@@ -119,8 +119,9 @@ class QueueQuery:
 
 @dataclass(frozen=True, slots=True)
 class AuditAnswer:
-    """An answer about a drawn pull request, given before lane and score were shown; `by` is the person's displayed
-    name.
+    """An answer about a drawn pull request, given before lane and score were shown.
+
+    `by` is the person's displayed name.
     """
 
     would_merge: bool
@@ -217,8 +218,9 @@ class QueueGroup:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """The queue for one query; counts cover every lane under the query's repository and text, own pull requests
-    apart.
+    """The queue for one query.
+
+    Counts cover every lane under the query's repository and text, own pull requests apart.
     """
 
     counts: Mapping[Lane, int]

@@ -70,8 +70,9 @@ def roles_of(person: Person | AnonymousUser | None) -> Roles:
 
 
 def role_of(person: Person | AnonymousUser | None, repo_key: str) -> Role:
-    """Return a person's highest role in the repository with this key; a row for the whole site ("") counts
-    everywhere.
+    """Return a person's highest role in the repository with this key.
+
+    A row for the whole site ("") counts everywhere.
     """
     return roles_of(person).role(repo_key)
 

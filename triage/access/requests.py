@@ -27,8 +27,9 @@ class SessionStore(db.SessionStore):
         self._kept = self._content()
 
     def save(self, must_create: bool = False) -> None:
-        """Write it unless it is unchanged since `keep`; OperationalError where the file takes nothing, UpdateError if
-        it ended.
+        """Write it unless it is unchanged since `keep`.
+
+        OperationalError where the file takes nothing, UpdateError if it ended.
 
         Django raises UpdateError for both: 400, "the session was deleted".
         """

@@ -283,8 +283,9 @@ def use_link(token: str, now: datetime) -> Person:
 @sensitive_post_parameters()
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_in(request: Request) -> HttpResponse:
-    """Show the sign-in page; a POST with `name` and `password`, or with `link`, a sign-in link or its token, signs
-    in.
+    """Show the sign-in page.
+
+    A POST with `name` and `password`, or with `link`, a sign-in link or its token, signs in.
     """
     if request.method != "POST":
         return (

@@ -98,8 +98,9 @@ def create_token(
 
 
 def revoke_token(token: ApiToken, by: Person, now: datetime) -> None:
-    """Revoke and log a token; repeating it is harmless. Never call it within a transaction: others would read and
-    cache it.
+    """Revoke and log a token; repeating it is harmless.
+
+    Never call it within a transaction: others would read and cache it.
     """
     with transaction.atomic(durable=True):
         if ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=now):
@@ -189,8 +190,9 @@ class LinkProblem(Exception):
 
 
 def make_link(by: Person, did: str, repo_key: str, pull_uri: str, now: datetime) -> str:
-    """Return the token of a new link to a contributor's data, or with `pull_uri` to that decision; it is shown only
-    once.
+    """Return the token of a new link to a contributor's data, or with `pull_uri` to that decision.
+
+    It is shown only once.
 
     `repo_key` is the repository as whose maintainer somebody makes it, "" for the whole site.
     """

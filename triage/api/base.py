@@ -146,8 +146,9 @@ class RepositoryReader(Reader):
 
 
 def check_reach(request: Request, repo_key: str | None) -> None:
-    """Raise ApiProblem 403 where a token of one repository asks about another, or about the site; one sentence for
-    both.
+    """Raise ApiProblem 403 where a token of one repository asks about another, or about the site.
+
+    One sentence for both.
 
     `repo_key`: the key of the requested repository; None or "" for the site, or for one that is not watched.
     """
@@ -162,8 +163,9 @@ def check_reach_of(request: Request, repo: str | None) -> None:
 
 
 def repository_key(snapshot: Snapshot, repository: str) -> str:
-    """Return the key of a repository by any of its names; raise ApiProblem 404, since an empty list would look like
-    no work.
+    """Return the key of a repository by any of its names.
+
+    Raise ApiProblem 404, since an empty list would look like no work.
     """
     if key := read.repository_key(snapshot, repository):
         return key

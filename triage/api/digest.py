@@ -119,8 +119,9 @@ def _approved(content: Told) -> Iterator[str]:
 
 
 def _line(content: Told, row: QueueRow) -> str:
-    """Return one pull request: lane, name, title, reason, address; strangers' text with invisible characters spelled
-    out.
+    """Return one pull request: lane, name, title, reason, address.
+
+    Strangers' text with invisible characters spelled out.
     """
     title = f"{row_pill(row).word} · {visible(row.label)}: {visible(row.title)}"
     return f"{title}. {visible(row.sentence)}. {_address(content, row.uri)}"

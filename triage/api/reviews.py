@@ -44,8 +44,9 @@ class MayReview(HttpBearer):
 
 
 def may_review(request: Request) -> Literal["person", "token"] | None:
-    """Return how the caller may request a review: as a signed-in maintainer or by a token with scope review; None: not
-    at all.
+    """Return how the caller may request a review: as a signed-in maintainer or by a token with scope review.
+
+    None: not at all.
 
     A person's token is valid for reviews while they maintain something.
     """

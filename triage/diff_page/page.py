@@ -151,8 +151,9 @@ PATCH = 200_000  # largest patch read for an open row, in bytes: 10 ms of CPU at
 
 
 def flag_quotes(snapshot: Snapshot, uri: str, review: ContentReview | None) -> Mapping[str, str]:
-    """Return the quoted line by the id of its place; {} without a model's flags, or where its patch is large or
-    gone.
+    """Return the quoted line by the id of its place.
+
+    {} without a model's flags, or where its patch is large or gone.
     """
     if review is None or review.reviewer == DETERMINISTIC or not review.flags:
         return {}

@@ -1,4 +1,5 @@
 """A contributor's own page: where their pull requests are, and what is stored; answers for maintainers to paste.
+
 Pure.
 """
 
@@ -180,8 +181,9 @@ class StoredView:
 
 
 def own_pull(row: QueueRow, place: Place | None, now: datetime) -> OwnPull:
-    """Return the pull request's state, its reasons, and what its author can do; without thresholds, which are for
-    maintainers.
+    """Return the pull request's state, its reasons, and what its author can do.
+
+    Without thresholds, which are for maintainers.
 
     `place` is None where it is not in the inbox, or must stay hidden.
     """

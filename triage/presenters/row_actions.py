@@ -270,8 +270,9 @@ def query_of(filters: QueueFilters, viewer: object, snapshot: Snapshot) -> Queue
 
 
 def mine(viewer: object, snapshot: Snapshot) -> tuple[str, ...]:
-    """Return the at-uris that a person is assigned, approved, or approved or refused before they changed; () for
-    others.
+    """Return the at-uris that a person is assigned, approved, or approved or refused before they changed.
+
+    () for others.
     """
     if not isinstance(viewer, Person):
         return ()

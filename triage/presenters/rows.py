@@ -126,8 +126,9 @@ class TrustView:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The Who side of a pull request or a person; `no_chain` says why there is no chain; `trust` is None if not
-    requested.
+    """The Who side of a pull request or a person; `no_chain` says why there is no chain.
+
+    `trust` is None if not requested.
     """
 
     pill: Pill
@@ -395,8 +396,9 @@ def tiles(queue: Queue) -> tuple[Tile, ...]:
 
 
 def group_views(queue: Queue, filters: QueueFilters, now: datetime) -> tuple[GroupView, ...]:
-    """Return the groups in view, in the order of the queue; an empty group is shown only where it alone was
-    requested.
+    """Return the groups in view, in the order of the queue.
+
+    An empty group is shown only where it alone was requested.
     """
     by_key = {group.key: group for group in queue.groups}
     views: list[GroupView] = []

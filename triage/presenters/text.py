@@ -330,8 +330,9 @@ def vouching_words(merges: int, evidence: int = 0) -> str:
 
 
 def dependents_words(explanation: TrustExplanation, exact: bool = True) -> str:
-    """Say how many people are trusted only through this person's vouches, with the exact mark or without; "" for
-    nobody.
+    """Say how many people are trusted only through this person's vouches, with the exact mark or without.
+
+    "" for nobody.
     """
     if not explanation.dependents_total:
         return ""

@@ -36,8 +36,9 @@ LANE = ("repo_key", "author", "voucher", "because", "closed_at", "opened_at")
 
 
 def forget_account(did: str, handle: str | None) -> int:
-    """Delete everything stored under a DID or a verified handle; return the number of rows. Call `clear_traces`
-    afterwards.
+    """Delete everything stored under a DID or a verified handle; return the number of rows.
+
+    Call `clear_traces` afterwards.
     """
     owned = Q(repo_key=did) | Q(repo_key__startswith=f"at://{did}/")
     with transaction.atomic():

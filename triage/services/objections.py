@@ -78,8 +78,9 @@ def _of_speaker(did: str, source: str, repo_key: str) -> QuerySet:
 
 
 def answer(key: str, record: RecordObjection | None, by: Person, state: str, text: str, now: datetime) -> Objection:
-    """Accept or reject an open objection with an answer, once; an objection made by a record is stored here from now
-    on.
+    """Accept or reject an open objection with an answer, once.
+
+    An objection made by a record is stored here from now on.
 
     Raises ObjectionProblem where it is answered already, or the answer is empty or too long.
     """

@@ -42,8 +42,9 @@ class Looks:
         self._thread: threading.Thread | None = None
 
     def note(self, did: str) -> None:
-        """Note that somebody views this person. Return at once and raise nothing; a recorded stream makes no
-        requests.
+        """Note that somebody views this person.
+
+        Return at once and raise nothing; a recorded stream makes no requests.
         """
         if settings.STREAM_CLOCK:
             return

@@ -255,8 +255,9 @@ def keep_fresh(now: datetime) -> tuple[int, int]:
 
 
 def send(receiver: Receiver, message_id: str, body: str, now: datetime) -> tuple[str, float]:
-    """Try one message; return why it was not accepted ("": it was), and the least delay in seconds that the receiver
-    asks for.
+    """Try one message.
+
+    Return why it was not accepted ("": it was), and the least delay in seconds that the receiver asks for.
 
     Raises FetchProblem where this process is stopping: that is not a try.
     """

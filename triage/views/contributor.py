@@ -185,8 +185,9 @@ def refused(request: Request, status: int, sentence: str, wrote: str = "") -> Ht
 
 
 def _own(request: Request, did: str, pull_uri: str) -> tuple[str, str]:
-    """Return the pull request that a contributor objects to and its repository's key; "" and "" for being scored at
-    all.
+    """Return the pull request that a contributor objects to and its repository's key.
+
+    "" and "" for being scored at all.
     """
     return (pull_uri, _repository_of(request, did, pull_uri)) if pull_uri else ("", "")
 
@@ -235,8 +236,9 @@ def _data(request: Request, did: str, token: str) -> HttpResponseBase:
 
 
 def _open_pulls(snapshot: Snapshot, did: str) -> dict[str, Any]:
-    """Return a contributor's open pull requests, and what maintainers see of them; nothing that only readers may
-    see.
+    """Return a contributor's open pull requests, and what maintainers see of them.
+
+    Nothing that only readers may see.
     """
     uris = [offer.uri for offer in read.offers(snapshot, did)][:SHOWN]
     rows_by_uri = {row.uri: row for row in as_shown.own_pulls(snapshot, uris)}

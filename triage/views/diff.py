@@ -233,8 +233,9 @@ def _choices(query: DiffQuery, rounds: tuple[Round, ...]) -> list[tuple[str, str
 
 
 def _others(query: DiffQuery, rounds: tuple[Round, ...]) -> list[tuple[str, str, bool]]:
-    """Return rounds to compare with the selected one: words, query string, whether it is chosen; only those with a
-    stored patch.
+    """Return rounds to compare with the selected one: words, query string, whether it is chosen.
+
+    Only those with a stored patch.
     """
     others = [other for other in rounds if other != query.found and other.sha256][-ROUNDS_LISTED:]
     return [(round_words(other), query.search(query.found, other), other == query.since) for other in others]

@@ -52,8 +52,9 @@ RETRY_SECONDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry: `said` is plain text, `updated_at` is not before `made_at`; `key` distinguishes entries with one
-    path.
+    """One entry: `said` is plain text, `updated_at` is not before `made_at`.
+
+    `key` distinguishes entries with one path.
     """
 
     title: str
@@ -203,8 +204,9 @@ def _feed(request: Request, name: str) -> HttpResponse:
 
 
 def _answer(request: Request, snapshot: Snapshot, token: ApiToken) -> HttpResponse:
-    """Return the feed, narrowed by `?repository=`, `?q=` and `?mine=1`; a token for one repository gets only that
-    one.
+    """Return the feed, narrowed by `?repository=`, `?q=` and `?mine=1`.
+
+    A token for one repository gets only that one.
     """
     filters, own_key = read_queue(request.GET), str(token.repo_key)
     repository_key = read.repository_key(snapshot, filters.repository) if filters.repository else own_key

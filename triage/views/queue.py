@@ -1,5 +1,6 @@
-"""Shared parts of the pages, and the leaderboard, contributor and error pages. One template serves page and htmx
-update.
+"""Shared parts of the pages, and the leaderboard, contributor and error pages.
+
+One template serves page and htmx update.
 """
 
 from dataclasses import replace

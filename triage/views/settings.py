@@ -83,8 +83,9 @@ def switch_shadow(request: Request) -> HttpResponse:
 
 
 def _find_repository(request: Request, role: Role) -> WatchedRepository:
-    """Return the repository that the request names, for somebody with at least this role; Http404 where it is not
-    watched.
+    """Return the repository that the request names, for somebody with at least this role.
+
+    Http404 where it is not watched.
     """
     key = (request.POST if request.method == "POST" else request.GET).get("repository", "")
     require(request, key, role)
