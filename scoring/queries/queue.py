@@ -240,7 +240,7 @@ def _order_group(
     verdicts: int,
     demoted: Positions,
 ) -> Listed:
-    """Return one lane's rows in order, those with a larger number in `ends` after all others; `counts` as in Listed."""
+    """Return one lane's rows in order, those with a larger number in `demoted` after all others; `counts` as in Listed."""
     lane_rows = waiting.select(positions)
     ages, is_first_timer = lane_rows.opened_at.astype("datetime64[us]"), lane_rows.first_timer
     order = positions[order_lane(lane_rows, sort, verdicts)]

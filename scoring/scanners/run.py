@@ -63,7 +63,7 @@ def examine(submission: Submission, clock: Callable[[], float] = thread_time) ->
 
 
 def _run_scanner(name: str, scan: Scan, submission: Submission, collected: list[Finding]) -> Finding | None:
-    """Add one scanner's findings to `told` within its bounds; return a finding where they may be incomplete."""
+    """Add one scanner's findings to `collected` within its bounds; return a finding where they may be incomplete."""
     try:
         spend()
         for finding in scan(submission):

@@ -104,7 +104,7 @@ def standing_closures(snapshot: Snapshot) -> tuple[Closure, ...]:
 
 
 def as_closure(row: LaneClosure, people: Mapping[str, str]) -> Closure:
-    """Return the closure as the gate knows it; `known` are the names of people by DID."""
+    """Return the closure as the gate knows it; `people` are the names of people by DID."""
     closer = visible_name(str(row.person)) if row.person else ERASED
     closed_at = row.closed_at.astimezone(UTC).replace(tzinfo=None)
     did = row.author or row.voucher
@@ -165,7 +165,7 @@ def lowered(shown: Queue, closures: Sequence[Closure]) -> Queue:
 
 
 def closure_words(closure: Closure, names_by_key: Mapping[str, str]) -> str:
-    """Describe one closure in a sentence without its reason; `known` are the names of repositories and people."""
+    """Describe one closure in a sentence without its reason; `names_by_key` are the names of repositories and people."""
     author, voucher = (visible_name(_name(did, names_by_key)) for did in (closure.author, closure.voucher))
     parts = [f"for pull requests by {author}"] if closure.author else []
     parts += [f"for people vouched for by {voucher}"] if closure.voucher else []

@@ -284,7 +284,7 @@ def new_id() -> str:
 
 
 def _read_closures(keys: Iterable[str]) -> tuple[tuple[StandingClosure, ...], tuple[StandingClosure, ...]]:
-    """Return the closures by people in force, and those of `told` that were lifted since."""
+    """Return the closures by people in force, and those of `keys` that were lifted since."""
     in_force = tuple(map(_closure, LaneClosure.objects.filter(opened_at=None).order_by("pk")))
     lifted = LaneClosure.objects.filter(key__in=list(keys)).exclude(opened_at=None)
     return in_force, tuple(map(_closure, lifted.order_by("pk")))
