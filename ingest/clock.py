@@ -6,7 +6,7 @@ from typing import Protocol
 from ingest.errors import FetchProblem
 
 EPOCH = datetime(1970, 1, 1)
-SLACK = timedelta(minutes=1)  # what was written later than this from now was dated by a clock that ran ahead
+SLACK = timedelta(minutes=1)  # a row dated further ahead of now than this was written by a clock that ran ahead
 
 
 def wall_now() -> datetime:
@@ -14,7 +14,7 @@ def wall_now() -> datetime:
 
 
 def from_microseconds(time_us: int) -> datetime:
-    """Naive UTC datetime of unix microseconds; raises OverflowError outside the years 1 to 9999."""
+    """Return the naive UTC datetime of unix microseconds. Raises OverflowError outside the years 1 to 9999."""
     return EPOCH + timedelta(microseconds=time_us)
 
 
@@ -23,7 +23,7 @@ def to_microseconds(moment: datetime) -> int:
 
 
 def parse_time(text: str) -> datetime | None:
-    """An ISO time that somebody wrote as naive UTC; None where it is none."""
+    """Return an ISO time from a stranger as naive UTC, or None if it is not a time."""
     try:
         moment = datetime.fromisoformat(text)
         return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
@@ -46,17 +46,17 @@ DAY = timedelta(days=1)
 
 
 def doubled(attempts: int) -> timedelta:
-    """1 minute after the first of so many look-ups in a row, twice as long after each, 6 hours at most."""
+    """Return the wait after this many look-ups in a row: 1 minute, twice as long after each, 6 hours at most."""
     return min(FIRST_WAIT * 2 ** min(attempts - 1, 20), LONGEST_WAIT)
 
 
 def waiting_time(attempts: int, problem: FetchProblem) -> timedelta:
-    """Return how long to leave a subject alone after so many failures in a row: 1 minute doubled, 6 hours at most."""
+    """Return the wait before the next request after this many failures in a row: 1 minute doubled, 6 hours at most."""
     if not problem.retry:
         return LONGEST_WAIT
     return max(doubled(attempts), timedelta(seconds=problem.after or 0))
 
 
-def read_moment(told: str) -> datetime:
-    """A time of the web's clock as naive UTC; ValueError for what is none."""
-    return datetime.fromisoformat(told).astimezone(UTC).replace(tzinfo=None)
+def read_moment(text: str) -> datetime:
+    """Return a time of the web's clock as naive UTC. Raises ValueError if it is not a time."""
+    return datetime.fromisoformat(text).astimezone(UTC).replace(tzinfo=None)

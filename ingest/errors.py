@@ -1,6 +1,6 @@
-"""Words for failures, for people who read a page or a log: no error number, no class name.
+"""Describe failures for people who read a page or a log: no error number, no class name.
 
-It also says in one sentence why DuckDB could not open a store, and what to do.
+It also describes in one sentence why DuckDB could not open a store, with the remedy.
 """
 
 import errno
@@ -11,11 +11,11 @@ from pathlib import Path
 
 
 class FetchProblem(Exception):
-    """Nothing was fetched, for a reason in one bounded sentence; `retry` says whether asking again may help.
+    """Nothing was fetched; one bounded sentence gives the reason, and `retry` tells if asking again may help.
 
-    `status` is the HTTP status where there was one, `after` the seconds to wait (at most 6 hours) where the peer said
-    so, `too_large` whether the answer went over the limit, `closed` whether this side stopped the request, `busy` that
-    it was not sent, as others to the same domain are under way.
+    `status` is the HTTP status if there was one; `after` the seconds to wait (at most 6 hours) if the peer asked for
+    that. `too_large`: the answer exceeded the limit. `closed`: this side stopped the request. `busy`: the request was
+    not sent, because others to its domain are running.
     """
 
     def __init__(
@@ -53,21 +53,21 @@ WORDS = {
     errno.EPERM: "this user may not write there",
     errno.EIO: "the drive fails",
 }
-# asyncio puts several failures into one text, and DuckDB all of them.
+# asyncio joins several failures in one text, and DuckDB always does.
 _NUMBER = re.compile(r"\[Errno (\d{1,5})\]")
-_KIND = re.compile(r"^(?:[A-Z]\w* )?Error: ")  # as DuckDB begins
+_KIND = re.compile(r"^(?:[A-Z]\w* )?Error: ")  # DuckDB's texts begin with this
 LONGEST = 300
 
 
 def plain(error: BaseException) -> str:
-    """An error in at most 300 characters on one line: the system's errors in our words, others in their own."""
+    """Return an error in at most 300 characters on one line: the system's errors in our words, others in their own."""
     text = _KIND.sub("", " ".join(str(error).split()))
     if isinstance(error, socket.gaierror):
         return "DNS finds no such name: check the network first, then the spelling"
     if isinstance(error, ssl.SSLCertVerificationError):
         return "it has no valid certificate for its name"
-    found = _NUMBER.search(text)
-    number = getattr(error, "errno", None) or (int(found[1]) if found else None)
+    match = _NUMBER.search(text)
+    number = getattr(error, "errno", None) or (int(match[1]) if match else None)
     if number in WORDS:
         return WORDS[number]
     if isinstance(error, TimeoutError):
@@ -81,19 +81,19 @@ _NO_MEMORY = re.compile(r"Out of Memory|failed to (?:pin|allocate)|could not all
 
 
 class StoreProblem(Exception):
-    """The store cannot be used; the message is one sentence that says what to do."""
+    """The store cannot be used; the message is one sentence with the remedy."""
 
 
-def is_out_of_memory(told: str) -> bool:
-    """Return whether an error of DuckDB's is about memory. A checkpoint that fails for it says so in words alone."""
-    return _NO_MEMORY.search(told) is not None
+def is_out_of_memory(message: str) -> bool:
+    """Return True if an error of DuckDB's is about memory. A checkpoint that fails for it says so only in its text."""
+    return _NO_MEMORY.search(message) is not None
 
 
 def why_unopened(path: Path, error: str) -> str:
-    """The sentence for an error of DuckDB's at `path`: held by another process, a damaged log of changes, or damaged.
+    """Return the sentence for DuckDB's error at `path`: held by another process, a damaged WAL, or a damaged file.
 
-    Of a log nothing is lost with it: the stream brings its events again, and what people did is either in the main
-    file before they are told so or brought again from the accounts (triage/services/deliveries.py).
+    A damaged WAL loses nothing: the stream brings its events again, and people's actions are either in the main file
+    before they are confirmed or come again from the accounts (triage/services/deliveries.py).
     """
     holder = re.search(r"held in (\S+) \(PID (\d+)\)", error)
     if holder:
@@ -101,16 +101,16 @@ def why_unopened(path: Path, error: str) -> str:
             f"{path} is held by process {holder[2]} ({holder[1]}): only one worker may own it; "
             "stop that one first, or read from a snapshot."
         )
-    told = " ".join(error.split())[:200]
+    text = " ".join(error.split())[:200]
     if is_out_of_memory(error):
-        return f"{path} needs more memory than it may take ({told}): nothing is lost, open it on a machine with more."
+        return f"{path} needs more memory than it may take ({text}): nothing is lost, open it on a machine with more."
     wal = f"{path}.wal"
     if "WAL" in error or wal in error:
         return (
-            f"{wal} cannot be replayed ({told}): nothing in it is lost for good, the stream and the accounts bring it "
+            f"{wal} cannot be replayed ({text}): nothing in it is lost for good, the stream and the accounts bring it "
             f"again; run `mv {wal} {wal}.damaged` and start again."
         )
     return (
-        f"{path} cannot be opened ({told}): restore a backup, or the newest snapshot "
+        f"{path} cannot be opened ({text}): restore a backup, or the newest snapshot "
         "(`manage.py restore --snapshot --replace`)."
     )

@@ -1,8 +1,8 @@
-"""Keeps room on the drive, and makes written files survive a power cut.
+"""Keep room on the drive, and make written files survive a power cut.
 
-What fills the drive stops while there is still enough left to write down what is in hand. Measured with DuckDB 2.0: a
-commit that finds the disk full is undone and the next one works again, but a checkpoint that does invalidates the
-database until it is opened anew. So the stream stops before either.
+The work that fills the drive stops while there is still room to write the data in hand. Measured with DuckDB 2.0: a
+commit that finds the disk full is undone and the next one works again, but a checkpoint that finds it full invalidates
+the database until it is reopened. So the stream stops before either.
 """
 
 import os
@@ -14,7 +14,7 @@ from pathlib import Path
 from ingest.errors import StoreProblem, plain
 
 RESERVE_BYTES = 100_000_000
-SPARE_BYTES = 200_000_000  # that stay free beside a copy of the store
+SPARE_BYTES = 200_000_000  # stay free beside a copy of the store
 PROBE = ".writable"
 
 
@@ -23,11 +23,11 @@ def free_bytes(path: Path) -> int:
 
 
 def require_place(path: Path) -> None:
-    """Refuse, with StoreProblem, to write where the store at `path` is not there any more or the drive takes no bytes.
+    """Raise StoreProblem if the store at `path` is gone or its drive takes no bytes.
 
-    Where a drive was unmounted its mount point is a folder like any other, and what is written there is lost to it.
-    Where one became read-only DuckDB's next checkpoint would fail, after which it refuses everything. So one byte is
-    tried first, always the same one, which a full drive takes too.
+    An unmounted drive leaves its mount point, an ordinary folder, and files written there would be lost. On a drive
+    that became read-only DuckDB's next checkpoint would fail, after which it refuses everything. So one byte is written
+    first, always to the same place, which a full drive accepts too.
     """
     if not path.exists():
         raise StoreProblem(f"{path} is gone: mount the drive again, or move it back; work continues automatically then")
@@ -45,19 +45,19 @@ def require_place(path: Path) -> None:
 
 
 def require_room(path: Path) -> None:
-    """Refuse, with StoreProblem, to add to the store at `path` while a checkpoint of it might not fit any more."""
+    """Raise StoreProblem if a checkpoint of the store at `path` might no longer fit after more is added."""
     require_place(path)
-    wanted = RESERVE_BYTES + _waiting(path)
+    needed = RESERVE_BYTES + _waiting(path)
     free = free_bytes(path)
-    if free < wanted:
+    if free < needed:
         raise StoreProblem(
-            f"{path.parent} has {free // 1_000_000} MB left of the {wanted // 1_000_000} MB that must stay free: "
+            f"{path.parent} has {free // 1_000_000} MB left of the {needed // 1_000_000} MB that must stay free: "
             "free space there, then wait"
         )
 
 
 def _waiting(path: Path) -> int:
-    """Bytes of the WAL, which the next checkpoint moves into the main file."""
+    """Return the bytes of the WAL, which the next checkpoint moves into the main file."""
     try:
         return path.with_name(f"{path.name}.wal").stat().st_size
     except FileNotFoundError:
@@ -65,7 +65,7 @@ def _waiting(path: Path) -> int:
 
 
 def sync(path: Path) -> None:
-    """Have the drive hold a file's bytes, or a folder's entries after a rename, before this returns."""
+    """Make a file's bytes, or a folder's entries after a rename, durable before this returns."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -80,16 +80,16 @@ def remove_all(paths: Collection[Path]) -> int:
 
 
 def put_in_place(draft: Path, path: Path) -> None:
-    """Give a written file its name, on the drive before this returns: it is there whole or not at all."""
+    """Give a written file its name, durable before this returns: it is there whole or not at all."""
     sync(draft)
     draft.rename(path)
     sync(path.parent)
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Make a file hold these bytes, on the drive before this returns; a reader sees the old ones, or all of the new.
+    """Make a file hold these bytes, durable before this returns; readers see the old bytes or all new ones.
 
-    Its folder must be there. Raises OSError, and leaves no draft behind.
+    Its folder must exist. Raises OSError, and leaves no draft behind.
     """
     handle, draft = tempfile.mkstemp(prefix=".draft-", dir=path.parent)
     try:

@@ -1,7 +1,7 @@
-"""JSON into types, safely from many threads.
+"""Decode JSON into types, safely from many threads.
 
-msgspec learns a type when it is first decoded, and lets a second thread use what it has learned by half: with a type
-that holds others, four threads at once end the process by a segmentation fault (0.22.0, and a web process under load).
+msgspec learns a type when it is first decoded, and a second thread may use a half-learned type: with a nested type,
+four threads at once end the process by a segmentation fault (0.22.0, and a web process under load).
 """
 
 from threading import Lock
@@ -15,7 +15,7 @@ _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
 def decode_json(data: bytes | str, kind: type[T]) -> T:
-    """The data as a `kind`; raises what msgspec.json.decode does."""
+    """Decode the data as a `kind`. Raises the errors of msgspec.json.decode."""
     with _learning:
         decoder = _decoders.get(kind)
         if decoder is None:

@@ -30,7 +30,7 @@ from ingest.worker.runtime import current, huey
 
 @huey.task()
 def derive_events() -> None:
-    """Work off the event log, and let go of dead letters where there are too many."""
+    """Process the event log, and drop dead letters if there are too many."""
     runtime = current()
     if derive(runtime.store) + runtime.letters.keep():
         runtime.changed("derive_events")
@@ -38,52 +38,52 @@ def derive_events() -> None:
 
 @huey.task()
 def ask_network() -> None:
-    """Ask knots, PLC directory, handle domains and data servers what is due.
+    """Ask knots, PLC directory, handle domains and data servers about everything that is due.
 
-    Patches and CI only once the stream has caught up and every state is settled: else each one that was ever open
-    would be asked for, and which ones would depend on how the stream was cut into batches.
+    Patches and CI only once the stream has caught up and every state is settled: otherwise each pull request that was
+    ever open would be fetched, and the cut of the stream into batches would decide which ones.
     """
     runtime = current()
     store, fetcher, wall = runtime.store, runtime.fetcher, runtime.store.wall
     caught_up = not runtime.behind()
-    found = watched.watch_everything(store, runtime.clock.now()) if runtime.watch_everything else 0
-    found += fetch_push_holders(store, fetcher, wall, runtime.clock.now)
-    found += fetch_identities(store, fetcher, runtime.plc_url, wall)
+    asked_count = watched.watch_everything(store, runtime.clock.now()) if runtime.watch_everything else 0
+    asked_count += fetch_push_holders(store, fetcher, wall, runtime.clock.now)
+    asked_count += fetch_identities(store, fetcher, runtime.plc_url, wall)
     if caught_up:
         settle_changed(store)
         now = runtime.clock.now()
-        since = now - timedelta(days=runtime.followed_days)
-        found += fetch_patches(store, fetcher, runtime.diff_folder, runtime.patch_limit, wall, since)
-        found += compare_kept(store, fetcher, runtime.diff_folder)
-        found += fetch_runs(store, fetcher, runtime.diff_folder, now, wall)
-    found += fetch_attestations(store, fetcher, runtime.plc_url, runtime.clock.now(), wall)
-    found += fetch_profiles(store, fetcher, runtime.bluesky_api, runtime.clock.now(), wall)
-    if found:
+        settled_since = now - timedelta(days=runtime.followed_days)
+        asked_count += fetch_patches(store, fetcher, runtime.diff_folder, runtime.patch_limit, wall, settled_since)
+        asked_count += compare_kept(store, fetcher, runtime.diff_folder)
+        asked_count += fetch_runs(store, fetcher, runtime.diff_folder, now, wall)
+    asked_count += fetch_attestations(store, fetcher, runtime.plc_url, runtime.clock.now(), wall)
+    asked_count += fetch_profiles(store, fetcher, runtime.bluesky_api, runtime.clock.now(), wall)
+    if asked_count:
         runtime.changed("ask_network")
 
 
 @huey.task()
 def follow_mirrors() -> None:
-    """Bring the mirrors of watched repositories up to date: what landed, and what became of it.
+    """Update the mirrors of watched repositories: landed commits, and what happened to them later.
 
-    A hop of its own, since a first clone may take ten minutes and nothing else is to wait for it.
+    This is a hop of its own, since a first clone may take ten minutes and nothing else should wait for it.
     """
     runtime = current()
     if runtime.behind():
         return
     store, fetcher, folder, now = runtime.store, runtime.fetcher, runtime.mirror_folder, runtime.clock.now
-    found = fetch_mirrors(store, fetcher, folder, runtime.mirror_limits, store.wall, now)
-    found += read_history(store, fetcher, folder, now)
-    found += find_landings(store, fetcher, folder, runtime.diff_folder)
+    changes = fetch_mirrors(store, fetcher, folder, runtime.mirror_limits, store.wall, now)
+    changes += read_history(store, fetcher, folder, now)
+    changes += find_landings(store, fetcher, folder, runtime.diff_folder)
     settle(store)
-    found += mine_followups(store, fetcher, folder, now, runtime.window_days)
-    if found:
+    changes += mine_followups(store, fetcher, folder, now, runtime.window_days)
+    if changes:
         runtime.changed("follow_mirrors")
 
 
 @huey.task()
 def look_at_person(did: str) -> None:
-    """Somebody looks at a person: ask for what they declare of themselves elsewhere, where that is old or missing."""
+    """Fetch a person's declared profile elsewhere because somebody opened their page, if it is old or missing."""
     runtime = current()
     if want_profile(runtime.store, did, runtime.store.wall):
         runtime.changed("load")
@@ -92,7 +92,7 @@ def look_at_person(did: str) -> None:
 @huey.periodic_task(crontab(minute="*"))
 @huey.lock_task("number_pulls")
 def number_pulls() -> None:
-    """Once a minute look for the numbers of pull requests on the forge's site, for half a minute or so."""
+    """Look for the numbers of pull requests on the forge's site, once a minute for about half a minute."""
     runtime = current()
     if runtime.appview_url and read_pages(runtime.store, runtime.fetcher, runtime.appview_url):
         runtime.changed("number_pulls")
@@ -100,13 +100,13 @@ def number_pulls() -> None:
 
 @huey.task()
 def run_job(name: str, arguments: dict[str, Any], reply: str) -> None:
-    """Do what a command handed over; progress and outcome are put under `reply` for who asked."""
+    """Run a job from a command; progress and outcome are stored under `reply` for the command."""
     runtime = current()
     try:
-        done = JOBS[name](runtime, arguments, lambda told: huey.put(reply, {"progress": told}))
-        with runtime.store.publishing:  # no stream brings it again if the log of changes is damaged before a publish
+        result = JOBS[name](runtime, arguments, lambda progress: huey.put(reply, {"progress": progress}))
+        with runtime.store.publishing:  # no stream brings it again if the WAL is damaged before a publish
             runtime.store.checkpoint()
-        huey.put(reply, {"done": done})
+        huey.put(reply, {"done": result})
     except (JobProblem, StoreProblem) as problem:
         huey.put(reply, {"problem": str(problem)})
     runtime.changed("job")
@@ -114,7 +114,7 @@ def run_job(name: str, arguments: dict[str, Any], reply: str) -> None:
 
 @huey.signal(SIGNAL_ERROR, SIGNAL_INTERRUPTED)
 def tell_of_failed_job(signal: str, task: Task, error: BaseException | None = None) -> None:
-    """Tell who asked for a job that it ended by an error in the program, or with the worker."""
+    """Report to the command that its job ended by an error in the program, or with the worker."""
     if not isinstance(task, run_job.task_class):
         return
     job, _, reply = task.args
@@ -129,7 +129,7 @@ def tell_of_failed_job(signal: str, task: Task, error: BaseException | None = No
 
 @huey.periodic_task(crontab(minute="*/10"))
 def archive_events() -> None:
-    """Move what is old out of the store, so that its file, which every publish copies, stays small."""
+    """Move old events out of the store, so that its file, which every publish copies, stays small."""
     runtime = current()
     moved = archive(runtime.store, runtime.staging_folder, runtime.event_days, runtime.event_rows, runtime.clock.now())
     if moved:
@@ -138,7 +138,7 @@ def archive_events() -> None:
 
 @huey.task()
 def erase_deleted() -> None:
-    """Erase whoever's account is gone, and remove the bytes once they have waited a day."""
+    """Erase people whose account is gone, and remove the bytes once they have waited a day."""
     runtime = current()
     if erase.erase_due(runtime.store, runtime.clock.now(), runtime.folders):
         runtime.changed("erase_deleted")
@@ -147,7 +147,7 @@ def erase_deleted() -> None:
 
 @huey.periodic_task(crontab(minute="17"))
 def drop_old_diffs() -> None:
-    """Once an hour let go of diffs that are older than DIFF_DAYS, and of files that no row names."""
+    """Drop diffs that are older than DIFF_DAYS, and files that no row names, once an hour."""
     runtime = current()
     erase.drop_old_diffs(runtime.store, runtime.diff_folder, runtime.clock.now(), runtime.diff_days)
     erase.drop_stray_diffs(runtime.store, runtime.diff_folder, time.time())
@@ -155,7 +155,7 @@ def drop_old_diffs() -> None:
 
 @huey.periodic_task(crontab(minute="*"))
 def sweep() -> None:
-    """Once a minute wake every hop: work that a kill or a failure left behind is found by asking the tables."""
+    """Wake every hop once a minute: it finds work that a kill or a failure left behind by asking the tables."""
     runtime = current()
     forget_future(runtime.store, runtime.store.wall())
     read_due_frames(runtime.store)

@@ -1,7 +1,7 @@
-"""Refuses a bad drive in one sentence before any file is opened, then runs the command.
+"""Refuse a bad drive in one sentence before any file is opened, then run the command.
 
-A setting that cannot be used is told in one sentence too: which one, what is wrong, where it is explained. A command
-means a person by a DID, or by a handle that its own domain confirmed.
+An unusable setting is also reported in one sentence: its name, the problem, the place of its description. A command
+accepts a person as a DID, or as a handle that its own domain confirmed.
 """
 
 import atexit
@@ -24,23 +24,23 @@ _NAMED = re.compile(r'Environment variable "(\w+)" ')
 
 
 def sentence_of(problem: EnvError) -> str:
-    named = _NAMED.match(str(problem))
-    if named is None or not isinstance(problem, EnvValidationError):
+    match = _NAMED.match(str(problem))
+    if match is None or not isinstance(problem, EnvValidationError):
         return str(problem)
-    told = problem.error_messages
-    words = "; ".join(str(one).rstrip(".") for one in told) if isinstance(told, list) else str(told)
-    return f"{named[1]} cannot be used: {words[:1].lower()}{words[1:]}. See .env.example."
+    messages = problem.error_messages
+    words = "; ".join(str(message).rstrip(".") for message in messages) if isinstance(messages, list) else str(messages)
+    return f"{match[1]} cannot be used: {words[:1].lower()}{words[1:]}. See .env.example."
 
 
-# What runs until somebody stops it.
+# Commands that run until somebody stops them.
 STOPPED_BY_HAND = frozenset({"demo", "dev", "replay", "web", "worker"})
 
 
 class Commands(ManagementUtility):
-    """Django's, whose garbage collection begins with the command."""
+    """Django's commands, with garbage collection off until the command begins."""
 
     def fetch_command(self, subcommand: str) -> BaseCommand:
-        """The command of this name, after which nothing that is loaded by now is walked again."""
+        """Return the command of this name, and exclude everything loaded by now from garbage collection."""
         command = super().fetch_command(subcommand)
         never_walk_again()
         gc.enable()
@@ -48,14 +48,14 @@ class Commands(ManagementUtility):
 
 
 def never_walk_again() -> None:
-    """Have collections pass over everything that is held now; it stays for as long as the process anyway."""
+    """Exclude all present objects from garbage collection; they stay as long as the process anyway."""
     gc.freeze()
     atexit.unregister(gc.unfreeze)
-    atexit.register(gc.unfreeze)  # else DuckDB's binding tells at the end of what was never collected
+    atexit.register(gc.unfreeze)  # otherwise DuckDB's binding reports uncollected objects at exit
 
 
 def run(argv: list[str]) -> None:
-    """Run the command in `argv`; exit 2 with one sentence on stderr where the drive or a setting is wrong."""
+    """Run the command in `argv`; exit 2 with one sentence on stderr if the drive or a setting is wrong."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "trustsite.settings")
     os.umask(drive.PRIVATE)
     try:
@@ -74,7 +74,7 @@ def run(argv: list[str]) -> None:
 
 
 def take_interrupts() -> None:
-    """Have SIGINT stop this process as Ctrl-C does: a shell without job control starts background jobs deaf to it."""
+    """Let SIGINT stop this process like Ctrl-C: a shell without job control starts background jobs that ignore it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -85,17 +85,17 @@ def _refuse(sentence: str) -> None:
 
 
 def known_did(handle: str, snapshot: Snapshot | None) -> str | None:
-    """The DID that verified this handle, if exactly one did: a handle may have moved since."""
+    """Return the DID that verified this handle, if exactly one did: a handle may have moved since."""
     if snapshot is None:
         return None
-    found = snapshot.rows("select did from contributors where handle_verified and lower(handle) = ?", [handle])
-    return found[0]["did"] if len(found) == 1 else None
+    rows = snapshot.rows("select did from contributors where handle_verified and lower(handle) = ?", [handle])
+    return rows[0]["did"] if len(rows) == 1 else None
 
 
 def held_did(text: str, snapshot: Snapshot | None) -> str:
-    """The DID meant by somebody who is known here; CommandError, status 2, for what is neither DID nor known handle.
+    """Return the DID of a person known here. Raises CommandError (2) if it is neither a DID nor a known handle.
 
-    The network is not asked: who is to be erased or exported was proven here before, or is named by DID.
+    The network is not asked: a person to erase or export was proven here before, or is named by DID.
     """
     if text.startswith("did:"):
         try:

@@ -1,8 +1,8 @@
-"""`manage.py doctor`: looks at what may be wrong with an installation, each check on its own.
+"""`manage.py doctor`: check everything that may be wrong with an installation, each check on its own.
 
-A check that breaks costs its own line and no other. They look at the ground (the drive, its speed and room, its keys,
-the clock), the state (the store and its log of changes, snapshots, worker, queue, accounts, archive, backups), and what
-was chosen and learned (risky settings, models, certificates and, where asked, the peers).
+A check that breaks costs only its own line. The checks cover the drive (speed, room, keys, clock), the state (store and
+WAL, snapshots, worker, queue, accounts, archive, backups), and settings and learned data (risky settings, models,
+certificates and, if asked, the peers).
 """
 
 import os
@@ -38,7 +38,7 @@ from trustsite import drive
 from trustsite.drive import DriveProblem, require_store_folder
 from trustsite.settings import is_loopback
 
-# What a broken drive, file or setting brings; an error in the program itself is not among them.
+# Errors of a broken drive, file or setting; an error in the program itself is not among them.
 EXPECTED = (
     OSError,
     ValueError,
@@ -53,7 +53,7 @@ EXPECTED = (
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line: `ok`, or what to look at and to do about it."""
+    """One line: `ok`, or the problem and its remedy."""
 
     name: str
     ok: bool
@@ -62,7 +62,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Patient:
-    """The things looked at: the state's place, the worker's own report (None: it says nothing), and the present.
+    """The things to check: the state's places, the worker's own report (None if there is none), and the present.
 
     `now` is naive UTC; `settings` are Django's.
     """
@@ -81,26 +81,26 @@ Check = Callable[[Patient], tuple[bool, str]]
 
 
 def examine(patient: Patient, checks: Iterable[tuple[str, Check]]) -> list[Finding]:
-    """Run every check, whatever becomes of the others."""
-    return [_one(patient, name, check) for name, check in checks]
+    """Run every check, even after others failed."""
+    return [_run_check(patient, name, check) for name, check in checks]
 
 
-def _one(patient: Patient, name: str, check: Check) -> Finding:
+def _run_check(patient: Patient, name: str, check: Check) -> Finding:
     try:
-        ok, told = check(patient)
+        ok, text = check(patient)
     except (DriveProblem, StoreProblem) as problem:
-        ok, told = False, str(problem)
+        ok, text = False, str(problem)
     except EXPECTED as problem:
-        ok, told = False, f"cannot be looked at, so see drive and settings first: {plain(problem)}"
-    return Finding(name, ok, " ".join(told.split())[:600])
+        ok, text = False, f"cannot be looked at, so see drive and settings first: {plain(problem)}"
+    return Finding(name, ok, " ".join(text.split())[:600])
 
 
 LARGE_WAL = 500_000_000
 STALE = timedelta(minutes=10)
-DEEP = 1_000  # the hops wait once each; a thousand is a worker that does not work
+DEEP = 1_000  # each hop waits at most once; a thousand tasks mean that no worker runs
 BUSY_SECONDS = 5.0
 RECENT = timedelta(days=2)
-# What to do about each problem that the worker tells of; all of them are tried again by themselves.
+# The remedy for each problem that the worker reports; all of them are retried automatically.
 REMEDIES = {
     "store_problem": "see drive and room",
     "listener_problem": "see the network, or name another server in JETSTREAM_URLS",
@@ -110,25 +110,25 @@ REMEDIES = {
 
 
 def check_store(patient: Patient) -> tuple[bool, str]:
-    """Return whether the store opens, is whole and can be checkpointed; one that a worker holds is left to it."""
+    """Check that the store opens, is whole and can be checkpointed; skip a store that a worker holds."""
     path, memory_mb = patient.places.store, cast(int, patient.settings["DUCKDB_MEMORY_MB"])
     require_store(path, patient.places.snapshots)
     if not path.exists():
         require_store_folder(path, patient.places.root)
         return False, f"{path} does not exist yet: the first `manage.py worker` creates it"
     try:
-        inside = look_inside(path)  # every row: DuckDB opens a file that is cut in half and fails where it reads on
+        inside = look_inside(path)  # every row: DuckDB opens a file that is cut in half and fails only while reading
         try_checkpoint(path, memory_mb)
     except InspectProblem as problem:
         if problem.held_by:
             return True, f"{path} is held by the worker (process {problem.held_by}), which checkpoints it: see snapshot"
-        return False, _damaged(path, str(problem), memory_mb)
+        return False, _damage_advice(path, str(problem), memory_mb)
     if inside.schema_version > SCHEMA_VERSION:
         return False, f"{path} was written by a newer Sunstead (schema {inside.schema_version}): update this one"
     return True, f"{path} opens ({path.stat().st_size / 1e6:,.1f} MB, schema {inside.schema_version})"
 
 
-def _damaged(path: Path, problem: str, memory_mb: int) -> str:
+def _damage_advice(path: Path, problem: str, memory_mb: int) -> str:
     if is_out_of_memory(problem):
         return (
             f"`manage.py worker` mends it with what memory this machine has: {path} cannot be checkpointed within the "
@@ -141,7 +141,7 @@ def _damaged(path: Path, problem: str, memory_mb: int) -> str:
 
 
 def check_wal(patient: Patient) -> tuple[bool, str]:
-    """Return whether changes reach the main file: publishing empties its log."""
+    """Check that changes reach the main file: publishing empties the WAL."""
     wal = patient.places.store.with_name(patient.places.store.name + ".wal")
     size = wal.stat().st_size if wal.exists() else 0
     if size > LARGE_WAL:
@@ -150,20 +150,22 @@ def check_wal(patient: Patient) -> tuple[bool, str]:
 
 
 def check_worker(patient: Patient) -> tuple[bool, str]:
-    """Return whether the worker runs, and what it says of itself."""
+    """Check that the worker runs, and report its problems."""
     status = patient.status
     was_killed = status is not None and status.holds_file and is_let_go(cast(Path, patient.settings["STATUS_PATH"]))
     if status is None or not patient.works or was_killed:
-        last = "" if status is None else f" since {from_microseconds(int(status.written_at * 1e6)):%Y-%m-%d %H:%M} UTC"
-        return False, f"no worker runs{last}: `manage.py worker` (or `make run`)"
-    told = [f"{problem}: {action}" for name, action in REMEDIES.items() if (problem := getattr(status, name))]
-    told += [f"{problem}: see the network, or take it out of KNOT_STREAMS" for problem in status.event_problems]
-    told += [f"{hop} fails, see its log" for hop in status.failing_hops]
-    return not told, "; ".join(told) or "it runs without a problem"
+        last_seen = (
+            "" if status is None else f" since {from_microseconds(int(status.written_at * 1e6)):%Y-%m-%d %H:%M} UTC"
+        )
+        return False, f"no worker runs{last_seen}: `manage.py worker` (or `make run`)"
+    problems = [f"{problem}: {action}" for name, action in REMEDIES.items() if (problem := getattr(status, name))]
+    problems += [f"{problem}: see the network, or take it out of KNOT_STREAMS" for problem in status.event_problems]
+    problems += [f"{hop} fails, see its log" for hop in status.failing_hops]
+    return not problems, "; ".join(problems) or "it runs without a problem"
 
 
 def check_snapshot(patient: Patient) -> tuple[bool, str]:
-    """Return whether pages have a snapshot that can be read and is not behind what came in."""
+    """Check that pages have a readable snapshot that is up to date."""
     folder = patient.places.snapshots
     number = current_number(folder)
     path = folder / f"serve-{number}.duckdb"
@@ -178,121 +180,127 @@ def check_snapshot(patient: Patient) -> tuple[bool, str]:
         look_inside(path, sums=False)
     except InspectProblem as problem:
         return False, f"{path} cannot be read ({problem}): start the worker, which publishes a new one"
-    made = datetime.fromtimestamp(path.stat().st_mtime, UTC).replace(tzinfo=None)
-    age = max(patient.now - made, timedelta())
-    newest = from_microseconds(patient.status.cursor_us) if patient.status else made
-    if patient.works and newest - made > STALE:
+    made_at = datetime.fromtimestamp(path.stat().st_mtime, UTC).replace(tzinfo=None)
+    age = max(patient.now - made_at, timedelta())
+    newest = from_microseconds(patient.status.cursor_us) if patient.status else made_at
+    if patient.works and newest - made_at > STALE:
         return False, f"snapshot {number} is {age} old and events came since: see worker and room"
     return True, f"snapshot {number}, {age.total_seconds():,.0f} s old"
 
 
 def check_gaps(patient: Patient) -> tuple[bool, str]:
-    """Return whether the stream has spans that were missed and that no backfill has filled within two days."""
+    """Check that no gap of the stream stayed unfilled for more than two days."""
     number = current_number(patient.places.snapshots)
     if not number:
         return True, "nothing was published yet"
     gaps = look_inside(patient.places.snapshots / f"serve-{number}.duckdb", sums=False).gaps
     if not gaps:
         return True, "the stream has no open gap"
-    told = f"{len(gaps)} in the stream, the newest because {gaps[-1][1]}"
+    summary = f"{len(gaps)} in the stream, the newest because {gaps[-1][1]}"
     if patient.now - gaps[0][0] > RECENT:
-        return False, f"{told}: open since {gaps[0][0]:%Y-%m-%d}, name hosts in BACKFILL_HOSTS or see worker"
-    return True, f"{told}: the backfill fills them"
+        return False, f"{summary}: open since {gaps[0][0]:%Y-%m-%d}, name hosts in BACKFILL_HOSTS or see worker"
+    return True, f"{summary}: the backfill fills them"
 
 
 def check_queue(patient: Patient) -> tuple[bool, str]:
-    """Return whether the queue's file is whole and worked off."""
+    """Check that the queue's file is whole and its tasks are processed."""
     path = cast(Path, patient.settings["QUEUE_PATH"])
     if not path.is_file():
         return True, "the first start creates it"
-    if damage := _damage(path):
+    if damage := _find_damage(path):
         return False, f"{path} is damaged ({damage}): stop worker and web and delete it; no work is lost"
-    if not _value(path, "select count(*) from sqlite_master where name = 'task'"):
+    if not _read_value(path, "select count(*) from sqlite_master where name = 'task'"):
         return True, "it is empty: the first start creates its tables"
-    depth = _value(path, "select count(*) from task")
+    depth = _read_value(path, "select count(*) from task")
     if depth > DEEP:
         return False, f"{depth:,} tasks wait: the worker does not process them, see its log"
     return True, f"{path} is whole, {depth:,} tasks wait"
 
 
 def check_accounts(patient: Patient) -> tuple[bool, str]:
-    """Return whether the web's database is whole, somebody can sign in, and what they did reaches the worker."""
+    """Check that the web's database is whole, somebody can sign in, and their actions reach the worker."""
     path = patient.places.accounts
     if not path.is_file():
         return False, f"{path} is missing: `manage.py init_drive` makes it"
-    if damage := _damage(path):
+    if damage := _find_damage(path):
         return False, f"{path} is damaged ({damage}): stop the web process and restore a backup"
-    if not _value(path, "select count(*) from triage_person where is_active"):
+    if not _read_value(path, "select count(*) from triage_person where is_active"):
         return False, "nobody can sign in: `manage.py add_maintainer HANDLE`"
-    before = (patient.now - STALE).isoformat(" ")
-    late = _value(path, "select count(*) from triage_outboxentry where delivered_at is null and due_at < ?", [before])
+    latest_due = (patient.now - STALE).isoformat(" ")
+    late = _read_value(
+        path, "select count(*) from triage_outboxentry where delivered_at is null and due_at < ?", [latest_due]
+    )
     if late:
         return False, f"{late} messages to the worker wait for over 10 minutes: see worker"
     return True, f"{path} is whole"
 
 
-def _opened(path: Path) -> sqlite3.Connection:
+def _open_read_only(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=BUSY_SECONDS)
 
 
-def _damage(path: Path) -> str:
-    """Return what SQLite says of a file's structure, "" for nothing."""
+def _find_damage(path: Path) -> str:
+    """Return SQLite's report on a file's structure, "" for none."""
     try:
-        with closing(_opened(path)) as file:
-            told = file.execute("pragma quick_check(1)").fetchone()[0]
-    except sqlite3.OperationalError:  # locked, or not to be had: no damage
+        with closing(_open_read_only(path)) as file:
+            report = file.execute("pragma quick_check(1)").fetchone()[0]
+    except sqlite3.OperationalError:  # locked or unavailable: no damage
         raise
     except sqlite3.DatabaseError as problem:
         return str(problem)
-    return "" if told == "ok" else str(told)[:200]
+    return "" if report == "ok" else str(report)[:200]
 
 
-def _value(path: Path, sql: str, params: Sequence[object] = ()) -> int:
-    with closing(_opened(path)) as file:
+def _read_value(path: Path, sql: str, params: Sequence[object] = ()) -> int:
+    with closing(_open_read_only(path)) as file:
         return file.execute(sql, params).fetchone()[0]
 
 
 def check_archive(patient: Patient) -> tuple[bool, str]:
-    """Return whether every file of the archive that the newest snapshot knows is there."""
+    """Check that every archive file that the newest snapshot names exists."""
     number = current_number(patient.places.snapshots)
     if not number:
         return True, "nothing was archived yet"
     paths = look_inside(patient.places.snapshots / f"serve-{number}.duckdb", sums=False).segments
-    lost = [path for path in paths if not (patient.places.staging / "events" / Path(path).name).is_file()]
-    if lost:
-        return False, f"{len(lost)} files are missing, such as {lost[0]}: put them back from a backup"
+    missing = [path for path in paths if not (patient.places.staging / "events" / Path(path).name).is_file()]
+    if missing:
+        return False, f"{len(missing)} files are missing, such as {missing[0]}: put them back from a backup"
     return True, f"{len(paths)} files of older events are there"
 
 
 def check_backups(patient: Patient) -> tuple[bool, str]:
-    """Return whether there is a recent backup, and none that may no longer be kept."""
+    """Check that there is a recent backup, and none that is too old to keep."""
     folder, days = cast(Path, patient.settings["BACKUP_DIR"]), cast(int, patient.settings["BACKUP_DAYS"])
-    found = backups(folder, days, patient.places.root)
-    for one in found:
-        if one.expires_at < patient.now:
-            return False, f"{one.path} may no longer be kept since {one.expires_at:%Y-%m-%d}: delete it"
-        if one.path.name.endswith(PART) and patient.now - one.made_at > timedelta(hours=1):
-            return False, f"{one.path} was left by a backup that was cut off: delete it"
-    whole = [one for one in found if not one.path.name.startswith(ASIDE) and not one.path.name.endswith(PART)]
-    newest = max((one.made_at for one in whole), default=None)
+    entries = backups(folder, days, patient.places.root)
+    for backup in entries:
+        if backup.expires_at < patient.now:
+            return False, f"{backup.path} may no longer be kept since {backup.expires_at:%Y-%m-%d}: delete it"
+        if backup.path.name.endswith(PART) and patient.now - backup.made_at > timedelta(hours=1):
+            return False, f"{backup.path} was left by a backup that was cut off: delete it"
+    complete = [
+        backup for backup in entries if not backup.path.name.startswith(ASIDE) and not backup.path.name.endswith(PART)
+    ]
+    newest = max((backup.made_at for backup in complete), default=None)
     if newest is None or patient.now - newest > RECENT:
         when = "there is none" if newest is None else f"the newest is of {newest:%Y-%m-%d}"
         return False, f"{when}: `manage.py backup` makes one in {folder}, or elsewhere with a name"
-    return True, f"{len(whole)}, the newest of {newest:%Y-%m-%d %H:%M} UTC"
+    return True, f"{len(complete)}, the newest of {newest:%Y-%m-%d %H:%M} UTC"
 
 
 Settings = Mapping[str, Any]
 
 
 def _has_https(settings: Settings) -> bool:
-    return bool(settings["TRUSTED_PROXY"]) or any(one.startswith("https:") for one in settings["CSRF_TRUSTED_ORIGINS"])
+    return bool(settings["TRUSTED_PROXY"]) or any(
+        origin.startswith("https:") for origin in settings["CSRF_TRUSTED_ORIGINS"]
+    )
 
 
 def _is_reached(settings: Settings) -> bool:
     return _has_https(settings) or not is_loopback(settings["BIND"])
 
 
-# A setting that is risky as it stands, and what to do about it.
+# Risky settings, each with its remedy.
 RISKS: Sequence[tuple[Callable[[Settings], object], str]] = (
     (
         lambda of: of["PUBLIC_READ"] and not is_loopback(of["BIND"]),
@@ -326,13 +334,13 @@ RISKS: Sequence[tuple[Callable[[Settings], object], str]] = (
 
 
 def check_settings(patient: Patient) -> tuple[bool, str]:
-    """Return whether what was set opens what should be shut."""
-    found = [told for is_risky, told in RISKS if is_risky(patient.settings)]
-    return not found, "; ".join(found) or "none that is risky"
+    """Check the settings for risks."""
+    risks = [advice for is_risky, advice in RISKS if is_risky(patient.settings)]
+    return not risks, "; ".join(risks) or "none that is risky"
 
 
 def check_models(patient: Patient) -> tuple[bool, str]:
-    """Return whether the model that each label points at can serve."""
+    """Check that the model that each label points at can serve."""
     folder = patient.places.models
     names = [name for label in get_args(LabelName) if (name := serving_name(folder, label))]
     for name in names:
@@ -341,26 +349,29 @@ def check_models(patient: Patient) -> tuple[bool, str]:
 
 
 def check_certificates(patient: Patient) -> tuple[bool, str]:
-    """Return whether all certificates can be read, and one is valid where there are any."""
-    found, problems = read_certificates(patient.places.models / "certificates")
+    """Check that all certificates can be read, and that one is valid if there are any."""
+    certificates, problems = read_certificates(patient.places.models / "certificates")
     if problems:
         return False, f"{problems[0]}: put it back from a backup, or delete it"
-    if not found:
+    if not certificates:
         return True, "no certificate yet: the fast lane is shut"
-    valid = [one for one in found.values() if one.is_valid(patient.now)]
+    valid = [certificate for certificate in certificates.values() if certificate.is_valid(patient.now)]
     if not valid:
-        return False, f"{len(found)}, all expired or without a threshold: `manage.py train` makes another attempt"
-    return True, f"{len(found)}, {len(valid)} valid"
+        return (
+            False,
+            f"{len(certificates)}, all expired or without a threshold: `manage.py train` makes another attempt",
+        )
+    return True, f"{len(certificates)}, {len(valid)} valid"
 
 
 def peer_checks(settings: Settings, fetcher: Fetcher) -> list[tuple[str, Callable[[Patient], tuple[bool, str]]]]:
-    """One check for each host that this site depends on; any answer of its own over https will do."""
-    wanted = [*settings["JETSTREAM_URLS"], *settings["KNOT_STREAMS"], settings["PLC_URL"], *settings["BACKFILL_HOSTS"]]
-    hosts = dict.fromkeys(host for url in wanted if (host := urlsplit(url).hostname))
-    return [(f"peer {host}", _asks(fetcher, host)) for host in hosts]
+    """Return one check for each host that this site depends on; any answer over https is enough."""
+    urls = [*settings["JETSTREAM_URLS"], *settings["KNOT_STREAMS"], settings["PLC_URL"], *settings["BACKFILL_HOSTS"]]
+    hosts = dict.fromkeys(host for url in urls if (host := urlsplit(url).hostname))
+    return [(f"peer {host}", _make_peer_check(fetcher, host)) for host in hosts]
 
 
-def _asks(fetcher: Fetcher, host: str) -> Callable[[Patient], tuple[bool, str]]:
+def _make_peer_check(fetcher: Fetcher, host: str) -> Callable[[Patient], tuple[bool, str]]:
     def check(patient: Patient) -> tuple[bool, str]:
         try:
             fetcher.get(f"https://{host}/", seconds=10.0)
@@ -376,12 +387,12 @@ PROBE_BYTES = 4_000_000
 PROBE_SYNCS = 5
 SLOWEST_BYTES = 10_000_000  # a second: below it a store of 500 MB cannot be published within a minute
 SLOWEST_SYNC = 0.5  # seconds: the worker syncs several times a second
-EARLY = AHEAD + SLACK  # an event may be dated so far ahead of the worker's clock, and heartbeats are rare
+EARLY = AHEAD + SLACK  # an event may be dated this far ahead of the worker's clock, and heartbeats are rare
 BEHIND = timedelta(minutes=10)
 
 
 def check_drive(patient: Patient) -> tuple[bool, str]:
-    """Return whether DATA_ROOT is a marked folder of this user alone."""
+    """Check that DATA_ROOT is a marked folder that only this user can open."""
     root = patient.places.root
     drive.require(drive.Place("drive", root))
     mode = stat.S_IMODE(root.stat().st_mode)
@@ -391,7 +402,7 @@ def check_drive(patient: Patient) -> tuple[bool, str]:
 
 
 def check_speed(patient: Patient, clock: Callable[[], float] = time.perf_counter) -> tuple[bool, str]:
-    """Return how fast 4 MB are written, synced and read, and a small write synced."""
+    """Measure how fast 4 MB are written and synced, and a small write synced."""
     probe = patient.places.root / f".probe-{secrets.token_hex(8)}"
     try:
         began = clock()
@@ -404,10 +415,10 @@ def check_speed(patient: Patient, clock: Callable[[], float] = time.perf_counter
     finally:
         probe.unlink(missing_ok=True)
     rate = PROBE_BYTES / max(written, 1e-9)
-    told = f"{rate / 1e6:,.0f} MB/s written and synced, {synced * 1e3:,.1f} ms for a small write"
+    measured = f"{rate / 1e6:,.0f} MB/s written and synced, {synced * 1e3:,.1f} ms for a small write"
     if rate < SLOWEST_BYTES or synced > SLOWEST_SYNC:
-        return False, f"{told}: the drive is slow, so pages will lag; use a local disk"
-    return True, told
+        return False, f"{measured}: the drive is slow, so pages will lag; use a local disk"
+    return True, measured
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -418,45 +429,45 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def check_room(patient: Patient) -> tuple[bool, str]:
-    """Return whether the next snapshot fits and ingest does not stop."""
+    """Check that the next snapshot fits and ingest does not stop."""
     places = patient.places
     free = shutil.disk_usage(places.root).free
     store = places.store.stat().st_size if places.store.exists() else 0
-    wanted = max(drive.FREE_BYTES, RESERVE_BYTES, store + SPARE_BYTES)
-    told = f"{free / 1e9:,.1f} GB free, {wanted / 1e9:,.1f} GB are needed"
-    return free >= wanted, told if free >= wanted else f"{told}: free space on this drive, or move to a larger one"
+    needed = max(drive.FREE_BYTES, RESERVE_BYTES, store + SPARE_BYTES)
+    room = f"{free / 1e9:,.1f} GB free, {needed / 1e9:,.1f} GB are needed"
+    return free >= needed, room if free >= needed else f"{room}: free space on this drive, or move to a larger one"
 
 
 def check_keys(patient: Patient) -> tuple[bool, str]:
-    """Return whether all keys are there, whole, and this user's alone."""
+    """Check that all keys are there, whole, and only readable for this user."""
     folder = patient.places.keys
-    wrong = [name for name in KEYS if not drive.is_key(folder / name)]
+    unusable_keys = [name for name in KEYS if not drive.is_key(folder / name)]
     if not folder.exists() and not patient.places.store.exists():
         return False, "no keys yet: run `manage.py init_drive` on a new drive"
-    if wrong:
-        return False, f"{', '.join(wrong)} missing or damaged in {folder}: put the backup of the keys there"
-    open_ = [path for path in (folder, *(folder / name for name in KEYS)) if path.stat().st_mode & 0o077]
-    if open_:
-        return False, f"{open_[0]} can be read by others: chmod -R go= {folder}"
+    if unusable_keys:
+        return False, f"{', '.join(unusable_keys)} missing or damaged in {folder}: put the backup of the keys there"
+    exposed = [path for path in (folder, *(folder / name for name in KEYS)) if path.stat().st_mode & 0o077]
+    if exposed:
+        return False, f"{exposed[0]} can be read by others: chmod -R go= {folder}"
     return True, f"{len(KEYS)} keys, private to this user: keep a copy elsewhere"
 
 
 def check_clock(patient: Patient) -> tuple[bool, str]:
-    """Return whether the wall clock agrees with the stream and with what was written before."""
+    """Check that the wall clock agrees with the stream and with earlier writes."""
     status = patient.status
     if status is None:
         return True, f"{patient.now:%Y-%m-%d %H:%M:%S} UTC; nothing to compare with yet"
     if patient.works and status.clock_behind_minutes:
-        told = f"the clock is {status.clock_behind_minutes:,} min or more behind all new events, which wait"
-        return False, f"{told}: it is wrong, set it by NTP"
+        problem = f"the clock is {status.clock_behind_minutes:,} min or more behind all new events, which wait"
+        return False, f"{problem}: it is wrong, set it by NTP"
     beat, newest = from_microseconds(int(status.written_at * 1e6)), from_microseconds(status.cursor_us)
     if beat > patient.now + SLACK:
         return False, f"the clock is {_minutes(beat - patient.now)} behind what the worker wrote: set it by NTP"
     if newest > beat + EARLY:
-        told = f"an event dated {newest:%Y-%m-%d %H:%M} moved the cursor of the stream into the future"
+        problem = f"an event dated {newest:%Y-%m-%d %H:%M} moved the cursor of the stream into the future"
         return (
             False,
-            f"{told}: start the worker, which resets it as a gap; if the clock is wrong, set it by NTP first",
+            f"{problem}: start the worker, which resets it as a gap; if the clock is wrong, set it by NTP first",
         )
     if patient.works and status.cursor_us and status.listener_problem is None and patient.now - newest > BEHIND:
         return (

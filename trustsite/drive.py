@@ -22,10 +22,10 @@ Mode = Literal["drive", "demo", "replay"]
 MARKER = ".sunstead"
 MARK = "State of Sunstead lies below this folder; this file tells it from an empty mount point.\n"
 MADE = ".made-by-sunstead"  # in folders that are emptied without asking
-PRIVATE = 0o077  # the umask of every process and its children: folders outside the drive may be open to others
+PRIVATE = 0o077  # umask of every process and its children: folders outside the drive may be open to others
 FREE_BYTES = 200_000_000
 RESTORING = Path(".restoring") / "swapping"  # while a restore moves files: ingest/backup/restore.py
-# Below a file, so that no call can ever make it; every error of an open() names what is missing.
+# Below a file, so that no call can ever create it; every error of an open() names the missing setting.
 UNSET = Path(os.devnull) / "DATA_ROOT is not set"
 HELP = frozenset({"--help", "-h"})
 STATELESS = HELP | {"help", "version", "--version"}
@@ -37,10 +37,10 @@ STATELESS |= {
     "trust",
     "doctor",
     "init_drive",
-    "restore",  # which looks at the drive itself, also where another one was cut off
+    "restore",  # it checks the drive itself, also after an interrupted restore
     "sample_stream",
 }
-# The keys of a drive, and the way out where one has no backup; a store with erased people opens with its own alone.
+# The keys of a drive, each with the remedy if there is no backup; a store with erased people needs its own key.
 KEYS = {
     "django": ", or delete it; then everybody signs in again",
     "audit": ", or delete it; then audits use a new key",
@@ -59,7 +59,7 @@ CACHES = {
 
 
 class DriveProblem(Exception):
-    """State cannot live there; the text is one sentence that names DATA_ROOT and the fix."""
+    """State cannot be stored there; the text is one sentence that names DATA_ROOT and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,36 +71,36 @@ class Place:
 
     @property
     def data_root(self) -> Path:
-        """The folder that DATA_ROOT names; `root` lies in it or is it."""
+        """Return the folder that DATA_ROOT names; `root` lies in it or is it."""
         return {"drive": self.root, "demo": self.root.parent, "replay": self.root.parent.parent}[self.mode]
 
 
 def demo_place(data_root: Path) -> Place:
-    """The folder of the demo, emptied at each start."""
+    """Return the folder of the demo, emptied at each start."""
     return Place("demo", data_root / "demo")
 
 
 def replay_place(data_root: Path, folder: str | Path) -> Place:
-    """The folder that a replay of `folder` keeps, so that a killed one goes on: one per resolved path."""
+    """Return the folder of a replay of `folder`, one for each resolved path, so that a killed replay continues."""
     name = hashlib.sha256(os.fsencode(Path(folder).resolve())).hexdigest()[:16]
     return Place("replay", data_root / "replay" / name)
 
 
 def choose_place(argv: Sequence[str], data_root: Path | None) -> Place:
-    """Return where the command line `argv` (program, command, arguments) keeps its state below `data_root`.
+    """Return the place of the state below `data_root` for the command line `argv` (program, command, arguments).
 
-    Never fails: without DATA_ROOT the root is a path that cannot be opened, which `require` refuses in words.
+    Never fails: without DATA_ROOT the root is a path that cannot be opened, and `require` reports it in words.
     """
     root = data_root.absolute() if data_root else UNSET
     command = argv[1] if len(argv) > 1 else ""
-    named = _named(command, argv[2:])
-    if named.demo:
+    options = _parse_place_options(command, argv[2:])
+    if options.demo:
         return demo_place(root)
-    return replay_place(root, named.replay) if named.replay else Place("drive", root)
+    return replay_place(root, options.replay) if options.replay else Place("drive", root)
 
 
-def _named(command: str, arguments: Sequence[str]) -> argparse.Namespace:
-    """The argument of `demo` or `replay DIR`, or the `--demo` or `--replay DIR` of a reading command."""
+def _parse_place_options(command: str, arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse the argument of `demo` or `replay DIR`, or the `--demo` or `--replay DIR` of a reading command."""
     parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
     parser.set_defaults(demo=command == "demo", replay="")
     if command == "replay":
@@ -113,12 +113,12 @@ def _named(command: str, arguments: Sequence[str]) -> argparse.Namespace:
         parser.add_argument("--replay", default="")
     try:
         return parser.parse_known_args(list(arguments))[0]
-    except argparse.ArgumentError:  # the command's own parser says it better, a moment later
+    except argparse.ArgumentError:  # the command's own parser reports it better soon after
         return argparse.Namespace(demo=command == "demo", replay="")
 
 
 def needs_state(argv: Sequence[str]) -> bool:
-    """Return whether the command line reads or writes state, and so needs a drive that `require` accepts."""
+    """Return True if the command line reads or writes state, and so needs a drive that `require` accepts."""
     command, arguments = (argv[1], argv[2:]) if len(argv) > 1 else ("help", [])
     if command in STATELESS or HELP & set(arguments):
         return False
@@ -126,7 +126,7 @@ def needs_state(argv: Sequence[str]) -> bool:
 
 
 def require(place: Place) -> None:
-    """Refuse, with DriveProblem, a place that cannot keep state; make the folder of a demo or replay (mode 700)."""
+    """Raise DriveProblem for a place that cannot hold state; make the folder of a demo or replay (mode 700)."""
     check_ground(place.data_root)
     if place.mode == "drive" and not (place.root / MARKER).is_file():
         raise DriveProblem(
@@ -145,9 +145,9 @@ def require(place: Place) -> None:
 
 
 def require_store_folder(store: Path, root: Path) -> None:
-    """Refuse, with DriveProblem, a folder of DUCKDB_PATH on another drive than `root` that may not be mounted.
+    """Raise DriveProblem if the folder of DUCKDB_PATH lies on another drive than `root` that may not be mounted.
 
-    It carries the same mark; one that holds a store without it, as drives of older versions do, is marked here.
+    It has a mark too; a folder with a store but without a mark, as from older versions, is marked here.
     """
     folder = store.parent
     if not is_outside(folder, root) or (folder / MARKER).is_file():
@@ -161,12 +161,12 @@ def require_store_folder(store: Path, root: Path) -> None:
 
 
 def is_outside(folder: Path, root: Path) -> bool:
-    """Return whether a folder lies on another place than the drive, links followed: it may be a drive of its own."""
+    """Return True if a folder lies outside the drive, links followed: it may be a drive of its own."""
     return not folder.resolve().is_relative_to(root.resolve())
 
 
 def mark_store_folder(store: Path, root: Path) -> None:
-    """Make the folder of DUCKDB_PATH (mode 700 if it is new) and mark it, where it lies outside the drive."""
+    """Make the folder of DUCKDB_PATH (mode 700 if it is new) and mark it, if it lies outside the drive."""
     if not is_outside(store.parent, root):
         return
     try:
@@ -179,7 +179,7 @@ def mark_store_folder(store: Path, root: Path) -> None:
 
 
 def claim(folder: Path) -> None:
-    """Make `folder` (mode 700) one of ours, which may be emptied; DriveProblem where it holds what is not ours."""
+    """Make `folder` (mode 700) one of ours, which may be emptied. Raises DriveProblem if it has other files."""
     if folder.exists() and not folder.is_dir():
         raise DriveProblem(f"{folder} is not a folder: move it away, or set DATA_ROOT to another folder.")
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -194,10 +194,10 @@ def claim(folder: Path) -> None:
 
 
 def empty(folder: Path) -> None:
-    """Delete everything in a folder of ours; DriveProblem, and nothing deleted, where it is not one."""
+    """Delete everything in a folder of ours. Raises DriveProblem, with nothing deleted, for another folder."""
     claim(folder)
     for path in folder.iterdir():
-        if path.name == MADE:  # stays all along: a start that is killed here finds the folder ours again
+        if path.name == MADE:  # it stays, so that after a kill here the next start still knows the folder
             continue
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -207,7 +207,7 @@ def empty(folder: Path) -> None:
 
 @contextlib.contextmanager
 def alone(place: Place) -> Generator[None]:
-    """Hold the folder of a demo for as long as the block runs; DriveProblem while another process holds it."""
+    """Hold the folder of a demo during the block. Raises DriveProblem while another process holds it."""
     with place.root.with_name(f".{place.root.name}.lock").open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -219,7 +219,7 @@ def alone(place: Place) -> Generator[None]:
 
 
 def check_ground(root: Path) -> None:
-    """Refuse, with DriveProblem, a folder where nothing of ours can live, marked or not."""
+    """Raise DriveProblem for a folder that cannot hold our state, marked or not."""
     if root == UNSET:
         raise DriveProblem(
             "DATA_ROOT is not set: export DATA_ROOT=/path/to/a/folder that holds all state (.envrc.example shows how)."
@@ -239,7 +239,7 @@ def check_ground(root: Path) -> None:
 
 
 def _try_link(root: Path) -> None:
-    """One symbolic link made and removed tells a read-only, full or link-less file system apart."""
+    """Make and remove one symbolic link: this detects a read-only, full or link-less file system."""
     probe = root / f".link-{secrets.token_hex(8)}"
     try:
         probe.symlink_to("nowhere")
@@ -257,7 +257,7 @@ def _failing(problem: OSError) -> str:
 
 
 def mark(root: Path) -> None:
-    """Make `root` the drive: mode 700 and the marker. Again is harmless; DriveProblem where it must not be one."""
+    """Make `root` the drive: mode 700 and the marker. Repeating is harmless. Raises DriveProblem."""
     if root != UNSET and _is_shared(root):
         raise DriveProblem(f"DATA_ROOT={root} is shared with the rest of the machine: choose a folder of its own.")
     check_ground(root)
@@ -271,16 +271,16 @@ def mark(root: Path) -> None:
 
 
 def _is_shared(root: Path) -> bool:
-    """The folders that mode 700 would break for everybody else: /, the home folder, the temporary folder."""
+    """Return True for folders that mode 700 would break for others: /, the home folder, the temporary folder."""
     resolved = root.resolve()
     return resolved in {Path(resolved.anchor), Path.home().resolve(), Path(tempfile.gettempdir()).resolve()}
 
 
 def key(root: Path, name: str) -> str:
-    """The random key `name` (64 hex digits) of a place, made once for all its processes.
+    """Return the random key `name` (64 hex digits) of a place, made once for all its processes.
 
-    Where none can be kept, or it is damaged, it is a throwaway: that serves commands without state, which sign nothing
-    to be read later; any other command `require` refuses.
+    If none can be stored, or it is damaged, return a throwaway key: it is enough for commands without state, which sign
+    nothing that is read later; `require` refuses any other command.
     """
     path = root / "keys" / name
     try:
@@ -292,13 +292,13 @@ def key(root: Path, name: str) -> str:
 
 
 def is_key(path: Path) -> bool:
-    """Return whether a file holds a key: 64 hex digits and nothing else."""
-    held = path.read_bytes()[:100] if path.is_file() else b""
-    return len(held) == 64 and set(held) <= set(b"0123456789abcdef")
+    """Return True if a file holds a key: 64 hex digits and nothing else."""
+    content = path.read_bytes()[:100] if path.is_file() else b""
+    return len(content) == 64 and set(content) <= set(b"0123456789abcdef")
 
 
 def require_keys(root: Path) -> None:
-    """Refuse, with DriveProblem, a drive on which a key that was made is empty or damaged."""
+    """Raise DriveProblem if an existing key of the drive is empty or damaged."""
     for name, loss in KEYS.items():
         path = root / "keys" / name
         if path.exists() and not is_key(path):
@@ -306,12 +306,12 @@ def require_keys(root: Path) -> None:
 
 
 def _is_ours(root: Path) -> bool:
-    """A marked drive, or the folder of a demo or replay: `check --deploy` asks for a key on an unmarked drive too."""
+    """Return True for a marked drive, or the folder of a demo or replay: `check --deploy` needs a key on any drive."""
     return (root / MARKER).is_file() or (root / MADE).is_file() or root.parent.name == "replay"
 
 
 def _make_key(path: Path) -> None:
-    """Whole or not at all: written aside, then linked, so that of two processes at once the first one's key stands."""
+    """Write the key aside, then link it, so that it is whole and the first of two processes wins."""
     path.parent.mkdir(mode=0o700, exist_ok=True)
     aside = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     try:
@@ -326,5 +326,5 @@ def _make_key(path: Path) -> None:
 
 
 def child_environment(root: Path) -> dict[str, str]:
-    """The caches of installers and model libraries, all below `root`, for the environment of child processes."""
+    """Return the caches of installers and model libraries, all below `root`, as environment of child processes."""
     return {name: str(root / folder) for name, folder in CACHES.items()}

@@ -1,4 +1,4 @@
-"""Waking hops: each runs once at a time, and what comes while it runs makes it run once more."""
+"""Wake hops: each runs once at a time, and a wake-up during its run makes it run once more."""
 
 import logging
 import sqlite3
@@ -22,32 +22,32 @@ FIRST_HOPS = (
     "deliver_outbox",
     "tell_webhook",
 )
-JOB = "run_job"  # what a command handed over: it is no step of the work, and whoever asked is told how it ended
+JOB = "run_job"  # a job from a command: not a step of the work; the command learns how it ended
 NEXT_HOPS: Mapping[str, tuple[str, ...]] = {
     "load": ("derive_events", "ask_network"),
-    "gap": (),  # the backfill looks for gaps by itself
+    "gap": (),  # the backfill finds gaps itself
     "backfill": ("derive_events", "ask_network"),
     "derive_events": ("derive_events", "ask_network", "score_everyone", "erase_deleted"),
     "ask_network": ("ask_network", "follow_mirrors", "score_everyone", "review_pulls"),
     "follow_mirrors": ("score_everyone",),
     "job": FIRST_HOPS,
     "archive_events": (),
-    "score_everyone": ("review_pulls", "tell_webhook"),  # the first asks how far the author is trusted
+    "score_everyone": ("review_pulls", "tell_webhook"),  # the first depends on the author's trust
     "review_pulls": ("review_pulls", "score_everyone"),
     "erase_deleted": ("score_everyone",),
-    "deliver_outbox": ("score_everyone", "ask_network"),  # other settings ask for other look-ups
+    "deliver_outbox": ("score_everyone", "ask_network"),  # changed settings need other look-ups
     "number_pulls": (),
     "tell_webhook": (),
     "sweep": FIRST_HOPS,
 }
 
-# What turns an event into a row. Mirrors are not among them: a first clone takes minutes.
-PREPARING = frozenset({"derive_events", "ask_network", "review_pulls"})  # whose end leads to a pass of its own
+# Hops that turn an event into a row. Mirrors are not among them: a first clone takes minutes.
+PREPARING = frozenset({"derive_events", "ask_network", "review_pulls"})  # each leads to a scoring pass
 JUDGING = PREPARING | {"score_everyone"}
 
 
 class Hops:
-    """The hops of one worker. None ever waits for itself, so each needs one consumer thread and no more."""
+    """The hops of one worker. None ever waits for itself, so each needs only one consumer thread."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Hops:
         tasks: Mapping[str, Callable[[], object]],
         ran: Callable[[str, float, bool], None] = lambda name, seconds, failed: None,
     ) -> None:
-        """`ran` is told of every run that ended, with its seconds and whether it failed."""
+        """Connect the hops to Huey. `ran` is called after every run with its seconds and True if it failed."""
         self._tasks = tasks
         self._ran = ran
         self._began_at: dict[str, float] = {}
@@ -64,16 +64,16 @@ class Hops:
         self._again: set[str] = set()
         self._failures: dict[str, str] = {}
         self._lock = threading.Lock()
-        huey.signal(SIGNAL_EXECUTING)(self._began)
-        huey.signal(SIGNAL_COMPLETE)(self._completed)
-        huey.signal(SIGNAL_ERROR)(self._failed)
+        huey.signal(SIGNAL_EXECUTING)(self._on_begin)
+        huey.signal(SIGNAL_COMPLETE)(self._on_complete)
+        huey.signal(SIGNAL_ERROR)(self._on_error)
 
     def follow(self, hop: str) -> None:
         for name in NEXT_HOPS[hop]:
             self.wake(name)
 
     def wake(self, name: str) -> None:
-        """Queue a hop; where it waits already that is enough, and where it runs it is queued when it ends."""
+        """Queue a hop, unless it waits already; if it runs, it is queued again when it ends."""
         with self._lock:
             if name in self._running:
                 self._again.add(name)
@@ -94,20 +94,20 @@ class Hops:
 
     @property
     def judging(self) -> bool:
-        return self._any_of(JUDGING)
+        return self._is_any_active(JUDGING)
 
     @property
     def preparing(self) -> bool:
-        """Return whether a hop runs or waits that gives the judging one more to judge."""
-        return self._any_of(PREPARING)
+        """Return True if a hop runs or waits that leads to more judging."""
+        return self._is_any_active(PREPARING)
 
-    def _any_of(self, names: frozenset[str]) -> bool:
+    def _is_any_active(self, names: frozenset[str]) -> bool:
         with self._lock:
             return bool(names & (self._waiting | self._running))
 
     @property
     def failure(self) -> str | None:
-        """A hop whose newest run failed, with its error; None where none did."""
+        """Return a hop whose newest run failed, with its error, or None if none did."""
         with self._lock:
             return next((f"{name} failed: {error}" for name, error in self._failures.items()), None)
 
@@ -116,27 +116,27 @@ class Hops:
         with self._lock:
             return dict(self._failures)
 
-    def _began(self, signal: str, task: Any) -> None:
+    def _on_begin(self, signal: str, task: Any) -> None:
         with self._lock:
             self._waiting.discard(task.name)
             self._running.add(task.name)
-            self._began_at.setdefault(task.name, time.monotonic())  # one more may begin, only to find it locked
+            self._began_at.setdefault(task.name, time.monotonic())  # another run may begin and find it locked
 
-    def _completed(self, signal: str, task: Any) -> None:
+    def _on_complete(self, signal: str, task: Any) -> None:
         with self._lock:
             self._failures.pop(task.name, None)
-        self._ended(task.name, failed=False)
+        self._on_end(task.name, failed=False)
 
-    def _failed(self, signal: str, task: Any, error: BaseException | None = None) -> None:
+    def _on_error(self, signal: str, task: Any, error: BaseException | None = None) -> None:
         if task.name == JOB:
             log.error("a job that a command asked for failed: %s", error)
         else:
             log.error("%s failed and is tried again within a minute: %s", task.name, error)
             with self._lock:
                 self._failures[task.name] = str(error)[:300]
-        self._ended(task.name, failed=True)
+        self._on_end(task.name, failed=True)
 
-    def _ended(self, name: str, failed: bool) -> None:
+    def _on_end(self, name: str, failed: bool) -> None:
         with self._lock:
             began = self._began_at.pop(name, None)
             self._running.discard(name)

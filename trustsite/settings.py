@@ -1,6 +1,6 @@
 """Every setting of Sunstead. The environment is read here, once, and nowhere else; `.env.example` lists it.
 
-A setting that may not be so is refused, in words that say what it should look like.
+An invalid setting is refused, in words that show the right form.
 """
 
 import ipaddress
@@ -30,7 +30,7 @@ stream_url = check.URL(schemes={"ws", "wss"}, require_tld=False, error="{input!r
 
 
 def is_loopback(bind: str) -> bool:
-    """Return whether only this machine can reach a host:port."""
+    """Return True if only this machine can reach a host:port."""
     host = bind.rpartition(":")[0].strip("[]")
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -39,7 +39,7 @@ def is_loopback(bind: str) -> bool:
 
 
 def each(validate: Callable[[str], object]) -> Callable[[list[str]], None]:
-    """Have every text of a list validated."""
+    """Return a check of every text in a list."""
 
     def refuse(texts: list[str]) -> None:
         for text in texts:
@@ -49,7 +49,7 @@ def each(validate: Callable[[str], object]) -> Callable[[list[str]], None]:
 
 
 def read_by(read: Callable[[Any], object]) -> Callable[[Any], None]:
-    """Refuse what cannot be read so, in the words of the ValueError."""
+    """Return a check that a value can be read, with the text of the ValueError."""
 
     def refuse(value: object) -> None:
         try:
@@ -72,12 +72,12 @@ event_stream = check.Regexp(
     error="{input!r} is not an address such as wss://knot1.tangled.sh",
 )
 host_origin = check.Regexp(r"https://[a-z0-9.-]+\Z", error="{input!r} is not an origin such as https://host.example")
-# A * would let every site in the world read with what its visitors paste into it.
+# A * would let every site in the world read with tokens that its visitors paste into it.
 cors = check.Regexp(
     r"(https://[a-z0-9.-]+(:[0-9]{1,5})?|http://(localhost|127\.0\.0\.1):[0-9]{1,5})\Z",
     error="{input!r} is not an origin such as https://host.example",
 )
-# The key goes there.
+# The API key is sent to this address.
 api = check.Regexp(
     r"(https://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[a-z0-9/._-]*)?|http://127\.0\.0\.1:[0-9]{1,5})\Z",
     error="{input!r} is not an address such as https://api.anthropic.com",
@@ -89,23 +89,23 @@ collector = check.Regexp(
 
 
 def receiver(url: str) -> None:
-    """Refuse what is neither empty, nor https, nor on this machine: what is sent names pull requests."""
+    """Refuse a URL that is neither empty, nor https, nor on this machine: messages name pull requests."""
     path = r"(/[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?"
-    found = re.fullmatch(
+    match = re.fullmatch(
         rf"(?:https://[A-Za-z0-9.-]+(?::([0-9]{{1,5}}))?|http://127\.0\.0\.1:([0-9]{{1,5}})){path}|", url
     )
-    if found is None or not 0 < int(found[1] or found[2] or 443) < 65_536:
+    if match is None or not 0 < int(match[1] or match[2] or 443) < 65_536:
         raise check.ValidationError("it is not an address such as https://hooks.example/sunstead")
 
 
 def operator(name: str) -> None:
-    """Refuse what is no name in one short line."""
+    """Refuse a name that is not one short line."""
     if len(name) > 100 or not name.isprintable() or name != name.strip():
         raise check.ValidationError("it is not a name of at most 100 characters on one line")
 
 
 def contact(address: str) -> None:
-    """Refuse what is neither empty, nor mailto:, nor https:// in at most 300 characters: pages link to it."""
+    """Refuse an address other than empty, mailto: or https:// in at most 300 characters: pages link to it."""
     mail, page = (
         r"mailto:[A-Za-z0-9._+-]+@[A-Za-z0-9.-]+",
         r"https://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[A-Za-z0-9._~@/?=&%-]*)?",
@@ -115,13 +115,13 @@ def contact(address: str) -> None:
 
 
 def conditions(names: list[str]) -> None:
-    known = get_args(Condition)
-    if wrong := [name for name in names if name not in known]:
-        raise check.ValidationError(f"{wrong[0]!r} is not one of {', '.join(known)}")
+    names_known = get_args(Condition)
+    if wrong := [name for name in names if name not in names_known]:
+        raise check.ValidationError(f"{wrong[0]!r} is not one of {', '.join(names_known)}")
 
 
 def address(text: str) -> None:
-    """Refuse what is neither empty nor an IP address; a name or * would let anybody say who they are."""
+    """Refuse a text that is neither empty nor an IP address: a name or * would let anybody forge an address."""
     try:
         ipaddress.ip_address(text or "::")
     except ValueError as problem:
@@ -145,7 +145,7 @@ ROOT = PLACE.root
 
 
 def _place(name: str, default: str) -> Path:
-    """The path of a setting: the operator's own only for the drive's store, never for a demo or a replay."""
+    """Return the path of a setting: the operator's own only for the drive's store, never for a demo or a replay."""
     if PLACE.mode != "drive" or not env.str(name, ""):
         return ROOT / default
     return env.path(name, validate=check.Predicate("is_absolute", error="a path must begin with /, not {input}"))
@@ -161,12 +161,12 @@ MIRROR_DIR = _place("MIRROR_DIR", "mirrors")
 BACKUP_DIR = _place("BACKUP_DIR", "backups")
 SNAPSHOT_DIR = ROOT / "snapshots"
 QUEUE_PATH = ROOT / "queue.sqlite3"
-MARK_PATH = ROOT / drive.MARKER if PLACE.mode == "drive" else None  # what tells the drive from a mount point
+MARK_PATH = ROOT / drive.MARKER if PLACE.mode == "drive" else None  # tells the drive from a bare mount point
 STATUS_PATH = ROOT / "status.json"
 SECRET_KEY = SimpleLazyObject(partial(drive.key, ROOT, "django"))
 AUDIT_KEY = SimpleLazyObject(partial(drive.key, ROOT, "audit"))  # of the audit draw, and of the marks around data
 
-WEBHOOK_KEY = SimpleLazyObject(partial(drive.key, ROOT, "webhook"))  # signs what is sent to WEBHOOK_URL
+WEBHOOK_KEY = SimpleLazyObject(partial(drive.key, ROOT, "webhook"))  # signs messages to WEBHOOK_URL
 
 # --- Where the stream comes from. ------------------------------------------------------------------------------------
 JETSTREAM_URLS: list[str] = env.list(
@@ -199,10 +199,11 @@ MIRROR_LIMIT_BYTES: int = env.int("MIRROR_LIMIT_BYTES", 1_000_000_000, validate=
 MIRRORS_LIMIT_BYTES: int = env.int("MIRRORS_LIMIT_BYTES", 20_000_000_000, validate=check.Range(min=1_000_000))
 
 # Set by `demo`, `replay` and tests in their own process; no environment variable reaches these.
-STREAM_SOURCE = "jetstream"  # what ingest_state calls the stream; a store filled from one refuses another
-WHOLE_STREAM = False  # take every collection that the stream carries, for a recording that is selected already
+STREAM_SOURCE = "jetstream"  # name of the stream in ingest_state; a store filled from one stream refuses another
+WHOLE_STREAM = False  # take every collection of the stream, for a recording that was already selected
 STREAM_CLOCK = False  # the present is the newest frame's time_us instead of the wall clock
 STAND_IN_ORIGIN: str | None = None  # http://127.0.0.1:port that answers for every host
+REPORTS_BESIDE = False  # the demo and the replay run backtest and red team while they serve
 WATCH_EVERYTHING = False  # every repository in the input is watched
 DEMO_MAINTAINER: str | None = None  # DID that one click signs in as
 
@@ -218,7 +219,7 @@ TRUST_VOUCH_WEIGHT: float = env.float(
 )
 TRUST_EVIDENCE_WEIGHT: float = env.float("TRUST_EVIDENCE_WEIGHT", 0.05, validate=unit)
 TRUST_MERGE_WEIGHT: float = env.float("TRUST_MERGE_WEIGHT", 0.0, validate=unit)
-# s = w / (w + c) behind one seed: from a cap of c on, farmed merges by one person alone reach s = .5.
+# s = w / (w + c) behind one seed: with a cap of c or more, farmed merges by one person alone reach s = .5.
 TRUST_MERGE_CAP: float = env.float("TRUST_MERGE_CAP", 0.09, validate=unit)
 if TRUST_MERGE_WEIGHT > 0 and TRUST_MERGE_CAP >= TRUST_TRANSFER:
     raise EnvError(
@@ -227,7 +228,7 @@ if TRUST_MERGE_WEIGHT > 0 and TRUST_MERGE_CAP >= TRUST_TRANSFER:
     )
 TRUST_FAST_LANE: float = env.float("TRUST_FAST_LANE", 0.50, validate=unit)
 TRUST_TWO_WAYS: bool = env.bool("TRUST_TWO_WAYS", True)
-# One vouch of a seed that names no evidence gives s = w / (w + c): the surest way in must not be too weak.
+# One vouch of a seed without evidence gives s = w / (w + c): the most reliable way in must not be too weak.
 if TRUST_FAST_LANE * (TRUST_VOUCH_WEIGHT + TRUST_TRANSFER) > TRUST_VOUCH_WEIGHT:
     raise EnvError(
         f"TRUST_FAST_LANE={TRUST_FAST_LANE} is above {TRUST_VOUCH_WEIGHT / (TRUST_VOUCH_WEIGHT + TRUST_TRANSFER):.3f}, "
@@ -322,12 +323,12 @@ API_ANONYMOUS_A_MINUTE: int = env.int("API_ANONYMOUS_A_MINUTE", 120, validate=ch
 REVIEWS_AN_HOUR: int = env.int("REVIEWS_AN_HOUR", 60, validate=check.Range(min=1))
 CORS_ORIGINS: list[str] = env.list("CORS_ORIGINS", [], validate=each(cors))
 PUBLIC_READ: bool = env.bool("PUBLIC_READ", False) or PLACE.mode in ("demo", "replay")
-# Who answers for the site, told at the foot of every page. Nobody does for a demo or a replay, which say what they are.
+# The operator, shown at the foot of every page. A demo or a replay has none, and its pages say what they are.
 _STAGED = {"demo": "a demo on this machine, with made-up people", "replay": "a replay of a recording on this machine"}
 STAGED = _STAGED.get(PLACE.mode, "")
 OPERATOR_NAME: str = env.str("OPERATOR_NAME", "", validate=operator)
 OPERATOR_CONTACT: str = env.str("OPERATOR_CONTACT", "", validate=contact)
-# Never in a demo or a replay: what happens there is made up. A receiver may get the same webhook-id twice after a kill.
+# Never in a demo or a replay, whose events are invented. After a kill a receiver may get a webhook-id twice.
 _RECEIVER: str = env.str("WEBHOOK_URL", "", validate=receiver)
 WEBHOOK_URL = _RECEIVER if PLACE.mode == "drive" else ""
 DEBUG = False
@@ -347,7 +348,7 @@ USE_I18N = False
 USE_TZ = True
 TIME_ZONE = "UTC"
 STATICFILES_DIRS = [BASE_DIR / "static"]
-# Other bytes, another address: so a browser may keep them for a year. Nothing is written or collected before a start.
+# Changed bytes get a new address, so a browser may cache them for a year. No file is collected before a start.
 _FILES = b"".join(path.read_bytes() for path in sorted(STATICFILES_DIRS[0].rglob("*.*")))
 STATIC_URL = f"static/{blake2b(_FILES + version('django-htmx').encode(), digest_size=6).hexdigest()}/"
 WHITENOISE_USE_FINDERS = True  # from the source folders
@@ -377,7 +378,7 @@ INSTALLED_APPS = [
     "triage",
 ]
 MIDDLEWARE = [
-    "triage.measured.MeasuredMiddleware",  # first, so that it counts and times what the others refuse too
+    "triage.measured.MeasuredMiddleware",  # first, so that it also counts and times requests that others refuse
     "triage.middleware.CompressMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "triage.middleware.OperationCorsMiddleware",
@@ -416,11 +417,11 @@ DATABASES = {
     "default": {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": ROOT / "web.sqlite3",
-        "CONN_MAX_AGE": None,  # a connection kept by each thread: opening and closing one took a quarter of a request
+        "CONN_MAX_AGE": None,  # one open connection for each thread: reopening took a quarter of a request
         "OPTIONS": {
             "transaction_mode": "IMMEDIATE",
             "timeout": 10,
-            # FULL: what a person was told is done outlives the drive and the power. It costs 1 ms a commit.
+            # FULL: an action that was confirmed to a person survives a power cut. It costs 1 ms a commit.
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
         },
     }
@@ -454,7 +455,7 @@ CORS_URLS_REGEX = (
 CORS_ALLOW_METHODS = ["GET", "POST"]
 CORS_ALLOW_HEADERS = ["authorization", "content-type", "if-none-match"]
 CORS_EXPOSE_HEADERS = ["etag", "retry-after"]
-CACHES = {  # counts of throttles: with Django's 300 entries whoever has as many addresses would be forgotten at once
+CACHES = {  # counts of throttles: with Django's 300 entries a visitor with as many addresses would reset them
     "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "OPTIONS": {"MAX_ENTRIES": 100_000}}
 }
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
@@ -464,7 +465,7 @@ LOGGING = {
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": env.str("LOG_LEVEL", "WARNING", validate=check.OneOf(LEVELS))},
-    # Anybody can send any Host header; the answer says what to do, and a traceback for each would fill the log.
+    # Anybody can send any Host header; the answer gives the remedy, and a traceback for each would fill the log.
     "loggers": {
         "django.security.DisallowedHost": {"level": "CRITICAL", "propagate": True},
         # One line for each request that waits for a thread: at a thousand a second they are most of the log.

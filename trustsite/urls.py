@@ -1,11 +1,13 @@
-"""Every address of the site: JSON operations at the root before pages, as programs ask more often than people."""
+"""Every address of the site: JSON operations at the root before pages, since programs send more requests than
+people.
+"""
 
 from django.urls import include, path
 
 from triage.api import api
 from triage.urls import urlpatterns as pages
 
-SHARED = ("queue", "leaderboard")  # pages at whose address django-ninja has something too
+SHARED = ("queue", "leaderboard")  # pages with an address that django-ninja uses too
 urlpatterns = [
     *(page for page in pages if page.name in SHARED),
     path("", api.urls),

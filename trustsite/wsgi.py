@@ -1,4 +1,4 @@
-"""The web process for a WSGI server (`waitress-serve trustsite.wsgi:application`); what is wrong ends it in words."""
+"""The web process for a WSGI server (`waitress-serve trustsite.wsgi:application`); a problem ends it in words."""
 
 import os
 import sys

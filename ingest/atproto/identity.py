@@ -1,4 +1,4 @@
-"""Identities: asks the PLC directory or a DID's own host for its handle, its data server and its age."""
+"""Look up identities: ask the PLC directory or a DID's own host for its handle, its data server and its age."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from ingest.http.sockets import is_host
 
 AUDIT_LIMIT = 2_000_000  # bytes; an audit log of 1,000 operations is about 1 MB
 DOCUMENT_LIMIT = 200_000
-CHANGES = 50  # newest changes of one kind that are kept; the numbers they carry count all
+CHANGES = 50  # newest changes of one kind that are stored; their numbers count all changes
 HANDLE_LIMIT = 2_048  # bytes of a well-known file, which holds one DID
 HANDLE_SECONDS = 5.0  # a handle's host is a stranger's: a slow one may not hold a thread for the full timeout
 
@@ -26,23 +26,23 @@ _NO_HANDLES = ("local", "localhost", "arpa", "invalid", "internal", "example", "
 
 @dataclass(frozen=True)
 class Identity:
-    """The claims of a DID's document, read at one moment. `handle` is unproven until its own domain names the DID."""
+    """The claims of a DID's document, read at one time. `handle` is unproven until its own domain names the DID."""
 
     did: str
     handle: str | None
     pds: str | None  # https origin
     created_at: datetime | None  # naive UTC, of the first operation in the PLC log; None for did:web
-    changes: tuple["Change", ...] = ()  # what the PLC log tells, oldest first of each kind; none for did:web
+    changes: tuple["Change", ...] = ()  # from the PLC log, oldest first within each kind; none for did:web
     tombstoned: bool = False
     signing_key: str | None = None  # the `#atproto` key, which signs the account's records, in multibase
 
 
 @dataclass(frozen=True)
 class Change:
-    """Something that befell an account, at the time that the directory gave it.
+    """A change of an account, at the time that the directory gave it.
 
-    `kind` is 'created_at', 'handle_changes', 'pds_moves', 'key_rotations', 'recoveries' (the operations before it, a
-    tombstone perhaps, were taken back) or 'tombstoned'; `number` counts those of that kind so far, from 1.
+    `kind` is 'created_at', 'handle_changes', 'pds_moves', 'key_rotations', 'recoveries' (earlier operations, perhaps a
+    tombstone, were reversed) or 'tombstoned'; `number` counts the changes of that kind so far, from 1.
     """
 
     kind: str
@@ -87,27 +87,27 @@ class _Document(msgspec.Struct):
 
 
 def is_handle(text: str) -> bool:
-    """Return whether a text is a handle in lower case: a host name whose top-level domain may carry handles."""
+    """Return True if a text is a handle in lower case: a host name whose top-level domain may carry handles."""
     return is_host(text) and text.rpartition(".")[2] not in _NO_HANDLES
 
 
 def resolve(fetcher: Fetcher, plc_url: str, did: str) -> Identity:
-    """Return what the DID's own record says. Raises FetchProblem, with status 410 for a tombstoned DID."""
-    found = read_identity(fetcher, plc_url, did)
-    if found.tombstoned:
+    """Return the identity from the DID's own record. Raises FetchProblem, with status 410 for a tombstoned DID."""
+    identity = read_identity(fetcher, plc_url, did)
+    if identity.tombstoned:
         raise FetchProblem(f"{did} was tombstoned", status=410)
-    return found
+    return identity
 
 
 def read_identity(fetcher: Fetcher, plc_url: str, did: str) -> Identity:
-    """As `resolve`, where a tombstoned DID is one without handle and data server. Raises FetchProblem.
+    """Return the identity of a DID; a tombstoned one has no handle and no data server. Raises FetchProblem.
 
     Source of the shapes: the PLC directory's /log/audit answer and the W3C DID document with AT Protocol's services.
     """
     if not is_did(did):
         raise FetchProblem("not a did:plc or did:web")
     if did.startswith("did:plc:"):
-        return _from_audit_log(did, fetcher.get_json(f"{plc_url}/{did}/log/audit", list[_Entry], AUDIT_LIMIT))
+        return _parse_audit_log(did, fetcher.get_json(f"{plc_url}/{did}/log/audit", list[_Entry], AUDIT_LIMIT))
     host = unquote(did.removeprefix("did:web:"))
     if ":" in host and fetcher.stand_in is None:
         raise FetchProblem("a did:web with a port is not looked up")
@@ -118,27 +118,27 @@ def read_identity(fetcher: Fetcher, plc_url: str, did: str) -> Identity:
         entry.serviceEndpoint for entry in document.service if entry.id in ("#atproto_pds", f"{did}#atproto_pds")
     ]
     pds = origin(endpoints[0]) if endpoints else None
-    return Identity(did, _claimed(document.alsoKnownAs), pds, None, signing_key=_document_key(document))
+    return Identity(did, _first_handle(document.alsoKnownAs), pds, None, signing_key=_document_key(document))
 
 
 def read_service(fetcher: Fetcher, plc_url: str, did: str) -> str:
-    """The host that the did:plc of a thing without a data server (a repository) names as its own. Raises FetchProblem.
+    """Return the host that a did:plc without a data server, such as a repository's, names. Raises FetchProblem.
 
-    With several the first by name; a repository names its knot.
+    A repository names its knot. Of several hosts the first by name counts.
     """
     if not (is_did(did) and did.startswith("did:plc:")):
         raise FetchProblem("not a did:plc")
     entries = fetcher.get_json(f"{plc_url}/{did}/log/audit", list[_Entry], AUDIT_LIMIT)
-    standing = [entry.operation for entry in entries if not entry.nullified]
-    named = sorted(standing[-1].services.items()) if standing else []
-    hosts = [host for name, service in named if name != "atproto_pds" and (host := origin(service.endpoint))]
+    valid = [entry.operation for entry in entries if not entry.nullified]
+    services = sorted(valid[-1].services.items()) if valid else []
+    hosts = [host for name, service in services if name != "atproto_pds" and (host := origin(service.endpoint))]
     if not hosts:
         raise FetchProblem(f"the directory knows no host of {did}")
     return hosts[0].removeprefix("https://")
 
 
 def handle_is_verified(fetcher: Fetcher, handle: str, did: str) -> bool:
-    """Tell if the handle's own domain names the DID. Raises FetchProblem only where asking again may change that."""
+    """Tell if the handle's own domain names the DID. Raises FetchProblem only if asking again may change the answer."""
     try:
         return resolve_handle(fetcher, handle) == did
     except FetchProblem as problem:
@@ -148,31 +148,33 @@ def handle_is_verified(fetcher: Fetcher, handle: str, did: str) -> bool:
 
 
 def resolve_handle(fetcher: Fetcher, handle: str) -> str:
-    """The DID that a handle's domain names, by its TXT record or its well-known file. Raises FetchProblem.
+    """Return the DID that a handle's domain names, by its TXT record or its well-known file. Raises FetchProblem.
 
-    Either way suffices; two that name different DIDs name none. Source: atproto.com/specs/handle.
+    One of them is enough; if they name different DIDs, neither counts. Source: atproto.com/specs/handle.
     """
     if not is_handle(handle):
         raise FetchProblem("not a handle")
-    named: set[str] = set()
-    troubles = []
-    for ask in (_by_texts, _by_file):
+    dids: set[str] = set()
+    problems = []
+    for look_up in (_ask_texts, _ask_file):
         try:
-            named |= ask(fetcher, handle)
+            dids |= look_up(fetcher, handle)
         except FetchProblem as problem:
             if problem.closed:
                 raise
-            troubles.append(problem)
-    if len(named) > 1:
+            problems.append(problem)
+    if len(dids) > 1:
         raise FetchProblem(f"{handle} names different DIDs")
-    did = next(iter(named), "")
+    did = next(iter(dids), "")
     if is_did(did):
         return did
-    raise next((trouble for trouble in troubles if trouble.retry), FetchProblem(f"{handle} does not name a DID"))
+    raise next(
+        (problem_seen for problem_seen in problems if problem_seen.retry), FetchProblem(f"{handle} does not name a DID")
+    )
 
 
 def why_offline(fetcher: Fetcher, plc_url: str) -> str:
-    """Say that this machine reaches nobody, where not even the directory of all accounts has an address; else ""."""
+    """Say that this machine reaches no server if even the directory of accounts has no address; else ""."""
     try:
         if fetcher.stand_in is None:
             fetcher.addresses(urlsplit(plc_url).hostname or "")
@@ -182,7 +184,7 @@ def why_offline(fetcher: Fetcher, plc_url: str) -> str:
 
 
 def why_unresolved(fetcher: Fetcher, plc_url: str, handle: str, problem: FetchProblem) -> str:
-    """Say why a handle led to no DID, and what to do: only a network that answers can say that it is misspelt."""
+    """Say why a handle led to no DID, and what to do. Only an answer from the network can mean that it is misspelt."""
     if offline := why_offline(fetcher, plc_url):
         return f"{offline}, so {handle} was not looked up. Connect this machine to the network, or give the DID."
     if problem.retry:
@@ -190,85 +192,92 @@ def why_unresolved(fetcher: Fetcher, plc_url: str, handle: str, problem: FetchPr
     return f"{handle} leads to no account: {problem}. Check the spelling, or give the account's DID."
 
 
-def _by_texts(fetcher: Fetcher, handle: str) -> set[str]:
+def _ask_texts(fetcher: Fetcher, handle: str) -> set[str]:
     """Return the one DID that the TXT records of a handle name; several are not believed. Raises FetchProblem."""
     records = fetcher.texts(f"_atproto.{handle}")
     return {record.removeprefix("did=").strip() for record in records if record.startswith("did=")}
 
 
-def _by_file(fetcher: Fetcher, handle: str) -> set[str]:
-    """The DID in the well-known file, none where there is something else. Raises FetchProblem."""
+def _ask_file(fetcher: Fetcher, handle: str) -> set[str]:
+    """Return the DID in the well-known file, or an empty set if it holds something else. Raises FetchProblem."""
     text = fetcher.get(f"https://{handle}/.well-known/atproto-did", HANDLE_LIMIT, HANDLE_SECONDS)
     did = text.decode("ascii", "replace").strip()
     return {did} if is_did(did) else set()
 
 
 def origin(address: object) -> str | None:
-    """A service address cut to its https origin in lower case; None unless it is plain https to a named host."""
+    """Return a service address as its https origin in lower case; None unless it is plain https to a named host."""
     if not isinstance(address, str) or len(address) > 300:
         return None
     host = address.lower().removeprefix("https://").removesuffix("/")
     return f"https://{host}" if address.lower().startswith("https://") and is_host(host) else None
 
 
-def _from_audit_log(did: str, entries: list[_Entry]) -> Identity:
-    standing = [entry for entry in entries if not entry.nullified]
-    if not standing:
+def _parse_audit_log(did: str, entries: list[_Entry]) -> Identity:
+    valid = [entry for entry in entries if not entry.nullified]
+    if not valid:
         raise FetchProblem(f"the directory knows no valid operation of {did}", status=404)
-    created_at, changes = parse_time(standing[0].createdAt), _changes(entries)
-    newest = standing[-1].operation
+    created_at, changes = parse_time(valid[0].createdAt), _list_changes(entries)
+    newest = valid[-1].operation
     if newest.type == "plc_tombstone":
         return Identity(did, None, None, created_at, changes, tombstoned=True)
-    return Identity(did, _handle(newest), origin(_pds(newest)), created_at, changes, signing_key=_keys(newest)[1])
+    return Identity(
+        did,
+        _claimed_handle(newest),
+        origin(_claimed_pds(newest)),
+        created_at,
+        changes,
+        signing_key=_claimed_keys(newest)[1],
+    )
 
 
-def _changes(entries: Sequence[_Entry]) -> tuple[Change, ...]:
-    """Return what each standing operation changed against the one before; one without a readable time is left out."""
-    found: dict[str, list[Change]] = {}
-    before: _Operation | None = None
-    is_fork = False  # whether the directory took operations back since `before`
+def _list_changes(entries: Sequence[_Entry]) -> tuple[Change, ...]:
+    """Return what each valid operation changed compared with the one before; skip one without a readable time."""
+    by_kind: dict[str, list[Change]] = {}
+    previous: _Operation | None = None
+    is_fork = False  # True if the directory reversed operations since `before`
     for entry in entries:
-        is_fork |= entry.nullified and before is not None
+        is_fork |= entry.nullified and previous is not None
         if entry.nullified:
             continue
         at, operation = parse_time(entry.createdAt), entry.operation
         recovered, is_fork = ["recoveries"] if is_fork else [], False
-        for kind in (*recovered, *_changed(before, operation)) if at else ():
-            listed = found.setdefault(kind, [])
+        for kind in (*recovered, *_compare_operations(previous, operation)) if at else ():
+            listed = by_kind.setdefault(kind, [])
             listed.append(Change(kind, listed[-1].number + 1 if listed else 1, at or datetime.min))
-        before = operation
-    return tuple(change for listed in found.values() for change in listed[-CHANGES:])
+        previous = operation
+    return tuple(change for listed in by_kind.values() for change in listed[-CHANGES:])
 
 
-def _changed(before: _Operation | None, now: _Operation) -> list[str]:
-    if now.type == "plc_tombstone":
+def _compare_operations(previous: _Operation | None, operation: _Operation) -> list[str]:
+    if operation.type == "plc_tombstone":
         return ["tombstoned"]
-    if before is None:
+    if previous is None:
         return ["created_at"]
-    if before.type == "plc_tombstone":  # undone within the 72 hours that the directory allows for it
+    if previous.type == "plc_tombstone":  # reversed within the 72 hours that the directory allows
         return ["recoveries"]
-    compared = {"handle_changes": _handle, "pds_moves": _pds, "key_rotations": _keys}
-    return [kind for kind, read in compared.items() if read(before) != read(now)]
+    readers = {"handle_changes": _claimed_handle, "pds_moves": _claimed_pds, "key_rotations": _claimed_keys}
+    return [kind for kind, read in readers.items() if read(previous) != read(operation)]
 
 
-def _handle(operation: _Operation) -> str | None:
-    return _claimed([f"at://{operation.handle}"] if operation.type == "create" else operation.alsoKnownAs)
+def _claimed_handle(operation: _Operation) -> str | None:
+    return _first_handle([f"at://{operation.handle}"] if operation.type == "create" else operation.alsoKnownAs)
 
 
-def _pds(operation: _Operation) -> str | None:
-    known = operation.services.get("atproto_pds", _Endpoint()).endpoint
-    return operation.service if operation.type == "create" else known.removesuffix("/")
+def _claimed_pds(operation: _Operation) -> str | None:
+    endpoint = operation.services.get("atproto_pds", _Endpoint()).endpoint
+    return operation.service if operation.type == "create" else endpoint.removesuffix("/")
 
 
-def _keys(operation: _Operation) -> tuple[list[str], str | None]:
-    """Return who may change the account, and the key that signs its records."""
+def _claimed_keys(operation: _Operation) -> tuple[list[str], str | None]:
+    """Return the keys that may change the account, and the key that signs its records."""
     if operation.type == "create":
         return [key for key in (operation.recoveryKey, operation.signingKey) if key], operation.signingKey
     return operation.rotationKeys, operation.verificationMethods.get("atproto")
 
 
 def _document_key(document: _Document) -> str | None:
-    """The key that a DID document names for the account's records; None where it names none that can be read."""
+    """Return the key that a DID document names for the account's records, or None if there is no readable one."""
     methods = document.verificationMethod if isinstance(document.verificationMethod, list) else []
     for method in methods:
         if isinstance(method, dict) and method.get("id") in ("#atproto", f"{document.id}#atproto"):
@@ -277,7 +286,7 @@ def _document_key(document: _Document) -> str | None:
     return None
 
 
-def _claimed(names: list[str]) -> str | None:
-    """The first at:// name, if it can be a handle."""
+def _first_handle(names: list[str]) -> str | None:
+    """Return the first at:// name, if it can be a handle."""
     first = next((name.removeprefix("at://").lower() for name in names if name.startswith("at://")), "")
     return first if is_handle(first) else None

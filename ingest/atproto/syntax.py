@@ -1,4 +1,4 @@
-"""Checks the syntax of names in the AT Protocol: hosts, DIDs, handles and timestamp identifiers. Pure.
+"""Check the syntax of names in the AT Protocol: hosts, DIDs, handles and timestamp identifiers. Pure.
 
 TIDs are the sortable record keys of the protocol (atproto.com/specs/tid).
 """
@@ -17,7 +17,7 @@ _WEB = re.compile(r"did:web:(?P<host>[a-z0-9.-]{1,253})(?:%3[Aa](?P<port>[1-9][0
 
 
 def is_did(text: str) -> bool:
-    """Return whether a text is a DID of the two methods that AT Protocol knows, did:plc and did:web."""
+    """Return True if a text is a DID of one of AT Protocol's two methods, did:plc and did:web."""
     if _PLC.fullmatch(text):
         return True
     parts = _WEB.fullmatch(text)
@@ -34,7 +34,7 @@ IS_TID = f"regexp_full_match(rev, '{PATTERN.pattern}')"  # in SQL, of the column
 
 
 def tid_time(key: str) -> datetime | None:
-    """The moment a TID names, naive UTC, else None. Its author chooses it, so clamp it before use."""
+    """Return the time in a TID as naive UTC, else None. Its author chooses it, so clamp it before use."""
     if not PATTERN.fullmatch(key):
         return None
     number = 0
@@ -44,15 +44,15 @@ def tid_time(key: str) -> datetime | None:
 
 
 def ordered(texts: Sequence[str | None]) -> Sequence[str | None]:
-    """The texts that are TIDs, in their places; None for the others, which tell no order."""
-    told = [text for text in texts if text]
-    if len(told) == len(texts) and _are_tids(told):
+    """Return the texts that are TIDs, in their places, and None for the others, which have no order."""
+    texts_given = [text for text in texts if text]
+    if len(texts_given) == len(texts) and _are_tids(texts_given):
         return texts
     return [text if text and PATTERN.fullmatch(text) else None for text in texts]
 
 
 def _are_tids(texts: Sequence[str]) -> bool:
-    """As `PATTERN` for each text, in a few passes over them all."""
+    """Test each text against `PATTERN`, in a few passes over all of them."""
     others = "".join(texts).encode().translate(None, ALPHABET.encode())
     return set(map(len, texts)) <= {13} and not others and max(texts, default="") < "k"
 
@@ -65,13 +65,13 @@ _HANDLE = re.compile(rf"(?:{_LABEL}\.)+[a-z](?:[a-z0-9-]{{0,61}}[a-z0-9])?")
 
 
 class MalformedDid(ValueError):
-    """Not a DID; the message is a sentence for the person who sent it."""
+    """The text is not a DID; the message is a sentence for the person who sent it."""
 
 
 def parse_did(text: str) -> str:
-    """The DID in `text` in its canonical form; MalformedDid if there is none.
+    """Return the DID in `text` in its canonical form. Raises MalformedDid if it is not a DID.
 
-    A web server decodes the path of a request, so the port of a did:web arrives as ":" and is put back to "%3A".
+    A web server decodes the path of a request, so the port of a did:web arrives as ":" and is changed back to "%3A".
     The AT Protocol has no did:web with a path, so digits after the host can only be a port.
     """
     if len(text) > LONGEST_DID or not _DID.fullmatch(text) or text.endswith(":"):
@@ -81,9 +81,9 @@ def parse_did(text: str) -> str:
 
 
 def parse_account(text: str) -> str:
-    """The DID of somebody who is to be given something here; MalformedDid where no account can have it.
+    """Return the DID of a person who gets a role or a mark here. Raises MalformedDid if no account can have it.
 
-    Of what the network names, a DID of any method and form is taken (`parse_did`): it is stored as it came.
+    Elsewhere a DID from the network may have any method and form (`parse_did`): it is stored as it came.
     """
     did = parse_did(text)
     if not is_did(did):
@@ -92,6 +92,6 @@ def parse_account(text: str) -> str:
 
 
 def parse_handle(text: str) -> str | None:
-    """The handle in `text`, lower case and without a leading "@"; None if it is not one."""
+    """Return the handle in `text`, lower case and without a leading "@", or None if it is not a handle."""
     handle = text.strip().removeprefix("@").lower()
     return handle if len(handle) <= 253 and _HANDLE.fullmatch(handle) else None

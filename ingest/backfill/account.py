@@ -1,9 +1,9 @@
-"""Lists one account at its data server: where it lives, up to which commit, and its records page by page.
+"""List one account at its data server: its server, its newest commit, and its records page by page.
 
-Asked in steps that can be repeated: what came so far stays staged, and a step that failed goes on at its cursor.
+The steps can be repeated: pages that came stay staged, and a failed step continues at its cursor.
 
 Pages are staged raw on the drive: bounded in all, named by hash, deleted after their commit. A page's name begins with
-a hash of its account, so that an erasure finds the pages of one.
+a hash of its account, so that an erasure finds the pages of one person.
 """
 
 import hashlib
@@ -29,31 +29,31 @@ from ingest.stream.frames import RECORD_KEY
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The way to the network: `hosts` are https origins that name the accounts which keep records of a collection."""
+    """The way to the network: `hosts` are https origins that list the accounts with records of a collection."""
 
     fetcher: Fetcher
     plc_url: str
     hosts: tuple[str, ...]
-    collections: tuple[str, ...]  # NSIDs, everything that is asked for
+    collections: tuple[str, ...]  # NSIDs to ask for
     staging_dir: Path
     clock: Clock
 
 
-PAGE_ROWS = (100, 10, 1)  # a page over the limit is asked for again with fewer records: one has at most 1 MB
+PAGE_ROWS = (100, 10, 1)  # a page over the limit is requested again with fewer records: a record has at most 1 MB
 PAGE_BYTES = 8_000_000
 ACCOUNT_BYTES, ACCOUNT_PAGES = 100_000_000, 1_000  # 100,000 records are more than any account on Tangled has
 ACCOUNT_SECONDS = 900.0
 CURSOR_LIMIT = 500
-# Relays refuse a rev five minutes ahead; with one further ahead no later word of the stream would count.
+# Relays refuse a rev five minutes ahead; with one further ahead no later event of the stream would count.
 REV_AHEAD = timedelta(minutes=10)
 
-STAGING_BYTES = 1_000_000_000  # the accounts in hand share it; one may take a tenth
+STAGING_BYTES = 1_000_000_000  # all listed accounts share it; one may take a tenth
 FULL_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One answer of a data server as it came."""
+    """One answer of a data server, unchanged."""
 
     collection: str
     path: Path
@@ -61,7 +61,7 @@ class Page:
 
 
 class Staging:
-    """The folder of one run. Nothing in it outlives the run: a killed one asks again. Safe to share between threads."""
+    """The folder of one run. It ends with the run: a killed run asks again. Safe to share between threads."""
 
     def __init__(self, folder: Path, limit: int = STAGING_BYTES) -> None:
         self._folder, self._limit = folder, limit
@@ -71,7 +71,7 @@ class Staging:
         folder.mkdir(parents=True)
 
     def keep(self, did: str, collection: str, number: int, data: bytes) -> Page:
-        """Write the numbered page of an account. FetchProblem, to try again, where the folder is full; OSError."""
+        """Write the numbered page of an account. Raises FetchProblem, to try again, if the folder is full; OSError."""
         with self._lock:
             if self._used + len(data) > self._limit:
                 raise FetchProblem("the staging folder is full for now", retry=True, after=FULL_SECONDS)
@@ -81,7 +81,7 @@ class Staging:
         return Page(collection, path, len(data))
 
     def drop(self, pages: Iterable[Page]) -> None:
-        """Delete pages that were committed or are not needed any more."""
+        """Delete pages that were committed or are no longer needed."""
         for page in pages:
             page.path.unlink(missing_ok=True)
             with self._lock:
@@ -92,12 +92,12 @@ class Staging:
 
 
 def name_hash(text: str) -> str:
-    """Return what stands for a DID, first, and for a collection in the name of a page."""
+    """Return the hash of a DID or a collection for the name of a page."""
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 class Entry(msgspec.Struct):
-    """One record of a listRecords page; its value stays as it came."""
+    """One record of a listRecords page, with its value unchanged."""
 
     uri: str = ""
     cid: str = ""
@@ -127,7 +127,7 @@ _decoder = msgspec.json.Decoder(_Records)
 
 
 def read_page(data: bytes) -> _Records:
-    """A page of listRecords. Raises FetchProblem where it is none."""
+    """Read a page of listRecords. Raises FetchProblem if it is not one."""
     try:
         return _decoder.decode(data)
     except (msgspec.MsgspecError, RecursionError, ValueError):
@@ -135,7 +135,7 @@ def read_page(data: bytes) -> _Records:
 
 
 def usable(did: str, collection: str, page: _Records) -> Iterator[tuple[str, Entry]]:
-    """The records of a page that are of this account and collection, each with its key; others are left out."""
+    """Yield the records of a page that belong to this account and collection, each with its key; skip others."""
     prefix = f"at://{did}/{collection}/"
     for entry in page.records or ():
         rkey = entry.uri.removeprefix(prefix)
@@ -145,10 +145,11 @@ def usable(did: str, collection: str, page: _Records) -> Iterator[tuple[str, Ent
 
 @dataclass(slots=True)
 class Account:
-    """The state of one account's listing; `pending` are the collections still to be listed, the last first.
+    """The state of one account's listing; `pending` are the collections still to list, the last one first.
 
-    `complete` are those of which every record was listed: what the log holds beyond them was deleted. `state` is
-    'waiting', then 'done', 'absent' or 'failed' with the reason; one that is done in part says what is missing.
+    `complete` are the collections with every record listed: other records in the log were deleted. `state` is
+    'waiting', then 'done', 'absent' or 'failed' with the reason; for an account that is partly done the reason names
+    the missing part.
     """
 
     did: str
@@ -157,15 +158,15 @@ class Account:
     page_limit: int | None = None  # None: ACCOUNT_PAGES
     seconds_limit: float | None = None  # None: ACCOUNT_SECONDS
     waits: int = 0
-    problem: str | None = None  # why the newest try failed
+    problem: str | None = None  # reason of the newest failed try
     state: str = "waiting"
     reason: str | None = None
     identity: Identity | None = None
     rev: str = ""
     listed_at: datetime | None = None
     records: int = 0
-    progress: int = 0  # steps that went well
-    seen_progress: int = 0  # of them, those before the newest failure
+    progress: int = 0  # successful steps
+    seen_progress: int = 0  # successful steps before the newest failure
     pending: list[str] | None = None
     complete: set[str] = field(default_factory=set)
     pages: list[Page] = field(default_factory=list)
@@ -184,26 +185,26 @@ class Account:
         return ACCOUNT_SECONDS if self.seconds_limit is None else self.seconds_limit
 
     def directory(self, plc_url: str) -> str:
-        """The host that knows where this account lives."""
+        """Return the host that knows where this account lives."""
         return urlsplit(plc_url).netloc if self.did.startswith("did:plc:") else self.did.removeprefix("did:web:")
 
     def host(self, plc_url: str) -> str:
         return urlsplit(self.identity.pds).netloc if self.identity and self.identity.pds else self.directory(plc_url)
 
     def advance(self, sources: Sources, staging: Staging, on_page: Callable[[], None] = lambda: None) -> None:
-        """Ask the directory, or list pages to the end, each told to `on_page`. Raises FetchProblem, OSError."""
+        """Ask the directory, or list pages to the end and call `on_page` after each. Raises FetchProblem, OSError."""
         if self.identity is None:
             self._resolve(sources)
             return
         began = time.monotonic()
         try:
             if self.pending is None:
-                self._describe(sources)
+                self._read_description(sources)
             while self.pending:
                 self._list_page(sources, staging, self.pending[-1])
                 on_page()
                 if self._seconds + time.monotonic() - began > self._longest:
-                    self._cut(f"listing it took longer than {self._longest / 60:.0f} minutes")
+                    self._stop_listing(f"listing it took longer than {self._longest / 60:.0f} minutes")
         finally:
             self._seconds += time.monotonic() - began
         self.listed_at = sources.clock.now()
@@ -218,51 +219,57 @@ class Account:
         if self.identity.pds is None:
             self.end("absent", "its DID document names no data server")
 
-    def _describe(self, sources: Sources) -> None:
-        """The newest commit before anything is listed, then which of the wanted collections are there."""
-        self.rev = self.rev or self._newest_rev(sources)
-        wanted = list(sources.collections)
-        present = self._collections(sources)
-        self.pending = [name for name in reversed(wanted) if present is None or name in present]
-        self.complete = set(wanted) - set(self.pending)
-        self.keys = {name: set() for name in wanted}
+    def _read_description(self, sources: Sources) -> None:
+        """Read the newest commit before anything is listed, then which of the wanted collections the account has."""
+        self.rev = self.rev or self._read_newest_rev(sources)
+        wanted_collections = list(sources.collections)
+        present = self._read_collections(sources)
+        self.pending = [name for name in reversed(wanted_collections) if present is None or name in present]
+        self.complete = set(wanted_collections) - set(self.pending)
+        self.keys = {name: set() for name in wanted_collections}
         self.progress += 1
 
-    def _newest_rev(self, sources: Sources) -> str:
+    def _read_newest_rev(self, sources: Sources) -> str:
         try:
             rev = sources.fetcher.get_json(self._url("sync.getLatestCommit", "did"), _Commit, 10_000).rev
         except FetchProblem as problem:
             if problem.status not in (400, 404):
                 raise
-            raise FetchProblem(self._why_not(sources), status=404) from None
-        told = tid_time(rev)
-        if told is None or told > sources.clock.now() + REV_AHEAD:
+            raise FetchProblem(self._explain_absence(sources), status=404) from None
+        rev_time = tid_time(rev)
+        if rev_time is None or rev_time > sources.clock.now() + REV_AHEAD:
             raise FetchProblem("its data server names a newest commit that cannot be")
         return rev
 
-    def _why_not(self, sources: Sources) -> str:
-        """Why the data server lacks the account, in words. Raises FetchProblem where asking again may help."""
+    def _explain_absence(self, sources: Sources) -> str:
+        """Return the reason why the data server lacks the account. Raises FetchProblem if asking again may help."""
         try:
-            told = sources.fetcher.get_json(self._url("sync.getRepoStatus", "did"), _Status, 10_000)
+            status = sources.fetcher.get_json(self._url("sync.getRepoStatus", "did"), _Status, 10_000)
         except FetchProblem as problem:
             if problem.retry:
                 raise
-            told = _Status()
-        known = told.status if told.status in ("deactivated", "takendown", "suspended", "deleted") else "not active"
-        return "its data server does not know it" if told.active else f"its data server says that it is {known}"
+            status = _Status()
+        reason = (
+            status.status if status.status in ("deactivated", "takendown", "suspended", "deleted") else "not active"
+        )
+        return "its data server does not know it" if status.active else f"its data server says that it is {reason}"
 
-    def _collections(self, sources: Sources) -> set[str] | None:
-        """The collections that it has records in; None where the server does not tell."""
+    def _read_collections(self, sources: Sources) -> set[str] | None:
+        """Return the collections in which it has records, or None if the server does not say."""
         try:
-            told = sources.fetcher.get_json(self._url("repo.describeRepo", "repo"), _Description, PAGE_BYTES)
+            description = sources.fetcher.get_json(self._url("repo.describeRepo", "repo"), _Description, PAGE_BYTES)
         except FetchProblem as problem:
             if problem.retry:
                 raise
             return None
-        return set(told.collections) if told.did == self.did and told.collections is not None else None
+        return (
+            set(description.collections)
+            if description.did == self.did and description.collections is not None
+            else None
+        )
 
     def _list_page(self, sources: Sources, staging: Staging, collection: str) -> None:
-        """Ask for the next page, stage it and move on to the next page or collection."""
+        """Fetch the next page, stage it and move on to the next page or collection."""
         query = f"&collection={collection}&limit={PAGE_ROWS[self._rows]}"
         query += f"&cursor={quote(self._cursor, safe='')}" if self._cursor else ""
         try:
@@ -273,7 +280,7 @@ class Account:
             if problem.too_large and self._rows < len(PAGE_ROWS) - 1:
                 self._rows += 1
             else:
-                self._leave(collection, f"{collection} could not be listed: {problem}")
+                self._end_collection(collection, f"{collection} could not be listed: {problem}")
             return
         self._rows = max(self._rows - 1, 0)
         page = read_page(data)
@@ -288,25 +295,27 @@ class Account:
 
     def _follow(self, collection: str, page: _Records, fresh: int, listed: int) -> None:
         if listed < len(page.records or ()):
-            self._leave(collection, f"{collection} lists records that are not its own or have no usable name")
+            self._end_collection(collection, f"{collection} lists records that are not its own or have no usable name")
         elif not page.cursor:
             self.complete.add(collection)
-            self._leave(collection)
+            self._end_collection(collection)
         elif not fresh or hash(page.cursor) in self._cursors or len(page.cursor) > CURSOR_LIMIT:
-            self._leave(collection, f"{collection} is listed without an end")
+            self._end_collection(collection, f"{collection} is listed without an end")
         elif len(self.pages) >= self._most_pages or sum(staged.size for staged in self.pages) > ACCOUNT_BYTES:
-            self._cut(f"it has more than {self._most_pages} pages or {ACCOUNT_BYTES // 1_000_000} MB of records")
+            self._stop_listing(
+                f"it has more than {self._most_pages} pages or {ACCOUNT_BYTES // 1_000_000} MB of records"
+            )
         else:
             self._cursors.add(hash(page.cursor))
             self._cursor = page.cursor
 
-    def _leave(self, collection: str, why: str | None = None) -> None:
+    def _end_collection(self, collection: str, why: str | None = None) -> None:
         if self.pending:
             self.pending.remove(collection)
         self._cursor, self._rows, self.reason = "", 0, self.reason or why
         self._cursors.clear()
 
-    def _cut(self, why: str) -> None:
+    def _stop_listing(self, why: str) -> None:
         if self.pending:
             self.pending.clear()
             self.reason = why

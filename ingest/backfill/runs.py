@@ -1,8 +1,8 @@
-"""The progress of backfills: one row a run and one an account, so that a killed run goes on where it was.
+"""Store the progress of backfills: one row a run and one an account, so that a killed run continues where it was.
 
-It also sums up a backfill: in numbers while it runs, and when it is done what could not be had, and why. Staged pages
-go to the event log rows first, then the word that the account is done: a kill between the two repeats the account, and
-what was logged is not logged twice.
+It also sums up a backfill: in numbers while it runs, and at the end with the missing accounts and the reasons. Staged
+pages go to the event log first, then the account is marked as done: a kill between the two repeats the account, and
+events are not logged twice.
 """
 
 import time
@@ -29,7 +29,7 @@ from ingest.stream.load import Listed, load_listing
 
 CHUNK = 5_000  # rows a transaction: the live stream waits for the writer some 100 ms at most
 ACCOUNTS_KEPT = timedelta(days=30)
-# The DIDs whose records came before, whether or not a host names them.
+# The DIDs with records in the log, even if no host names them.
 KNOWN = "select distinct did from {events} where kind = 'commit' order by did"
 
 
@@ -52,9 +52,9 @@ def begin(
     witnessed_until: datetime | None = None,
     run_id: str | None = None,
 ) -> str:
-    """Enter a run, of these accounts or else of all that can be found; its name. It is worked off by the next turn.
+    """Enter a run, of these accounts or of all that can be found; return its name. The next turn processes it.
 
-    A run that is given a name is entered once, however often it is asked for.
+    A run with a given name is entered only once.
     """
     run_id = run_id or uuid.uuid4().hex
     row = {
@@ -70,12 +70,12 @@ def begin(
     }
     with store.write() as txn:
         txn.append_new("backfills", [row])
-        txn.append_new("backfill_accounts", [_waiting(run_id, did) for did in dict.fromkeys(dids)])
+        txn.append_new("backfill_accounts", [_waiting_row(run_id, did) for did in dict.fromkeys(dids)])
     return run_id
 
 
 def begin_first(store: Store, source: str) -> str | None:
-    """Enter the first run of a store whose stream has no cursor yet; None where there was one before."""
+    """Enter the first run of a store whose stream has no cursor yet; return None if there was one before."""
     with store.read() as rows:
         cursor = rows.value("select cursor_us from ingest_state where source = ?", [source])
         was_begun = rows.value("select count(*) from backfills where reason = 'first_start'")
@@ -83,11 +83,11 @@ def begin_first(store: Store, source: str) -> str | None:
 
 
 def next_run(store: Store, has_hosts: bool = True) -> Run | None:
-    """The oldest run that is not done; else one that is entered now for the gaps that no run has filled.
+    """Return the oldest run that is not done, or a new one for the gaps that no run has filled.
 
-    Without hosts that name accounts, for gaps that were found since the last such run began.
-    What a maintainer waits for comes first. One that still looks for accounts comes last: while no host answers, it
-    would hold up what is asked for by hand.
+    Without hosts that list accounts, it covers the gaps that were found since the last such run began. A run that a
+    maintainer waits for comes first. A run that still looks for accounts comes last: while no host answers, it would
+    delay runs that were started by hand.
     """
     with store.read() as rows:
         row = rows.row(
@@ -100,13 +100,13 @@ def next_run(store: Store, has_hosts: bool = True) -> Run | None:
         return next_run(store, has_hosts)
     if row is None:
         return None
-    kept: dict[str, Any] = {name: row[name] for name in Run.__slots__}
-    kept["collections"] = tuple(row["collections"])
-    return Run(**kept)
+    fields: dict[str, Any] = {name: row[name] for name in Run.__slots__}
+    fields["collections"] = tuple(row["collections"])
+    return Run(**fields)
 
 
 def is_outrun(store: Store, run: Run) -> bool:
-    """Return whether a run waits that a maintainer set off, while this is another: then this one goes on after it."""
+    """Return True if a maintainer's run waits while this is another one: then this one continues after it."""
     if run.reason == "setup":
         return False
     with store.read() as rows:
@@ -114,7 +114,7 @@ def is_outrun(store: Store, run: Run) -> bool:
 
 
 def look_anew(store: Store, run: Run) -> Run:
-    """The run, which only now begins to look for accounts: what was missing until this moment is within its reach."""
+    """Return the run with a new start time, since it begins to look for accounts only now."""
     with store.write() as txn:
         now = store.wall()
         txn.execute("update backfills set began_clock = ? where run_id = ?", [now, run.run_id])
@@ -122,19 +122,19 @@ def look_anew(store: Store, run: Run) -> Run:
 
 
 def keep_accounts(store: Store, run: Run, dids: Sequence[str], notes: Sequence[str], has_hosts: bool = True) -> None:
-    """Enter the accounts that were found, and those that the log knows, and go on to list them.
+    """Enter the accounts that were found and those in the log, and continue by listing them.
 
-    Without hosts that name accounts it is no whole run: whoever wrote only within a gap is not among them.
-    Whoever was erased is only asked again once the stream has brought something new of them: what a host names is no
-    word of theirs, and their DID would stay here.
+    Without hosts that list accounts the run is not whole: people who wrote only within a gap are missing. An erased
+    person is only asked again once the stream has brought a new record of theirs: a host's list is not their own
+    statement, and their DID would stay here.
     """
     with store.read() as rows:
-        known = [row["did"] for row in read_log(rows, KNOWN)]
-    everybody = list(dict.fromkeys([*known, *store.tombstones.without(dids)]))
-    for start in range(0, len(everybody), CHUNK):
+        logged_dids = [row["did"] for row in read_log(rows, KNOWN)]
+    all_dids = list(dict.fromkeys([*logged_dids, *store.tombstones.without(dids)]))
+    for start in range(0, len(all_dids), CHUNK):
         with store.write() as txn:
-            found = [_waiting(run.run_id, did) for did in everybody[start : start + CHUNK]]
-            txn.append_new("backfill_accounts", found)
+            rows_to_add = [_waiting_row(run.run_id, did) for did in all_dids[start : start + CHUNK]]
+            txn.append_new("backfill_accounts", rows_to_add)
     with store.write() as txn:
         sql = "update backfills set state = 'listing', notes = ?, is_whole = is_whole and ? where run_id = ?"
         txn.execute(sql, [[*notes][:20], has_hosts, run.run_id])
@@ -142,7 +142,7 @@ def keep_accounts(store: Store, run: Run, dids: Sequence[str], notes: Sequence[s
 
 def add_accounts(store: Store, run: Run, dids: Sequence[str]) -> None:
     with store.write() as txn:
-        txn.append_new("backfill_accounts", [_waiting(run.run_id, did) for did in dids])
+        txn.append_new("backfill_accounts", [_waiting_row(run.run_id, did) for did in dids])
 
 
 def waiting(rows: Rows, run: Run) -> list[Account]:
@@ -167,9 +167,9 @@ def account_row(run: Run, account: Account) -> dict[str, Any]:
 
 
 def end(store: Store, run: Run) -> None:
-    """The run is done; the gaps that were found before a whole one began are filled.
+    """Mark the run as done; a whole run fills the gaps that were found before it began.
 
-    The accounts of runs that ended a month ago go: every gap adds one row for everybody.
+    The accounts of runs that ended a month ago are deleted: every gap adds one row for everybody.
     """
     with store.write() as txn:
         now = store.wall()
@@ -181,7 +181,7 @@ def end(store: Store, run: Run) -> None:
         txn.execute(f"delete from backfill_accounts where run_id in ({ended})", [now - ACCOUNTS_KEPT])
 
 
-def _waiting(run_id: str, did: str) -> dict[str, Any]:
+def _waiting_row(run_id: str, did: str) -> dict[str, Any]:
     empty: dict[str, Any] = {"reason": None, "records": 0, "attempts": 0, "due_clock": None}
     return {"run_id": run_id, "did": did, "state": "waiting", **empty}
 
@@ -211,7 +211,7 @@ class Progress:
 
 
 def progress(rows: Rows, run_id: str) -> Progress | None:
-    """Return where a run stands; None where there is no such run (yet)."""
+    """Return the progress of a run, or None if there is no such run (yet)."""
     row = rows.row(
         "select b.state, count(a.did) as accounts, count(*) filter (a.state <> 'waiting') as ended, "
         "coalesce(sum(a.records), 0)::bigint as records "
@@ -222,7 +222,7 @@ def progress(rows: Rows, run_id: str) -> Progress | None:
 
 
 def summarize(rows: Rows, run_id: str) -> dict[str, Any]:
-    """Accounts, records, and what could not be had: at most 20 reasons, with counts and up to 5 examples each."""
+    """Return accounts, records and missing accounts: at most 20 reasons, with counts and up to 5 examples each."""
     run = rows.row("select * from backfills where run_id = ?", [run_id])
     if run is None:
         raise LookupError(f"there is no backfill {run_id}")
@@ -230,7 +230,7 @@ def summarize(rows: Rows, run_id: str) -> dict[str, Any]:
     ended = run["ended_clock"] or rows.value("select max(loaded_clock) from events")
     (logged,) = read_log(rows, LOGGED, [run["began_clock"], ended])
     reasons = rows.rows(NOT_HAD, [EXAMPLES, run_id])
-    others = sum(row["accounts"] for row in reasons[REASONS:])
+    other_accounts = sum(row["accounts"] for row in reasons[REASONS:])
     return {
         "run": run_id,
         "why": run["reason"],
@@ -240,19 +240,20 @@ def summarize(rows: Rows, run_id: str) -> dict[str, Any]:
         "records": sum(row["records"] for row in states.values()),
         **logged,
         "seconds": (run["ended_clock"] - run["began_clock"]).total_seconds() if run["ended_clock"] else None,
-        "not_had": reasons[:REASONS] + ([{"reason": "other reasons", "accounts": others}] if others else []),
+        "not_had": reasons[:REASONS]
+        + ([{"reason": "other reasons", "accounts": other_accounts}] if other_accounts else []),
         "notes": run["notes"],
     }
 
 
 @dataclass(slots=True)
 class Estimate:
-    """The time that the rest takes at the rate of the last minute."""
+    """Estimate the remaining time from the rate of the last minute."""
 
     _seen: deque[tuple[float, int]] = field(default_factory=deque)
 
     def left(self, moment: float, ended: int, accounts: int) -> float | None:
-        """Seconds that remain when so many have ended at this moment; None while nothing ends."""
+        """Return the seconds that remain when `ended` accounts are done at this time, or None while none ends."""
         self._seen.append((moment, ended))
         while len(self._seen) > 2 and self._seen[0][0] < moment - SPAN_SECONDS:
             self._seen.popleft()
@@ -265,7 +266,7 @@ class Estimate:
 CHUNK_BYTES = 32_000_000
 FLUSH_SECONDS = 1.0
 EARLIEST = from_microseconds(EARLIEST_US)
-# The newest event of each record of these accounts; by rev, since what was listed may be older than what came live.
+# The newest event of each record of these accounts; by rev, since a listed one may be older than a live one.
 NEWEST_LOGGED = """
 select did, collection, rkey, max(seen_at) as seen_at, min(seen_at) as first_seen_at,
   arg_max({'operation': operation, 'rev': rev}, {'rev': coalesce(rev, ''), 'seq': event_seq}) as newest
@@ -281,7 +282,7 @@ class _Logged:
 
 
 class Book:
-    """Takes accounts whose listing has ended and commits them a few at a time; `on_commit` is called after each."""
+    """Take accounts whose listing has ended and commit them a few at a time; call `on_commit` after each commit."""
 
     def __init__(self, store: Store, run: Run, staging: Staging) -> None:
         self._store, self._run, self._staging = store, run, staging
@@ -300,53 +301,53 @@ class Book:
 
     @property
     def is_due(self) -> bool:
-        """Return whether enough came together, or the oldest has waited for a second."""
+        """Return True if enough rows came together, or the oldest has waited for a second."""
         if not self._rows:
             return False
         rows = sum(account.records for account in self._accounts)
         return rows >= CHUNK or time.monotonic() - self._began > FLUSH_SECONDS
 
     def flush(self) -> int:
-        """Commit everything taken; returns how many events are new."""
-        new = log_accounts(self._store, self._accounts, self._run.witnessed_until)
+        """Commit everything taken; return how many events are new."""
+        new_events = log_accounts(self._store, self._accounts, self._run.witnessed_until)
         with self._store.write() as txn:
             write_accounts(txn, list(self._rows.values()))
         for account in self._accounts:
             self._staging.drop(account.pages)
         self._accounts.clear()
         self._rows.clear()
-        return new
+        return new_events
 
 
 def log_accounts(store: Store, accounts: Sequence[Account], witnessed_until: datetime | None = None) -> int:
-    """Log what these listings say; returns how many events are new. StoreProblem, duckdb.Error."""
-    new = 0
-    for chunk in _chunks(store, accounts, witnessed_until):
+    """Log these listings; return how many events are new. Raises StoreProblem, duckdb.Error."""
+    new_events = 0
+    for chunk in _split_rows(store, accounts, witnessed_until):
         require_room(store.path)
-        new += load_listing(store, chunk)
-    return new
+        new_events += load_listing(store, chunk)
+    return new_events
 
 
-def _chunks(store: Store, accounts: Sequence[Account], witnessed_until: datetime | None) -> Iterator[list[Listed]]:
-    """The rows of all accounts in transactions of bounded size, oldest first in each."""
+def _split_rows(store: Store, accounts: Sequence[Account], witnessed_until: datetime | None) -> Iterator[list[Listed]]:
+    """Yield the rows of all accounts in chunks of bounded size, oldest first in each."""
     with store.read() as rows:
-        logged = _logged(rows, [account.did for account in accounts])
+        logged = _read_logged(rows, [account.did for account in accounts])
     chunk: list[Listed] = []
     size = 0
     for account in accounts:
-        for one in listed_rows(account, logged.get(account.did), witnessed_until):
-            if len(chunk) >= CHUNK or size + len(one.body) > CHUNK_BYTES:
+        for listed in listed_rows(account, logged.get(account.did), witnessed_until):
+            if len(chunk) >= CHUNK or size + len(listed.body) > CHUNK_BYTES:
                 yield sorted(chunk, key=lambda row: row.seen_at)
                 chunk, size = [], 0
-            chunk.append(one)
-            size += len(one.body)
+            chunk.append(listed)
+            size += len(listed.body)
     if chunk:
         yield sorted(chunk, key=lambda row: row.seen_at)
 
 
 def listed_rows(account: Account, logged: _Logged | None, witnessed_until: datetime | None) -> Iterator[Listed]:
-    """Yield what the listing of one account comes to: its records, and the deletes of those that are there no more."""
-    known = logged.records if logged else {}
+    """Yield the rows for the listing of one account: its records, and deletes of records that are gone."""
+    logged_records = logged.records if logged else {}
     floor = (account.identity.created_at if account.identity else None) or EARLIEST
     if logged and witnessed_until and logged.first_seen_at <= witnessed_until:
         floor = max(floor, witnessed_until)
@@ -354,25 +355,27 @@ def listed_rows(account: Account, logged: _Logged | None, witnessed_until: datet
     for page in account.pages:
         for rkey, entry in usable(account.did, page.collection, read_page(page.path.read_bytes())):
             body = bytes(entry.value)
-            before = known.get((page.collection, rkey))
-            seen_at = max(told_time(rkey, entry) or listed_at, floor, before["seen_at"] if before else floor)
+            logged_record = logged_records.get((page.collection, rkey))
+            seen_at = max(
+                told_time(rkey, entry) or listed_at, floor, logged_record["seen_at"] if logged_record else floor
+            )
             seen_at = min(seen_at, listed_at)
             yield Listed(account.did, page.collection, rkey, "create", entry.cid, account.rev, seen_at, body)
-    for (collection, rkey), before in known.items():
-        if _was_deleted(account, collection, rkey, before["newest"]):
+    for (collection, rkey), logged_record in logged_records.items():
+        if _was_deleted(account, collection, rkey, logged_record["newest"]):
             yield Listed(account.did, collection, rkey, "delete", None, account.rev, listed_at, b"")
 
 
 def _was_deleted(account: Account, collection: str, rkey: str, newest: Mapping[str, Any]) -> bool:
-    """Return whether a record that stands in the log is missing from a whole listing that is no older than it."""
-    stands = newest["operation"] != "delete" and (newest["rev"] or "") <= account.rev
-    return stands and collection in account.complete and hash(rkey) not in account.keys[collection]
+    """Return True if a record in the log is missing from a complete listing that is not older than it."""
+    is_present = newest["operation"] != "delete" and (newest["rev"] or "") <= account.rev
+    return is_present and collection in account.complete and hash(rkey) not in account.keys[collection]
 
 
 def told_time(rkey: str, entry: Entry) -> datetime | None:
-    """Return when a record says it was written: its TID, else its createdAt; None where it says nothing."""
-    if told := tid_time(rkey):
-        return told
+    """Return the claimed time of writing: the TID, else createdAt; None if there is neither."""
+    if tid_moment := tid_time(rkey):
+        return tid_moment
     try:
         value = msgspec.json.decode(entry.value)
     except (msgspec.MsgspecError, RecursionError, ValueError):
@@ -380,10 +383,10 @@ def told_time(rkey: str, entry: Entry) -> datetime | None:
     return moment(value, "createdAt") if isinstance(value, dict) else None
 
 
-def _logged(rows: Rows, dids: Sequence[str]) -> dict[str, _Logged]:
-    found: dict[str, _Logged] = {}
+def _read_logged(rows: Rows, dids: Sequence[str]) -> dict[str, _Logged]:
+    logged_by_did: dict[str, _Logged] = {}
     for row in read_log(rows, NEWEST_LOGGED, [list(dids)]) if dids else ():
-        one = found.setdefault(row["did"], _Logged(row["first_seen_at"]))
-        one.first_seen_at = min(one.first_seen_at, row["first_seen_at"])
-        one.records[row["collection"], row["rkey"]] = row
-    return found
+        logged = logged_by_did.setdefault(row["did"], _Logged(row["first_seen_at"]))
+        logged.first_seen_at = min(logged.first_seen_at, row["first_seen_at"])
+        logged.records[row["collection"], row["rkey"]] = row
+    return logged_by_did

@@ -1,4 +1,4 @@
-"""Threads that list accounts, a few at a time and fewer at one host, leaving alone who asks for it."""
+"""List accounts in threads, a few at a time and fewer at one host, and respect hosts that ask for rest."""
 
 import heapq
 import queue
@@ -17,12 +17,12 @@ from ingest.errors import FetchProblem
 
 THREADS, AT_A_HOST = 16, 4
 OPEN = 20_000  # accounts that wait for their host, at 1 kB each
-TRIES = 5  # of one account in a row
-WAITS = 20  # times in a row that a host may ask one account to wait
+TRIES = 5  # in a row for one account
+WAITS = 20  # times in a row that a host may make one account wait
 HOST_TRIES = 20  # failures in a row after which a host is not asked again in this turn
 FIRST_WAIT, LONGEST_WAIT = 4.0, 300.0  # a failed try waits 4, 16, 64 and 256 s: some 6 minutes in all
 TICK = 0.25
-_DICE = SystemRandom()  # the generator of the process is others' to seed
+_DICE = SystemRandom()  # other code may seed the generator of the process
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class _Host:
 
 
 class Crew:
-    """One turn's work on accounts. A host has 4 requests at most, all hosts 16; a failed try waits ever longer."""
+    """One turn's work on accounts: at most 4 requests at a time to a host, 16 to all; each failed try waits longer."""
 
     def __init__(self, sources: Sources, staging: Staging, first_wait: float = FIRST_WAIT) -> None:
         self._sources, self._staging, self._first_wait = sources, staging, first_wait
@@ -46,26 +46,26 @@ class Crew:
         self._open = self._active = 0
 
     def work(self, accounts: Iterable[Account], is_over: Callable[[], bool]) -> Iterator[Account | None]:
-        """List the accounts; yields each whenever its row changed, and None at least every quarter of a second.
+        """List the accounts; yield each whenever its row changed, and None at least every quarter of a second.
 
-        Ends when all are listed or given up, or soon after `is_over` says so or the fetcher closed. Raises OSError
-        where the staging folder cannot be written.
+        Ends when all are listed or given up, or soon after `is_over` returns True or the fetcher closed. Raises OSError
+        if the staging folder cannot be written.
         """
-        left = iter(accounts)
+        remaining = iter(accounts)
         with ThreadPoolExecutor(THREADS, thread_name_prefix="backfill") as pool:
             while not is_over() and not self._sources.fetcher.closed:
-                self._fill(left)
+                self._fill_queues(remaining)
                 if not self._open:
                     return
                 self._start(pool)
                 yield from self._collect()
                 yield None
 
-    def _fill(self, left: Iterator[Account]) -> None:
+    def _fill_queues(self, remaining: Iterator[Account]) -> None:
         now = time.monotonic()
         while self._parked and self._parked[0][0] <= now:
             self._queue(heapq.heappop(self._parked)[2])
-        while self._open < OPEN and (account := next(left, None)):
+        while self._open < OPEN and (account := next(remaining, None)):
             self._open += 1
             wait = (account.due_at - self._sources.clock.now()).total_seconds() if account.due_at else 0.0
             self._park(account, wait) if wait > 0 else self._queue(account)
@@ -77,7 +77,7 @@ class Crew:
         heapq.heappush(self._parked, (time.monotonic() + seconds, next(self._numbers), account))
 
     def _start(self, pool: ThreadPoolExecutor) -> None:
-        """Begin what threads and hosts have room for, the hosts in turn."""
+        """Begin as many accounts as threads and hosts have room for, the hosts in turn."""
         now = time.monotonic()
         for name, host in list(self._hosts.items()):
             while host.ready and host.active < AT_A_HOST and host.until <= now and self._active < THREADS:
@@ -96,30 +96,30 @@ class Crew:
         started.add_done_callback(lambda ended: self._done.put((account, host, ended)))
 
     def _collect(self) -> Iterator[Account]:
-        """Take what has ended; waits a tick for the first."""
+        """Yield the accounts that have ended; wait a tick for the first."""
         block = True
         while True:
             try:
-                account, host, ended = self._done.get(block, self._patience())
+                account, host, finished = self._done.get(block, self._wait_seconds())
             except queue.Empty:
                 return
             block = False
             host.active -= 1
             self._active -= 1
-            yield from self._ended(account, host, ended)
+            yield from self._handle_end(account, host, finished)
 
-    def _patience(self) -> float:
-        """Seconds to wait for something to end: no longer than until the next wait is over."""
+    def _wait_seconds(self) -> float:
+        """Return the seconds to wait for an account to end: at most until the next wait is over."""
         first = self._parked[0][0] - time.monotonic() if self._parked else TICK
         return min(max(first, 0.001), TICK)
 
-    def _ended(self, account: Account, host: _Host, ended: Future[None]) -> Iterator[Account]:
+    def _handle_end(self, account: Account, host: _Host, finished: Future[None]) -> Iterator[Account]:
         try:
-            ended.result()
+            finished.result()
         except FetchProblem as problem:
             if problem.closed:
                 return
-            self._failed(account, host, problem)
+            self._handle_failure(account, host, problem)
         else:
             host.failures, account.attempts, account.waits = 0, 0, 0
             if account.state == "waiting":
@@ -131,20 +131,20 @@ class Crew:
         if host.failures >= HOST_TRIES:
             yield from self._abandon(host, account.problem or "")
 
-    def _failed(self, account: Account, host: _Host, problem: FetchProblem) -> None:
-        """Decide what a problem means for the account and for everybody else at the host."""
+    def _handle_failure(self, account: Account, host: _Host, problem: FetchProblem) -> None:
+        """Decide what a problem means for the account and for the others at the host."""
         if not problem.retry:
             reason = str(problem).replace(account.did, "the account")
             account.end("absent" if problem.absent else "failed", reason)
             return
         if problem.after is not None:
             host.until = max(host.until, time.monotonic() + problem.after)
-        if problem.status is None and problem.after is not None:  # the host was left alone, and nothing was asked
+        if problem.status is None and problem.after is not None:  # the host rests, and no request was sent
             self._queue(account)
             return
         account.problem = str(problem)
         host.failures += 1
-        wait = self._backoff(host.failures if self._is_directory(account) else self._count(account, problem))
+        wait = self._backoff(host.failures if self._is_directory(account) else self._count_try(account, problem))
         if account.attempts >= TRIES or account.waits >= WAITS:
             account.end("failed", f"{problem}, at {TRIES} tries")
             return
@@ -154,8 +154,8 @@ class Crew:
         account.due_at = self._sources.clock.now() + timedelta(seconds=wait)
         self._park(account, wait)
 
-    def _count(self, account: Account, problem: FetchProblem) -> int:
-        """Note a failed try, or another request to wait; how many that makes in a row."""
+    def _count_try(self, account: Account, problem: FetchProblem) -> int:
+        """Count a failed try, or another request to wait; return how many there were in a row."""
         if account.progress > account.seen_progress:
             account.seen_progress, account.attempts, account.waits = account.progress, 0, 0
         if problem.status == 429:
@@ -165,7 +165,7 @@ class Crew:
         return account.attempts
 
     def _is_directory(self, account: Account) -> bool:
-        """Return whether the account waits for the one directory that all others wait for too: it is never given up."""
+        """Return True if the account waits for the directory, which all others need too: it is never given up."""
         return account.identity is None and account.host(self._sources.plc_url) == self._directory
 
     def _backoff(self, failures: int) -> float:
@@ -173,7 +173,7 @@ class Crew:
         return wait * _DICE.uniform(0.75, 1.25)
 
     def _abandon(self, host: _Host, reason: str) -> Iterator[Account]:
-        """Give up on everybody who waits for a host that has failed too often in a row."""
+        """Give up all accounts that wait for a host that has failed too often in a row."""
         if host is self._hosts.get(self._directory):
             return
         while host.ready:

@@ -1,9 +1,9 @@
-"""Works off the runs: a turn takes the oldest run as far as it gets, and the worker's thread takes turn after turn.
+"""Process the runs: a turn takes the oldest run as far as possible, and the worker's thread takes turn after turn.
 
-First come the accounts. Hosts that index the whole network are asked which accounts keep our records, collection by
-collection (com.atproto.sync.listReposByCollection). A host is a stranger: it may name millions, repeat itself or fail.
-Each has a budget of its own, so that none can crowd out what another names. A maintainer's run also lists people who
-may push to what is watched, those whom they vouch for, and those who offer changes.
+Accounts come first. Hosts that index the whole network list the accounts with our records, collection by collection
+(com.atproto.sync.listReposByCollection). A host is a stranger: it may name millions, repeat itself or fail. Each has
+its own budget, so that none can crowd out another's accounts. A maintainer's run also lists people who may push to
+watched repositories, people they vouch for, and authors of pull requests.
 """
 
 import logging
@@ -26,12 +26,12 @@ from ingest.records.derive import derive
 from ingest.store.database import Store
 
 PAGE = 1_000
-HOST_ACCOUNTS = 100_000  # some ten times what all of Tangled has
+HOST_ACCOUNTS = 100_000  # about ten times the accounts of Tangled
 HOST_PAGES = 2_000
 PAGE_BYTES = 1_000_000
 TRIES, LONGEST_WAIT = 5, 60.0
 
-Wait = Callable[[float], bool]  # waits so many seconds; whether it is to stop
+Wait = Callable[[float], bool]  # waits this many seconds; returns True if it must stop
 
 
 class _Repo(msgspec.Struct):
@@ -45,7 +45,7 @@ class _Repos(msgspec.Struct):
 
 @dataclass(slots=True)
 class Census:
-    """The accounts that were named, in order, and the failures; `answered` says whether any host told anything."""
+    """The accounts that were named, in order, and the failures; `answered` is True if any host gave an answer."""
 
     dids: dict[str, None] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -55,31 +55,31 @@ class Census:
 def find_accounts(sources: Sources, wait: Wait) -> Census:
     census = Census()
     for host in sources.hosts:
-        named: dict[str, None] = {}
+        host_dids: dict[str, None] = {}
         try:
-            _ask_host(sources, host, named, wait)
+            _ask_host(sources, host, host_dids, wait)
             census.answered = True
         except FetchProblem as problem:
             if problem.closed:
                 raise
-            census.notes.append(f"{host} named {len(named)} accounts, then: {problem}")
-        census.answered = census.answered or bool(named)
-        census.dids |= named
+            census.notes.append(f"{host} named {len(host_dids)} accounts, then: {problem}")
+        census.answered = census.answered or bool(host_dids)
+        census.dids |= host_dids
     return census
 
 
-def _ask_host(sources: Sources, host: str, named: dict[str, None], wait: Wait) -> None:
-    """Every account that this host names. Raises FetchProblem where it fails for good or goes beyond its budget."""
+def _ask_host(sources: Sources, host: str, dids: dict[str, None], wait: Wait) -> None:
+    """Collect every account that this host names. Raises FetchProblem if it fails for good or exceeds its budget."""
     pages = HOST_PAGES
     for collection in sources.collections:
         cursors, cursor = {""}, ""
         while pages:
             pages -= 1
             page = _ask_page(sources, _address(host, collection, cursor), wait)
-            named.update(dict.fromkeys(repo.did for repo in page.repos or () if is_did(repo.did)))
-            if len(named) > HOST_ACCOUNTS:
-                for did in list(named)[HOST_ACCOUNTS:]:
-                    del named[did]
+            dids.update(dict.fromkeys(repo.did for repo in page.repos or () if is_did(repo.did)))
+            if len(dids) > HOST_ACCOUNTS:
+                for did in list(dids)[HOST_ACCOUNTS:]:
+                    del dids[did]
                 raise FetchProblem(f"it names more than {HOST_ACCOUNTS} accounts, and no more were taken")
             cursor = page.cursor or ""
             if cursor in cursors or len(cursor) > PAGE:
@@ -95,7 +95,7 @@ def _address(host: str, collection: str, cursor: str) -> str:
 
 
 def _ask_page(sources: Sources, address: str, wait: Wait) -> _Repos:
-    """One page; what may pass is asked for again, after as long as the host wants or twice as long each time."""
+    """Fetch one page; repeat after a temporary failure, waiting as long as the host asks or twice as long each time."""
     for attempt in range(1, TRIES + 1):
         try:
             return sources.fetcher.get_json(address, _Repos, PAGE_BYTES)
@@ -106,9 +106,9 @@ def _ask_page(sources: Sources, address: str, wait: Wait) -> _Repos:
     raise AssertionError("the last try returns or raises")
 
 
-HOPS = 3  # whom the last of these vouches for is reached too, without being asked themselves
-ACCOUNTS = 2_000  # of one run: a crowd of fakes fills no more; the whole run reads everybody else
-# People by how far they are from those who judge; who only offers comes after them, the newest offer first.
+HOPS = 3  # the people whom the last of these vouch for are reached too, but not asked
+ACCOUNTS = 2_000  # of one run: fake accounts can fill no more; the whole run reads everybody else
+# People by their distance from the judges; then people who only offered a change, the newest offer first.
 NEXT = """
 with recursive circle as (
   select contributor_id, 0 as hops from (
@@ -134,16 +134,16 @@ group by c.did order by min(hops), max(offered_at) desc, c.did limit $room
 
 
 def widen(store: Store, run: Run) -> int:
-    """Enter into the run whom its answers lead to, within its bounds; returns how many."""
+    """Add to the run the people found through its answers, within its bounds; return how many."""
     while derive(store):
         pass
     with store.read() as rows:
-        held = rows.value("select count(*) from backfill_accounts where run_id = ?", [run.run_id])
-        room = max(ACCOUNTS - held, 0)
-        found = [row["did"] for row in rows.rows(NEXT, {"hops": HOPS, "run": run.run_id, "room": room})]
-    wanted = store.tombstones.without(found)
-    runs.add_accounts(store, run, wanted)
-    return len(wanted)
+        account_count = rows.value("select count(*) from backfill_accounts where run_id = ?", [run.run_id])
+        room = max(ACCOUNTS - account_count, 0)
+        dids_found = [row["did"] for row in rows.rows(NEXT, {"hops": HOPS, "run": run.run_id, "room": room})]
+    new_dids = store.tombstones.without(dids_found)
+    runs.add_accounts(store, run, new_dids)
+    return len(new_dids)
 
 
 log = logging.getLogger(__name__)
@@ -158,7 +158,7 @@ NOBODY_NAMED = (
 
 
 class BackfillProblem(Exception):
-    """A turn that did not get to its end; the message is one sentence. Nothing is lost: the next turn goes on."""
+    """The turn did not finish; the message is one sentence. Nothing is lost: the next turn continues."""
 
 
 def take_turn(
@@ -168,10 +168,10 @@ def take_turn(
     on_commit: Callable[[], None] = lambda: None,
     first_wait: float = FIRST_WAIT,
 ) -> Run | None:
-    """Work on the next run until it is done or `stopping` is set; None where there is none. Raises BackfillProblem.
+    """Work on the next run until it is done or `stopping` is set; return None if there is none. Raises BackfillProblem.
 
-    A run that a maintainer set off interrupts any other, and widens to whom its answers lead to before it is done.
-    `first_wait` is how many seconds a first failed try of an account waits.
+    A maintainer's run interrupts any other, and is widened to the people found through its answers before it is done.
+    `first_wait` is the wait in seconds after the first failed try of an account.
     """
     try:
         return _take_turn(store, sources, stopping, on_commit, first_wait)
@@ -193,13 +193,13 @@ def _take_turn(
         sources = replace(sources, collections=run.collections)
     if run.state == "finding":
         run = runs.look_anew(store, run)
-        _find(store, sources, run, stopping)
+        _enter_accounts(store, sources, run, stopping)
 
     def is_over() -> bool:
-        """Return whether the worker stops, or another run comes first; asked four times a second."""
+        """Return True if the worker stops or another run comes first; called four times a second."""
         return stopping.is_set() or runs.is_outrun(store, run)
 
-    while not is_over() and _list(store, sources, run, is_over, on_commit, first_wait):
+    while not is_over() and _list_accounts(store, sources, run, is_over, on_commit, first_wait):
         if run.reason == "setup" and widen(store, run):
             continue
         runs.end(store, run)
@@ -208,17 +208,17 @@ def _take_turn(
     return run
 
 
-def _find(store: Store, sources: Sources, run: Run, stopping: threading.Event) -> None:
+def _enter_accounts(store: Store, sources: Sources, run: Run, stopping: threading.Event) -> None:
     census = find_accounts(sources, stopping.wait)
     if stopping.is_set():
         return
-    if sources.hosts and not census.answered:  # else a gap would pass for filled
+    if sources.hosts and not census.answered:  # otherwise a gap would count as filled
         raise BackfillProblem(f"no backfill host answered ({'; '.join(census.notes)[:300]}): check BACKFILL_HOSTS")
     notes = census.notes if sources.hosts else [NOBODY_NAMED]
     runs.keep_accounts(store, run, list(census.dids), notes, bool(sources.hosts))
 
 
-def _list(
+def _list_accounts(
     store: Store,
     sources: Sources,
     run: Run,
@@ -226,7 +226,7 @@ def _list(
     on_commit: Callable[[], None],
     first_wait: float,
 ) -> bool:
-    """List the accounts that wait; whether none is left."""
+    """List the waiting accounts; return True if none is left."""
     require_place(store.path)
     staging = Staging(sources.staging_dir / "backfill" / run.run_id)
     book = Book(store, run, staging)
@@ -247,9 +247,9 @@ def _list(
 
 
 class Backfiller(threading.Thread):
-    """The worker's thread for it: looks every two seconds whether a run is to be worked off.
+    """The worker's thread for backfills: it checks every two seconds for a run to process.
 
-    `is_listening` says whether the live socket has brought anything: a run begins after that, or after a minute.
+    `is_listening` tells if the live socket has brought anything: a run begins after that, or after a minute.
     """
 
     def __init__(
@@ -259,14 +259,14 @@ class Backfiller(threading.Thread):
         self._store, self._sources = store, sources
         self._is_listening, self._on_commit = is_listening, on_commit
         self._stopping = threading.Event()
-        self.problem: str | None = None  # why the newest turn did not get on, in words
+        self.problem: str | None = None  # the reason why the newest turn failed, in words
 
     def renewed(self) -> "Backfiller":
-        """One that goes on in place of this, not started yet, where this ended by an error in the program."""
+        """Return a new thread, not started yet, in place of this one after an error in the program."""
         return Backfiller(self._store, self._sources, self._is_listening, self._on_commit)
 
     def stop(self) -> None:
-        """End the look-ups under way (the fetcher stays closed), commit what is in hand and end."""
+        """End running look-ups (the fetcher stays closed), commit the listed accounts and end."""
         self.interrupt()
         if self.is_alive():
             self.join()
@@ -276,7 +276,7 @@ class Backfiller(threading.Thread):
         self._sources.fetcher.close()
 
     def run(self) -> None:
-        """Turn after turn; one that fails waits longer each time, up to five minutes."""
+        """Take turn after turn; after a failure wait longer each time, up to five minutes."""
         self._wait_for_stream()
         failures = 0
         while not self._stopping.wait(min(LOOK_SECONDS * 4.0 ** min(failures, 10), LONGEST_REST_SECONDS)):

@@ -1,1 +1,1 @@
-"""Writes, checks and restores backups."""
+"""Write, check and restore backups."""

@@ -1,13 +1,13 @@
-"""Writes a backup while everything runs: a folder of plain files, and a manifest with hashes and sums of every table.
+"""Write a backup while everything runs: a folder of plain files, and a manifest with hashes and sums of every table.
 
-`DIR.part` is checked and on the drive, then renamed to `DIR`. The owner of the store copies what has to agree at one
-moment, while everybody reads and writes on. The store, its archived rows and the accounts agree only at one moment: an
+`DIR.part` is checked and durable, then renamed to `DIR`. The owner of the store copies everything that must be of one
+moment, while everybody reads and writes on. The store, its archived rows and the accounts must be of one moment: an
 action that the accounts call delivered must be in the store. So the accounts (megabytes) are copied while nobody writes
 to the store; the store's own file and the archive are copied after that, since until the next checkpoint commits go
-beside the file and nothing moves to files. Hashing, checking and the files that never change once written are the work
-of the command's own process, so that the worker goes on with its own.
+beside the file and no rows move to files. The command's own process does the hashing and checking and copies the files
+that never change once written, so that the worker can go on.
 
-Backups lie beside the store. An erasure touches nothing in one: it goes when the backup expires.
+Backups lie beside the store. An erasure does not touch them: erased data stays in a backup until the backup expires.
 """
 
 import hashlib
@@ -41,25 +41,25 @@ BUSY_SECONDS = 20.0
 
 
 def copy_state(store: Store, accounts: Path, folder: Path, show: Callable[[str], None]) -> dict[str, Any]:
-    """Copy store, archive and accounts into an empty folder, all of one moment.
+    """Copy store, archive and accounts of one moment into an empty folder.
 
-    Returns that moment (`made_at`, ISO), the cursor of each stream in it (`cursors`), how many `rows` each table had,
-    and the `sha256` of what was copied, by name. Raises StoreProblem.
+    Returns that moment (`made_at`, ISO), the cursor of each stream (`cursors`), the number of `rows` of each table, and
+    the `sha256` of each copied file, by name. Raises StoreProblem.
     """
     try:
         with store.files, store.publishing:
-            told = _at_rest(store, accounts, folder)
+            state = _copy_accounts(store, accounts, folder)
             show("The store is copied.")
-            segments = [Path(path) for path in told.pop("segments")]
+            segments = [Path(path) for path in state.pop("segments")]
             (folder / EVENTS).mkdir(mode=0o700)
-            hashes = _copy([store.path], folder, [STORE])
-            hashes |= _copy(segments, folder, [f"{EVENTS}/{path.name}" for path in segments])
+            hashes = _copy_files([store.path], folder, [STORE])
+            hashes |= _copy_files(segments, folder, [f"{EVENTS}/{path.name}" for path in segments])
     except (OSError, sqlite3.Error) as problem:
         raise StoreProblem(f"the state could not be copied to {folder} ({problem})") from problem
-    return {**told, "sha256": hashes}
+    return {**state, "sha256": hashes}
 
 
-def _at_rest(store: Store, accounts: Path, folder: Path) -> dict[str, Any]:
+def _copy_accounts(store: Store, accounts: Path, folder: Path) -> dict[str, Any]:
     with store.whole, store.still(), store.read() as rows:
         if accounts.is_file():
             copy_sqlite(accounts, folder / ACCOUNTS)
@@ -73,29 +73,29 @@ def _at_rest(store: Store, accounts: Path, folder: Path) -> dict[str, Any]:
 
 
 def copy_sqlite(source: Path, target: Path) -> None:
-    """Copy a SQLite file of one moment into another one, whoever uses either. Raises sqlite3.Error."""
-    have = sqlite3.connect(f"file:{quote(str(source))}?mode=ro", uri=True, timeout=BUSY_SECONDS)
-    with closing(have), closing(sqlite3.connect(target, timeout=BUSY_SECONDS)) as copy:
-        have.backup(copy)
+    """Copy a SQLite file as of one moment into another one, even while both are in use. Raises sqlite3.Error."""
+    source_database = sqlite3.connect(f"file:{quote(str(source))}?mode=ro", uri=True, timeout=BUSY_SECONDS)
+    with closing(source_database), closing(sqlite3.connect(target, timeout=BUSY_SECONDS)) as copy:
+        source_database.backup(copy)
 
 
-def _copy(sources: Sequence[Path], folder: Path, names: Sequence[str]) -> dict[str, str]:
-    """Copy files and say what they hold, both in children: a second handle would drop DuckDB's lock on the store."""
+def _copy_files(sources: Sequence[Path], folder: Path, names: Sequence[str]) -> dict[str, str]:
+    """Copy files and return their hashes, both in children: a second handle would drop DuckDB's lock on the store."""
     for source, name in zip(sources, names, strict=True):
-        _run("cp", "--reflink=auto", "--no-target-directory", "--", str(source), str(folder / name))
+        _run_command("cp", "--reflink=auto", "--no-target-directory", "--", str(source), str(folder / name))
         (folder / name).chmod(0o600)
         sync(folder / name)
     if not sources:
         return {}
-    lines = _run("sha256sum", "--zero", "--", *map(str, sources)).split("\0")
+    lines = _run_command("sha256sum", "--zero", "--", *map(str, sources)).split("\0")
     return {name: line[:64] for name, line in zip(names, lines, strict=False)}
 
 
-def _run(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise StoreProblem(f"the state could not be copied: {done.stderr.strip()[:300]}")
-    return done.stdout
+def _run_command(*command: str) -> str:
+    finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    if finished.returncode != 0:
+        raise StoreProblem(f"the state could not be copied: {finished.stderr.strip()[:300]}")
+    return finished.stdout
 
 
 MANIFEST = "manifest.json"
@@ -103,8 +103,8 @@ FORMAT = 1
 LARGEST_MANIFEST = 64_000_000
 PIECE = 1 << 20
 KEYS = ("django", "audit", "tombstones")  # every drive has these
-ALL_KEYS = (*KEYS, "webhook")  # and this one once a webhook was signed: its receiver holds the same
-# What a name may be: the two files, or a file in one of the folders, at most five deep; it becomes a path on restore.
+ALL_KEYS = (*KEYS, "webhook")  # and this one once a webhook was signed: its receiver has a copy
+# Allowed names: the two files, or a file in one of the folders, at most five deep; a name becomes a path on restore.
 _NAME = re.compile(
     rf"{re.escape(STORE)}|{re.escape(ACCOUNTS)}|keys/(?:{'|'.join(ALL_KEYS)})|{EVENTS}/[A-Za-z0-9][\w.-]{{0,199}}\.parquet"
     rf"|{TEXTS}/[0-9a-f]{{2}}/[0-9a-f]{{64}}\.zst"
@@ -114,7 +114,7 @@ _NAME = re.compile(
 
 
 class BackupProblem(Exception):
-    """No backup was made or restored; the message is one sentence that says why and what to do."""
+    """No backup was made or restored; the message is one sentence with the reason and the remedy."""
 
 
 class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -123,7 +123,7 @@ class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The contents of a backup: the state of the moment `made_at`, up to the `cursors` (time_us) of each stream."""
+    """The contents of a backup: the state at `made_at`, up to the `cursors` (time_us) of each stream."""
 
     format: int = FORMAT
     made_at: datetime
@@ -136,7 +136,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The places of a drive's state; `caches` follow from it and are not backed up."""
+    """The places of a drive's state; `caches` are made from it and not backed up."""
 
     root: Path
     store: Path
@@ -149,11 +149,11 @@ class Places:
     caches: tuple[Path, ...]
 
     def of(self, name: str) -> Path:
-        first, _, rest = name.partition("/")
-        whole = {STORE: self.store, ACCOUNTS: self.accounts}
+        top, _, below = name.partition("/")
+        single_files = {STORE: self.store, ACCOUNTS: self.accounts}
         folders = {EVENTS: self.staging / EVENTS, "diffs": self.diffs, "models": self.models, "keys": self.keys}
         folders[TEXTS] = LongTexts(self.store).folder
-        return whole[first] if first in whole else folders[first] / rest
+        return single_files[top] if top in single_files else folders[top] / below
 
 
 def is_name(name: str) -> bool:
@@ -161,15 +161,19 @@ def is_name(name: str) -> bool:
 
 
 def copy_tree(source: Path, folder: Path, name: str) -> dict[str, File]:
-    """Copy the files below `source` to `name` in the folder; pointers first, so that what they name is copied too."""
-    found = sorted(files_below(source), key=lambda path: (path.suffix != ".serving", path))
-    named = {f"{name}/{path.relative_to(source).as_posix()}": path for path in found}
-    copied = {one: copy_present(path, folder / one) for one, path in named.items() if is_name(one)}
-    return {one: file for one, file in copied.items() if file is not None}
+    """Copy the files below `source` to `name` in the folder; pointers first, so that the named files follow."""
+    paths = sorted(files_below(source), key=lambda path: (path.suffix != ".serving", path))
+    path_by_name = {f"{name}/{path.relative_to(source).as_posix()}": path for path in paths}
+    copied = {
+        target_name: copy_present(path, folder / target_name)
+        for target_name, path in path_by_name.items()
+        if is_name(target_name)
+    }
+    return {target_name: file for target_name, file in copied.items() if file is not None}
 
 
 def copy_present(source: Path, target: Path) -> File | None:
-    """As `copy_file`; None for a file that is not there, as diffs go at the end of their time."""
+    """Copy a file; return None if it is gone, since diffs are deleted when they get old."""
     try:
         return copy_file(source, target)
     except FileNotFoundError:
@@ -177,7 +181,7 @@ def copy_present(source: Path, target: Path) -> File | None:
 
 
 def copy_file(source: Path, target: Path) -> File:
-    """Copy a plain file, mode 600; what was read. Links are not followed. The caller has the drive hold them all."""
+    """Copy a plain file with mode 600, without following links; return its size and hash. The caller syncs it."""
     handle = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(handle, "rb") as reading:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -197,7 +201,7 @@ def file_of(path: Path) -> File:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a backup. Raises BackupProblem where there is none that can be followed."""
+    """Return the manifest of a backup. Raises BackupProblem if there is no usable one."""
     try:
         with (folder / MANIFEST).open("rb") as file:
             manifest = msgspec.json.decode(file.read(LARGEST_MANIFEST), type=Manifest)
@@ -212,11 +216,11 @@ def read_manifest(folder: Path) -> Manifest:
     return manifest
 
 
-def require_room(place: Path, wanted: int) -> None:
-    """Refuse, with BackupProblem, to copy so many bytes where they do not fit."""
+def require_room(place: Path, needed: int) -> None:
+    """Raise BackupProblem if this many bytes do not fit."""
     free = shutil.disk_usage(place).free
-    if free < wanted:
-        raise BackupProblem(f"{place} has {free // 1_000_000} MB free and {wanted // 1_000_000 + 1} MB are needed.")
+    if free < needed:
+        raise BackupProblem(f"{place} has {free // 1_000_000} MB free and {needed // 1_000_000 + 1} MB are needed.")
 
 
 def sizes(files: Mapping[str, File]) -> int:
@@ -224,52 +228,52 @@ def sizes(files: Mapping[str, File]) -> int:
 
 
 def sync_all() -> None:
-    """Have the drives hold everything that was written: one by one, 100,000 diffs take five minutes."""
+    """Make everything that was written durable at once: one by one, 100,000 diffs take five minutes."""
     os.sync()
 
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """A file or folder of the backup folder; times are naive UTC."""
+    """A file or folder in the backup folder; times are naive UTC."""
 
     path: Path
     made_at: datetime
     expires_at: datetime
 
 
-ASIDE = "replaced-"  # begins the name of what a restore kept of the former state, beside the store
+ASIDE = "replaced-"  # prefix of the folder in which a restore leaves the former state, beside the store
 
 
 def backups(folder: Path, days: int, root: Path | None = None) -> list[Backup]:
-    """Return what lies in the folder, oldest first, each with the moment from which it may no longer be kept.
+    """Return the entries of the folder, oldest first, each with the time from which it may no longer be kept.
 
-    With `root`, DATA_ROOT, also what restores kept aside there.
+    With `root`, DATA_ROOT, also the former states that restores left there.
     """
-    found = []
-    aside = root.glob(f"{ASIDE}*") if root else ()
-    for path in (*(folder.iterdir() if folder.is_dir() else ()), *aside):
+    entries = []
+    former_states = root.glob(f"{ASIDE}*") if root else ()
+    for path in (*(folder.iterdir() if folder.is_dir() else ()), *former_states):
         made_at = datetime.fromtimestamp(path.lstat().st_mtime, UTC).replace(tzinfo=None)
-        found.append(Backup(path, made_at, made_at + timedelta(days=days)))
-    return sorted(found, key=lambda backup: (backup.made_at, backup.path))
+        entries.append(Backup(path, made_at, made_at + timedelta(days=days)))
+    return sorted(entries, key=lambda backup: (backup.made_at, backup.path))
 
 
-Told = Mapping[str, Any]
+CopiedState = Mapping[str, Any]
 PART = ".part"
-STARTED = ".sunstead-backup"  # in a folder that a backup began; what a kill left of one is known by it
+STARTED = ".sunstead-backup"  # marks a folder that a backup began, also after a kill
 
 
 def write_backup(
-    target: Path, places: Places, copy_state: Callable[[Path], Told], *, diffs: bool = True, keys: bool = False
+    target: Path, places: Places, copy_state: Callable[[Path], CopiedState], *, diffs: bool = True, keys: bool = False
 ) -> Manifest:
-    """Make the folder `target` a backup of the state at one moment; what it holds.
+    """Back up the state of one moment into the folder `target`; return the manifest.
 
-    `copy_state` has the owner fill a folder (`ingest.backup.manifest.copy_state`). Raises BackupProblem, and leaves
-    nothing of that name behind.
+    `copy_state` makes the owner fill a folder (`ingest.backup.manifest.copy_state`). Raises BackupProblem, and leaves
+    no folder of that name behind.
     """
-    part = _begin(target, places)
+    part = _begin_folder(target, places)
     try:
-        manifest = _fill(part, places, copy_state(part), diffs, keys)
-        _check(part, manifest)
+        manifest = _fill_folder(part, places, copy_state(part), diffs, keys)
+        _check_files(part, manifest)
         (part / STARTED).unlink()
         sync_all()
         part.rename(target)
@@ -281,8 +285,8 @@ def write_backup(
     return manifest
 
 
-def _begin(target: Path, places: Places) -> Path:
-    """The folder that is to be renamed; what a backup of the same name left half done goes first."""
+def _begin_folder(target: Path, places: Places) -> Path:
+    """Return the folder that will be renamed; first remove a half-done backup of that name."""
     part = target.with_name(target.name + PART)
     if target.exists() or target.is_symlink():
         raise BackupProblem(f"{target} exists already: name a new folder, or leave the name out.")
@@ -292,7 +296,7 @@ def _begin(target: Path, places: Places) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         part.mkdir(mode=0o700)
         (part / STARTED).touch(mode=0o600)
-        require_room(part, _wanted(places))
+        require_room(part, _needed_bytes(places))
     except OSError as problem:
         raise BackupProblem(f"{part} cannot be made ({problem.strerror}): name another folder.") from problem
     except BackupProblem:
@@ -301,14 +305,14 @@ def _begin(target: Path, places: Places) -> Path:
     return part
 
 
-def _wanted(places: Places) -> int:
+def _needed_bytes(places: Places) -> int:
     folders = (places.staging / EVENTS, places.diffs, places.models, LongTexts(places.store).folder)
     files = [places.store, places.accounts, *(path for folder in folders for path in files_below(folder))]
     return SPARE_BYTES + sum(path.stat().st_size for path in files if path.is_file())
 
 
-def _fill(part: Path, places: Places, told: Told, diffs: bool, keys: bool) -> Manifest:
-    hashes: Mapping[str, str] = told["sha256"]
+def _fill_folder(part: Path, places: Places, state: CopiedState, diffs: bool, keys: bool) -> Manifest:
+    hashes: Mapping[str, str] = state["sha256"]
     files = {name: file_of(part / name) for name in hashes}
     changed = [name for name, file in files.items() if file.sha256 != hashes[name]]
     if changed:
@@ -321,14 +325,14 @@ def _fill(part: Path, places: Places, told: Told, diffs: bool, keys: bool) -> Ma
     files |= copy_tree(places.diffs, part, "diffs") if diffs else {}
     names = [f"keys/{name}" for name in ALL_KEYS if keys and (places.keys / name).is_file()]
     files |= {name: copy_file(places.of(name), part / name) for name in names}
-    manifest = _manifest(told, files, look_inside(part / STORE))
+    manifest = _build_manifest(state, files, look_inside(part / STORE))
     write_whole(part / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
     (part / MANIFEST).chmod(0o600)
     return manifest
 
 
 def end_sessions(path: Path) -> None:
-    """Take out who is signed in: whoever finds a backup must not be. The file is written anew, without a WAL."""
+    """Remove the sessions, so that nobody can sign in with a backup. The file is rewritten, without a WAL."""
     with closing(sqlite3.connect(path, isolation_level=None)) as accounts:
         accounts.execute("pragma journal_mode=delete").fetchall()
         tables = {row[0] for row in accounts.execute("select name from sqlite_master where type = 'table'")}
@@ -339,17 +343,19 @@ def end_sessions(path: Path) -> None:
     sync(path)
 
 
-def _manifest(told: Told, files: dict[str, File], inside: Inside) -> Manifest:
-    """Return what the copy holds; BackupProblem where the owner counted other rows at that moment."""
-    counted = {name: one.rows for name, one in inside.tables.items()}
-    if counted != dict(told["rows"]):
-        wrong = sorted(
-            name for name in counted.keys() | told["rows"].keys() if counted.get(name) != told["rows"].get(name)
+def _build_manifest(state: CopiedState, files: dict[str, File], inside: Inside) -> Manifest:
+    """Return the manifest of the copy. Raises BackupProblem if the owner counted other rows at that moment."""
+    row_counts = {name: table_sum.rows for name, table_sum in inside.tables.items()}
+    if row_counts != dict(state["rows"]):
+        wrong_tables = sorted(
+            name for name in row_counts.keys() | state["rows"].keys() if row_counts.get(name) != state["rows"].get(name)
         )
-        raise BackupProblem(f"The copy of the store has other rows than the store had ({', '.join(wrong)[:200]}).")
+        raise BackupProblem(
+            f"The copy of the store has other rows than the store had ({', '.join(wrong_tables)[:200]})."
+        )
     return Manifest(
-        made_at=datetime.fromisoformat(told["made_at"]),
-        cursors=dict(told["cursors"]),
+        made_at=datetime.fromisoformat(state["made_at"]),
+        cursors=dict(state["cursors"]),
         schema_version=inside.schema_version,
         duckdb=duckdb.__version__,
         tables=inside.tables,
@@ -357,18 +363,18 @@ def _manifest(told: Told, files: dict[str, File], inside: Inside) -> Manifest:
     )
 
 
-def _check(part: Path, manifest: Manifest) -> None:
-    """Read back what was written: every file is as the manifest says, and there is none besides."""
+def _check_files(part: Path, manifest: Manifest) -> None:
+    """Read back the written files: each must match the manifest, and there may be no others."""
     for name, file in manifest.files.items():
         if file_of(part / name) != file:
             raise BackupProblem(f"{part / name} cannot be read back as it was written: see to the drive.")
-    found = {path.relative_to(part).as_posix() for path in files_below(part)} - {MANIFEST, STARTED}
-    if found != manifest.files.keys():
+    names_found = {path.relative_to(part).as_posix() for path in files_below(part)} - {MANIFEST, STARTED}
+    if names_found != manifest.files.keys():
         raise BackupProblem(f"{part} holds what was not copied into it: name another folder.")
 
 
 def told_of(manifest: Manifest, target: Path) -> str:
-    rows = sum(one.rows for one in manifest.tables.values())
+    rows = sum(table_sum.rows for table_sum in manifest.tables.values())
     keys = "with" if any(name.startswith("keys/") for name in manifest.files) else "without"
     size = sizes(manifest.files) / 1e6
     return (

@@ -1,4 +1,4 @@
-"""A main file that is missing: never begun anew beside its snapshots, and brought back from the newest of them."""
+"""A missing main file: never begin a new one beside its snapshots; restore it from the newest of them."""
 
 import os
 import shutil
@@ -24,10 +24,10 @@ AFRESH = "To start afresh instead, move that folder away."
 
 @dataclass(frozen=True, slots=True)
 class FromSnapshot:
-    """A finished restore: the snapshot that is the store now, when it was made, and where the former state lies.
+    """A finished restore: the snapshot that is the store now, its time, and the folder with the former state.
 
-    `erase`: who was erased after it was made; `lost`: files of the archive that it names and that are gone; `unknown`:
-    the former file could not be read, so whoever was erased only in it is back.
+    `erase`: people who were erased after that time; `lost`: files of the archive that it names and that are gone;
+    `unknown`: the former file could not be read, so a person who was erased only in it is back.
     """
 
     snapshot: Path
@@ -39,23 +39,23 @@ class FromSnapshot:
 
 
 def require_store(path: Path, snapshots: Path) -> None:
-    """Refuse, with StoreProblem, to begin a new store at `path` while snapshots of an earlier one lie there.
+    """Raise StoreProblem instead of beginning a new store at `path` while snapshots of an earlier one lie there.
 
-    A new store is empty and would be published over them, and with them go the tombstones of erased people.
+    A new store is empty and would be published over them, and the tombstones of erased people would be lost with them.
     """
     if path.exists() or not (_has_pointer(snapshots) or snapshot_files(snapshots)):
         return
-    ways = ["mount its drive or put the file back", "run `manage.py restore DIR` with a backup"]
-    newest = next((one for one in snapshot_files(snapshots) if _is_readable(one, sums=False)), None)
+    remedies = ["mount its drive or put the file back", "run `manage.py restore DIR` with a backup"]
+    newest = next((snapshot for snapshot in snapshot_files(snapshots) if _is_readable(snapshot, sums=False)), None)
     if newest:
-        made = f"{made_at(newest):%Y-%m-%d %H:%M} UTC"
-        ways.append(f"run `manage.py restore --snapshot`, which takes {newest.name} of {made}")
-    told = f"{', '.join(ways[:-1])}, or {ways[-1]}"
-    raise StoreProblem(f"{path} is gone, but {snapshots} holds what was published of it: {told}. {AFRESH}")
+        made_text = f"{made_at(newest):%Y-%m-%d %H:%M} UTC"
+        remedies.append(f"run `manage.py restore --snapshot`, which takes {newest.name} of {made_text}")
+    choices = f"{', '.join(remedies[:-1])}, or {remedies[-1]}"
+    raise StoreProblem(f"{path} is gone, but {snapshots} holds what was published of it: {choices}. {AFRESH}")
 
 
 def _has_pointer(snapshots: Path) -> bool:
-    """Return whether CURRENT lies there, in whatever state: a folder, or one that cannot be read, was published too."""
+    """Return True if CURRENT exists in any form: even an unreadable one means that something was published."""
     try:
         (snapshots / "CURRENT").lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -66,26 +66,28 @@ def _has_pointer(snapshots: Path) -> bool:
 
 
 def restore_snapshot(places: Places, replace: bool, now: datetime) -> FromSnapshot:
-    """Make the newest whole snapshot the store. Nobody may own the store meanwhile.
+    """Make the newest whole snapshot the store. No process may own the store at that time.
 
-    Every table is read through first. `replace` moves a present main file aside; copies of the long texts and of the
-    archive go with it, since the store removes from its own what it does not name. Raises BackupProblem with everything
-    as it was; a kill leaves either the former state or a missing file, which the same command mends.
+    Every table is read through first. `replace` moves a present main file aside, with copies of the long texts and of
+    the archive, since the store removes its own files that it does not name. Raises BackupProblem with everything
+    unchanged; a kill leaves either the former state or a missing file, and the command can be repeated.
     """
     require_nobody(places.store)
     if places.store.exists() and not replace:
         raise BackupProblem(f"{places.store} is there: add --replace, which keeps it aside, to take the snapshot.")
-    found = next((one for one in snapshot_files(places.snapshots) if _is_readable(one, sums=True)), None)
-    if found is None:
+    snapshot = next(
+        (candidate for candidate in snapshot_files(places.snapshots) if _is_readable(candidate, sums=True)), None
+    )
+    if snapshot is None:
         raise BackupProblem(f"No snapshot in {places.snapshots} can be read: restore a backup instead.")
     try:
-        return _put(found, places, now)
+        return _put_back(snapshot, places, now)
     except (OSError, duckdb.Error, InspectProblem) as problem:
-        raise BackupProblem(f"{found} could not be put back ({problem}): mend that and run this again.") from problem
+        raise BackupProblem(f"{snapshot} could not be put back ({problem}): mend that and run this again.") from problem
 
 
-def _put(snapshot: Path, places: Places, now: datetime) -> FromSnapshot:
-    """Copy the snapshot beside the store's place, keep aside what lies there, mend the copy, rename it."""
+def _put_back(snapshot: Path, places: Places, now: datetime) -> FromSnapshot:
+    """Copy the snapshot beside the store's place, move the present files aside, mend the copy, rename it."""
     folder = places.store.parent
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     require_room(folder, snapshot.stat().st_size + SPARE_BYTES)
@@ -96,11 +98,15 @@ def _put(snapshot: Path, places: Places, now: datetime) -> FromSnapshot:
     try:
         shutil.copyfile(snapshot, draft)
         draft.chmod(0o600)
-        aside = _keep_beside(places, now)
-        erase, lost = _mend(draft, places, inside, buried)
+        aside = _copy_aside(places, now)
+        erase, lost = _mend_copy(draft, places, inside, buried)
         sync(draft)
-        # The file and its log of changes go together: a log alone would be replayed into a file that is not its own.
-        former = [one for end in ("", ".wal") if (one := places.store.with_name(places.store.name + end)).exists()]
+        # The file and its WAL go together: a WAL alone would be replayed into another file.
+        former = [
+            former_file
+            for end in ("", ".wal")
+            if (former_file := places.store.with_name(places.store.name + end)).exists()
+        ]
         if former:
             aside.mkdir(mode=0o700, exist_ok=True)
         for path in former:
@@ -110,12 +116,12 @@ def _put(snapshot: Path, places: Places, now: datetime) -> FromSnapshot:
         draft.unlink(missing_ok=True)
         draft.with_name(f"{draft.name}.wal").unlink(missing_ok=True)
     sync(folder)
-    kept = aside if aside.exists() else None
-    return FromSnapshot(snapshot, made_at(snapshot), kept, tuple(erase), tuple(lost), unknown)
+    aside_kept = aside if aside.exists() else None
+    return FromSnapshot(snapshot, made_at(snapshot), aside_kept, tuple(erase), tuple(lost), unknown)
 
 
-def _mend(draft: Path, places: Places, inside: Inside, buried: Buried) -> tuple[list[str], list[Lost]]:
-    """Have the copy find its archive and hide who was erased since; who that is, and what of the archive is gone."""
+def _mend_copy(draft: Path, places: Places, inside: Inside, buried: Buried) -> tuple[list[str], list[Lost]]:
+    """Point the copy to its archive and hide people erased since; return them and the lost archive files."""
     if not inside.segments and not buried.marks:
         return [], []
     connection = duckdb.connect(str(draft), config=CONFIG)
@@ -130,25 +136,25 @@ def _mend(draft: Path, places: Places, inside: Inside, buried: Buried) -> tuple[
     return erase, lost
 
 
-def _keep_beside(places: Places, now: datetime) -> Path:
-    """Link, or copy, long texts and archive into the folder for what is kept aside; made only where there are any.
+def _copy_aside(places: Places, now: datetime) -> Path:
+    """Link, or copy, long texts and archive into the folder of the former state; it is made only if there are any.
 
-    Files there are replaced or removed, never written to, so a link keeps what it was made of.
+    Files there are replaced or removed, never written to, so a link keeps the old content.
     """
     aside = places.root / f"{ASIDE}{now:%Y-%m-%dT%H-%M-%S}"
-    found = [
+    files = [
         (path, aside / name / path.relative_to(source))
         for source, name in ((LongTexts(places.store).folder, TEXTS), (places.staging / EVENTS, f"staging/{EVENTS}"))
         for path in files_below(source)
     ]
-    here = places.root.stat().st_dev
-    require_room(places.root, sum(size.st_size for path, _ in found if (size := path.stat()).st_dev != here))
+    device = places.root.stat().st_dev
+    require_room(places.root, sum(size.st_size for path, _ in files if (size := path.stat()).st_dev != device))
     if aside.exists():
         raise FileExistsError(f"{aside} is there already")
     try:
-        if found:
+        if files:
             aside.mkdir(mode=0o700)
-        for path, target in found:
+        for path, target in files:
             target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             try:
                 os.link(path, target)
@@ -166,7 +172,7 @@ def made_at(snapshot: Path) -> datetime:
 
 
 def _is_readable(snapshot: Path, sums: bool) -> bool:
-    """Return whether this Sunstead can open the snapshot and, with `sums`, read every table of it."""
+    """Return True if this Sunstead can open the snapshot and, with `sums`, read every table of it."""
     try:
         return look_inside(snapshot, sums).schema_version <= SCHEMA_VERSION
     except InspectProblem:

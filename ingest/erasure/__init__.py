@@ -1,1 +1,1 @@
-"""Removes one person from every table and file."""
+"""Remove one person from every table and file."""

@@ -1,11 +1,11 @@
-"""Erases a person everywhere below DATA_ROOT, and makes sure that no byte stays.
+"""Erase a person everywhere below DATA_ROOT, and make sure that no byte stays.
 
-Two steps, each repeatable after a kill. `erase` takes the person out of files and tables and leaves a tombstone: from
-then on nobody is shown anything. `finish` writes the store anew, publishes it and removes every older snapshot: from
+Two steps, each repeatable after a kill. `erase` removes the person from files and tables and leaves a tombstone: from
+then on nothing about them is shown. `finish` rewrites the store, publishes it and removes every older snapshot: from
 then on no byte is left. A request does both at once; accounts deleted on the network are erased as soon as their event
 was derived, and finished together, once the first of them has waited a day.
 
-What is kept for a while only is dropped here too: diffs of pull requests that are closed. Their numbers stay.
+Diffs of closed pull requests, which are stored only for a while, are dropped here too. Their numbers stay.
 """
 
 import logging
@@ -54,7 +54,7 @@ select e.position_seq, e.ran_clock from hops e where e.name = 'erase'
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """The places besides the store that may name a person; `forget_account` clears the tables of the web process."""
+    """The other places that may name a person; `forget_account` clears the tables of the web process."""
 
     diffs: Path
     mirrors: Path
@@ -72,7 +72,7 @@ class Folders:
 class Erased:
     """The counts of erased rows of the store, files, and rows of the queue's and the web's tables.
 
-    `kept` are sentences about what stays and names the person, and why.
+    `kept` holds sentences about data that still names the person, with the reason.
     """
 
     rows: int
@@ -82,32 +82,32 @@ class Erased:
 
 
 def erase(store: Store, did: str, why: str, now: datetime, folders: Folders) -> Erased:
-    """Take a person out of files and tables and remember that, by keyed hash; `finish` then removes the bytes.
+    """Remove a person from files and tables and remember that by keyed hash; `finish` then removes the bytes.
 
-    `why`: 'account_deleted' or 'by_request'; what was seen of them up to `now` stays out from then on. Raises
-    StoreProblem where it was cut short: they are hidden from the first moment, and the worker's next sweep goes on.
+    `why`: 'account_deleted' or 'by_request'; records of them up to `now` stay out from then on. Raises StoreProblem if
+    it was interrupted: they are hidden from the first moment, and the worker's next sweep continues.
     """
     try:
         return _erase(store, did, why, now, folders)
     except (OSError, sqlite3.Error, duckdb.Error) as error:
-        told = " ".join(str(error).split())[:200]
-        raise StoreProblem(f"the erasure stopped ({told}): fix that and run it again; it continues") from error
+        message = " ".join(str(error).split())[:200]
+        raise StoreProblem(f"the erasure stopped ({message}): fix that and run it again; it continues") from error
 
 
 def _erase(store: Store, did: str, why: str, now: datetime, folders: Folders) -> Erased:
-    with store.read() as rows:
-        names, number = find_names(rows, did)
-    _begin(store, names)
+    with store.read() as reader:
+        names, number = find_names(reader, did)
+    _hide(store, names)
     searched = store.long_texts.files()
     names = names.with_long_texts(store.long_texts)
     files = _erase_diffs(store, names, folders.diffs) + _erase_files(store, names, folders)
     mirrors, kept = erase_mirrors(store, folders.mirrors, names, number)
     count = _erase_rows(store, names, number, why, now)
     names = names.with_long_texts(store.long_texts, searched)
-    if names.long_texts:  # such a text may have arrived before the tombstone stood
+    if names.long_texts:  # such a text may have arrived before the tombstone was written
         with store.write() as txn:
             count += erase_rows(txn, names, None, now)
-    files += _erase_files(store, names, folders)  # what a look-up under way has written meanwhile
+    files += _erase_files(store, names, folders)  # files that a running look-up has written since
     recount(store)
     files += sweep_texts(store)
     others = strike_sqlite(folders.queue, names) + folders.forget_account(names)
@@ -115,24 +115,24 @@ def _erase(store: Store, did: str, why: str, now: datetime, folders: Folders) ->
 
 
 def _erase_rows(store: Store, names: Names, number: int | None, why: str, now: datetime) -> int:
-    seen, newest_rev = store.people.seen_since.get(names.did), store.people.newest_rev.get(names.did)
+    seen_since, newest_rev = store.people.seen_since.get(names.did), store.people.newest_rev.get(names.did)
     try:
-        with store.whole, store.write() as txn:  # no scoring pass is under way that would write what it read before
+        with store.whole, store.write() as txn:  # no scoring pass is running that would write what it read before
             count = erase_rows(txn, names, number, now)
-            _remember(txn, store, names.did, why, now)
-            # While the mutex is held: nobody may be given rows with a number that is gone.
+            _write_tombstone(txn, store, names.did, why, now)
+            # While the mutex is held: nobody may get rows with a number that is gone.
             store.people.remove(names.did)
             store.tombstones.bury(names, number, now)
     except BaseException:
         store.tombstones.exhume(names, number)
         if number is not None:
-            store.people.add(names.did, number, seen, newest_rev)
+            store.people.add(names.did, number, seen_since, newest_rev)
         raise
     return count
 
 
-def _begin(store: Store, names: Names) -> None:
-    """Hide them, have the next sweep go on where this one is killed, and take out what only the log knows as theirs."""
+def _hide(store: Store, names: Names) -> None:
+    """Hide the person, let the next sweep continue after a kill, and remove data that only the log ties to them."""
     with store.write() as txn:
         txn.execute(
             "update contributors set account_status = 'erasing' where did = ? and account_status <> 'deleted'",
@@ -142,38 +142,38 @@ def _begin(store: Store, names: Names) -> None:
         forget_shapes(txn, names.did)
 
 
-def _remember(txn: Transaction, store: Store, did: str, why: str, now: datetime) -> None:
+def _write_tombstone(txn: Transaction, store: Store, did: str, why: str, now: datetime) -> None:
     key = store.tombstones.key
     if not key:
         raise ValueError("a store that was opened without the drive's key cannot erase anybody")
     txn.upsert("tombstones", [{"mark": mark_of(key, did), "why": why, "erased_at": now}])
     txn.upsert("meta", [{"key": CHECK, "value": mark_of(key, CHECK)}])
     txn.execute("insert or replace into hops values ('people', ?, ?)", [store.people.highest, store.wall()])
-    waiting = txn.row(UNFINISHED)
+    unfinished = txn.row(UNFINISHED)
     erased = txn.value("select position_seq from hops where name = 'erase'") or 0
-    since = waiting["ran_clock"] if waiting else store.wall()
-    txn.execute("insert or replace into hops values ('erase', ?, ?)", [erased + 1, since])
+    waiting_since = unfinished["ran_clock"] if unfinished else store.wall()
+    txn.execute("insert or replace into hops values ('erase', ?, ?)", [erased + 1, waiting_since])
     txn.inputs_changed()
 
 
 def _erase_files(store: Store, names: Names, folders: Folders) -> int:
     with store.files:
-        struck = empty_pages(folders.staging, names.did) + strike_folder(folders.staging, names)
-    struck += strike_folder(folders.logs, names)
-    struck += strike_file(folders.status, names) if folders.status.is_file() else 0
-    return struck + drop_naming(folders.models, names) + drop_all(folders.graphs)
+        changed = empty_pages(folders.staging, names.did) + strike_folder(folders.staging, names)
+    changed += strike_folder(folders.logs, names)
+    changed += strike_file(folders.status, names) if folders.status.is_file() else 0
+    return changed + drop_naming(folders.models, names) + drop_all(folders.graphs)
 
 
 def _erase_diffs(store: Store, names: Names, folder: Path) -> int:
-    """Drop their own diffs that nobody else offered too, and anybody's that name them: a hash cannot be edited."""
-    with store.read() as rows:
-        own = rows.rows(OWN_DIFFS, {"did": names.did})
-    named = {path.name.removesuffix(".patch.gz") for path in files_below(folder) if names_in_file(path, names)}
-    return drop_diffs(store, folder, named | {row["sha256"] for row in own})
+    """Drop their own diffs that nobody else offered, and any diff that names them: a hashed file cannot be edited."""
+    with store.read() as reader:
+        own_diffs = reader.rows(OWN_DIFFS, {"did": names.did})
+    naming_hashes = {path.name.removesuffix(".patch.gz") for path in files_below(folder) if names_in_file(path, names)}
+    return drop_diffs(store, folder, naming_hashes | {row["sha256"] for row in own_diffs})
 
 
 def drop_diffs(store: Store, folder: Path, hashes: set[str]) -> int:
-    """Let go of the texts of these patches, whose numbers stay; returns how many files went."""
+    """Drop the texts of these patches, keeping their numbers; return how many files went."""
     if not hashes:
         return 0
     with store.write() as txn:
@@ -182,12 +182,12 @@ def drop_diffs(store: Store, folder: Path, hashes: set[str]) -> int:
 
 
 def due(rows: Rows) -> bool:
-    """Return whether somebody is to be erased whose account is gone, or whose erasure was begun."""
+    """Return True if somebody must be erased because the account is gone or an erasure was begun."""
     return rows.row(f"{DUE} limit 1") is not None
 
 
 def erase_due(store: Store, now: datetime, folders: Folders) -> int:
-    """Erase everybody whose account was deleted on the network or whose erasure was cut short; returns how many."""
+    """Erase everybody whose account was deleted on the network or whose erasure was interrupted; return how many."""
     with store.read() as rows:
         waiting = rows.rows(DUE)
     for row in waiting:
@@ -198,7 +198,7 @@ def erase_due(store: Store, now: datetime, folders: Folders) -> int:
 
 
 def finish(store: Store, folders: Folders) -> None:
-    """Remove the bytes of everybody erased so far: the store anew, published, and no snapshot before it.
+    """Remove the bytes of everybody erased so far: rewrite the store, publish it, remove all earlier snapshots.
 
     Raises StoreProblem or PublishProblem; the next sweep tries again.
     """
@@ -213,7 +213,7 @@ def finish(store: Store, folders: Folders) -> None:
 
 
 def finish_due(store: Store, folders: Folders) -> bool:
-    """`finish` once an erasure has waited a day for others; whether it did."""
+    """Finish once an erasure has waited a day for others; return True if it did."""
     with store.read() as rows:
         row = rows.row(UNFINISHED)
     if row is None or store.wall() - row["ran_clock"] < LONGEST_WAIT:
@@ -222,7 +222,7 @@ def finish_due(store: Store, folders: Folders) -> bool:
     return True
 
 
-# A diff lies in its file before its row is committed; what a kill left without a row is older than this.
+# A diff's file is written before its row is committed; a file that a kill left without a row is older than this.
 YOUNG_SECONDS = 86_400.0
 OLD_DIFFS = """
 select k.sha256 from patches k left join pull_requests p using (pull_uri) where k.sha256 is not null
@@ -232,23 +232,24 @@ having bool_and(p.pull_uri is null or p.state <> 'open' and greatest(p.state_at,
 
 
 def drop_old_diffs(store: Store, folder: Path, now: datetime, days: int) -> int:
-    """Drop every diff whose pull requests were all settled more than so many days before `now`; returns how many.
+    """Drop every diff whose pull requests were all settled more than `days` days before `now`; return how many.
 
-    A diff that several pull requests offered stays while one of them is open or young.
+    A diff of several pull requests stays while one of them is open or young.
     """
-    with store.read() as rows:
-        old = {row["sha256"] for row in rows.rows(OLD_DIFFS, [now - timedelta(days=days)])}
-    return drop_diffs(store, folder, old)
+    with store.read() as reader:
+        old_hashes = {row["sha256"] for row in reader.rows(OLD_DIFFS, [now - timedelta(days=days)])}
+    return drop_diffs(store, folder, old_hashes)
 
 
 def drop_stray_diffs(store: Store, folder: Path, wall_seconds: float) -> int:
-    """Remove files that no row names, a day old by the clock of the file system; returns how many."""
-    with store.read() as rows:
-        kept = {row["sha256"] for row in rows.rows("select sha256 from patches where sha256 is not null")}
+    """Remove files that no row names and that are a day old by the file system's clock; return how many."""
+    with store.read() as reader:
+        known_hashes = {row["sha256"] for row in reader.rows("select sha256 from patches where sha256 is not null")}
     return remove_all(
         [
             path
             for path in files_below(folder)
-            if path.name.removesuffix(".patch.gz") not in kept and wall_seconds - path.stat().st_mtime > YOUNG_SECONDS
+            if path.name.removesuffix(".patch.gz") not in known_hashes
+            and wall_seconds - path.stat().st_mtime > YOUNG_SECONDS
         ]
     )

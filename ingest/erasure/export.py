@@ -1,7 +1,7 @@
-"""Everything that is held about one person, as one document that a person can read, written piece by piece.
+"""Export everything that is stored about one person as one readable document, written piece by piece.
 
-The public records of others that name them (vouches, statuses on their pull requests) are part of it, with their
-authors' DIDs: whoever is judged by them may see them. Numbers of people are given as DIDs.
+Other people's public records that name them (vouches, statuses on their pull requests) are part of it, with their
+authors' DIDs: a person may see the records that judge them. Numbers of people are given as DIDs.
 """
 
 import hashlib
@@ -18,32 +18,32 @@ from ingest.store.long_texts import LongTexts
 from ingest.store.tombstones import PEOPLE, Names
 from ingest.store.transaction import Rows
 
-BATCH_ROWS = 2_048  # of an archive file that are read at once: 8 MB where each has a text of 4 kB
+BATCH_ROWS = 2_048  # of an archive file read at once: 8 MB if each has a text of 4 kB
 PIECE = 65_536  # characters
 
 
 def export(rows: Rows, did: str, diffs: Path, others: Iterable[Path], texts: LongTexts) -> dict[str, Any] | None:
-    """Tables, archived events and files about a DID; None where nothing is held. Long texts are read by `pieces`.
+    """Return tables, archived events and files about a DID, or None if there are none. `pieces` reads long texts.
 
-    `diffs` is the folder of the diffs; `others` are folders of files, of which those that name the person are listed.
+    `diffs` is the folder of the diffs; `others` are folders in which files that name the person are listed.
     """
     names, number = find_names(rows, did)
     names = names.with_long_texts(texts)
-    held = _with_texts(held_rows(rows, names, number), texts)
-    archived, listed = _from_files(names, others, texts)
-    if not held and not archived and not listed:
+    rows_by_table = _with_texts(held_rows(rows, names, number), texts)
+    archived, listed = _read_files(names, others, texts)
+    if not rows_by_table and not archived and not listed:
         return None
     return {
         "did": did,
         "verified_handle": names.handle,
-        "tables": _with_dids(rows, held),
+        "tables": _with_dids(rows, rows_by_table),
         "archived_events": archived,
-        "files": [*_diffs(held.get("patches", ()), names, diffs), *listed],
+        "files": [*_list_diffs(rows_by_table.get("patches", ()), names, diffs), *listed],
     }
 
 
 def pieces(document: Mapping[str, Any]) -> Iterator[str]:
-    """The document as JSON, piece by piece: a long text is in memory only while its piece is."""
+    """Yield the document as JSON, piece by piece: a long text is in memory only while its piece is."""
     waiting: list[str] = []
     size = 0
     for part in json.JSONEncoder(indent=2, ensure_ascii=False, default=str).iterencode(document):
@@ -56,29 +56,31 @@ def pieces(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def export_tables(rows: Rows, did: str, texts: LongTexts) -> dict[str, list[dict[str, Any]]]:
-    """Only the rows of the tables that tell of a DID, by table; a long text of somebody else's is not searched."""
+    """Return only the table rows about a DID, by table; other people's long texts are not searched."""
     return _with_dids(rows, _with_texts(held_rows(rows, *find_names(rows, did)), texts))
 
 
-def _with_texts(held: Iterable[tuple[str, Sequence[Row]]], texts: LongTexts) -> dict[str, list[dict[str, Any]]]:
-    return {name: [whole_row(row, texts) for row in told] for name, told in held}
+def _with_texts(
+    rows_by_table: Iterable[tuple[str, Sequence[Row]]], texts: LongTexts
+) -> dict[str, list[dict[str, Any]]]:
+    return {name: [whole_row(row, texts) for row in table_rows] for name, table_rows in rows_by_table}
 
 
-def _with_dids(rows: Rows, held: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
-    numbers = {value for found in held.values() for row in found for value in _numbers(row)}
-    found = rows.rows(
+def _with_dids(rows: Rows, rows_by_table: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+    numbers = {value for person_rows in rows_by_table.values() for row in person_rows for value in _person_numbers(row)}
+    person_rows = rows.rows(
         "select contributor_id, did from contributors where contributor_id in (select unnest(?))", [sorted(numbers)]
     )
-    dids = {row["contributor_id"]: row["did"] for row in found}
-    return {name: [_readable(row, dids) for row in told] for name, told in held.items()}
+    dids = {row["contributor_id"]: row["did"] for row in person_rows}
+    return {name: [_replace_numbers(row, dids) for row in table_rows] for name, table_rows in rows_by_table.items()}
 
 
-def _numbers(row: Mapping[str, Any]) -> list[int]:
-    own = [value for name, value in row.items() if name in PEOPLE and value is not None]
-    return own + list(row.get("path") or ())
+def _person_numbers(row: Mapping[str, Any]) -> list[int]:
+    person_numbers = [value for name, value in row.items() if name in PEOPLE and value is not None]
+    return person_numbers + list(row.get("path") or ())
 
 
-def _readable(row: Mapping[str, Any], dids: Mapping[int, str]) -> dict[str, Any]:
+def _replace_numbers(row: Mapping[str, Any], dids: Mapping[int, str]) -> dict[str, Any]:
     shown: dict[str, Any] = {}
     for name, value in row.items():
         if name in PEOPLE:
@@ -90,7 +92,7 @@ def _readable(row: Mapping[str, Any], dids: Mapping[int, str]) -> dict[str, Any]
     return shown
 
 
-def _from_files(
+def _read_files(
     names: Names, folders: Iterable[Path], texts: LongTexts
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     events: list[dict[str, Any]] = []
@@ -104,16 +106,16 @@ def _from_files(
                 if any(isinstance(value, str) and names.named_in(value) for value in row.values()):
                     events.append(whole_row(row, texts))
         else:
-            listed.append(_listing(path))
+            listed.append(_describe_file(path))
     return events, listed
 
 
-def _diffs(patches: Sequence[Mapping[str, Any]], names: Names, folder: Path) -> list[dict[str, Any]]:
-    own = {row["sha256"] for row in patches if row["sha256"] and names.referred_by(row["pull_uri"])}
-    paths = (folder / digest[:2] / f"{digest}.patch.gz" for digest in sorted(own))
-    return [_listing(path) for path in paths if path.is_file()]
+def _list_diffs(patches: Sequence[Mapping[str, Any]], names: Names, folder: Path) -> list[dict[str, Any]]:
+    own_hashes = {row["sha256"] for row in patches if row["sha256"] and names.referred_by(row["pull_uri"])}
+    paths = (folder / digest[:2] / f"{digest}.patch.gz" for digest in sorted(own_hashes))
+    return [_describe_file(path) for path in paths if path.is_file()]
 
 
-def _listing(path: Path) -> dict[str, Any]:
+def _describe_file(path: Path) -> dict[str, Any]:
     data = path.read_bytes()
     return {"path": str(path), "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}

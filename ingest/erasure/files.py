@@ -1,11 +1,12 @@
-"""Takes one person out of the files beside the store; what is replaced is written aside and renamed.
+"""Remove one person from the files beside the store; a replacement is written aside and renamed.
 
-Below a folder of caches whatever names the person goes, since it is made again; below one of sources only that part.
+Below a folder of caches any file that names the person goes, since it is made again; below a folder of sources only the
+parts that name them.
 
-The mirror of a repository that they owned goes. What another repository shows of them is its maintainers' own public
-history: no commit can be changed without all that follow, and the next fetch would bring it again, so it stays and is
-told. What a mirror holds that its repository no longer shows, since a branch was rewritten, has no such reason: that
-mirror goes as a whole and is fetched anew.
+The mirror of a repository that they owned goes. Mentions that another repository shows are its maintainers' own public
+history: no commit can be changed without all later ones, and the next fetch would bring it again, so they stay and are
+reported. Mentions that a mirror holds but its repository no longer shows, because a branch was rewritten, have no such
+reason: that mirror goes as a whole and is fetched again.
 """
 
 import gzip
@@ -33,41 +34,41 @@ from ingest.store.database import Store
 from ingest.store.tombstones import Names
 
 BUSY_SECONDS = 20.0
-DRAFT = ".draft-"  # begins the name of the folder in which a file is written that replaces another
+DRAFT = ".draft-"  # prefix of the folder in which a replacement file is written
 ZSTD = b"\x28\xb5\x2f\xfd"
 LARGEST_PACKED = 2_000_000_000  # bytes that one packed file may unpack to; a larger one that may name somebody goes
 
 
 def strike_folder(folder: Path, names: Names) -> int:
-    """Take the person out of every file below a folder of sources; returns how many files went or were changed.
+    """Remove the person from every file below a folder of sources; return how many files went or were changed.
 
-    What a kill left of a file that was being replaced goes first: nobody else replaces files while they are searched.
+    Leftovers of a kill during a replacement go first: nobody else replaces files during this search.
     """
-    for left in [path for path in folder.rglob(f"{DRAFT}*") if path.is_dir()]:
-        shutil.rmtree(left, ignore_errors=True)
+    for draft in [path for path in folder.rglob(f"{DRAFT}*") if path.is_dir()]:
+        shutil.rmtree(draft, ignore_errors=True)
     return sum(strike_file(path, names) for path in files_below(folder))
 
 
 def empty_pages(folder: Path, did: str) -> int:
-    """Empty the staged pages of this account, at which a backfill under way then finds nothing; how many."""
+    """Empty the staged pages of this account, so that a running backfill finds nothing there; return how many."""
     pages = [path for path in files_below(folder) if path.name.startswith(f"{name_hash(did)}-")]
     for path in pages:
-        _replace(path, lambda draft: draft.write_bytes(b'{"records":[]}'))
+        _replace_file(path, lambda draft: draft.write_bytes(b'{"records":[]}'))
     return len(pages)
 
 
 def drop_naming(folder: Path, names: Names) -> int:
-    """Remove every file of a folder of caches that names the person; returns how many."""
+    """Remove every file of a folder of caches that names the person; return how many."""
     return remove_all([path for path in files_below(folder) if _names_path(path, names) or names_in_file(path, names)])
 
 
 def drop_all(folder: Path) -> int:
-    """Remove every file of a folder of caches that know people by number only; returns how many."""
+    """Remove every file of a folder of caches that know people only by number; return how many."""
     return remove_all(list(files_below(folder)))
 
 
 def files_below(folder: Path) -> Iterator[Path]:
-    """Plain files below a folder, in order, without links and bare mirrors."""
+    """Yield plain files below a folder, in order, without links and bare mirrors."""
     if not folder.is_dir() or folder.is_symlink() or _is_mirror(folder):
         return
     for path in sorted(folder.iterdir()):
@@ -86,22 +87,22 @@ def _names_path(path: Path, names: Names) -> bool:
 
 
 def names_in_file(path: Path, names: Names) -> bool:
-    """Return whether the bytes of a file, unpacked where they are packed, name the person."""
-    if file := _parquet(path):
-        return any(_mask(batch, names) is not None for batch in file.iter_batches())
-    return any(needle.encode() in _unpacked(path).lower() for needle in names.needles)
+    """Return True if the bytes of a file, unpacked if they are packed, name the person."""
+    if file := _open_parquet(path):
+        return any(_naming_mask(batch, names) is not None for batch in file.iter_batches())
+    return any(needle.encode() in _unpack(path).lower() for needle in names.needles)
 
 
 def strike_file(path: Path, names: Names) -> int:
-    """Take the person out of one file: 1 where it went or was changed, else 0."""
+    """Remove the person from one file: return 1 if it went or was changed, else 0."""
     if _names_path(path, names):
         path.unlink(missing_ok=True)
         return 1
-    if file := _parquet(path):
+    if file := _open_parquet(path):
         return _strike_parquet(path, file, names)
     try:
-        data = _unpacked(path)
-    except FileNotFoundError:  # staged pages go when they are committed
+        data = _unpack(path)
+    except FileNotFoundError:  # staged pages are deleted when they are committed
         return 0
     if not any(needle.encode() in data.lower() for needle in names.needles):
         return 0
@@ -111,13 +112,13 @@ def strike_file(path: Path, names: Names) -> int:
         path.unlink(missing_ok=True)
         return 1
     if struck != data:
-        packed = _packed(path, struck)
-        _replace(path, lambda draft: draft.write_bytes(packed))
+        packed = _pack(path, struck)
+        _replace_file(path, lambda draft: draft.write_bytes(packed))
     return int(struck != data)
 
 
-def _unpacked(path: Path) -> bytes:
-    """The bytes, unpacked where they are gzip or zstd; as they are where the packing is broken."""
+def _unpack(path: Path) -> bytes:
+    """Return the bytes, unpacked if they are gzip or zstd, unchanged if they cannot be unpacked."""
     data = path.read_bytes()
     try:
         if data.startswith(b"\x1f\x8b"):
@@ -129,7 +130,7 @@ def _unpacked(path: Path) -> bytes:
     return data
 
 
-def _packed(path: Path, data: bytes) -> bytes:
+def _pack(path: Path, data: bytes) -> bytes:
     with path.open("rb") as file:
         start = file.read(4)
     if start.startswith(b"\x1f\x8b"):
@@ -137,7 +138,7 @@ def _packed(path: Path, data: bytes) -> bytes:
     return pa.compress(data, codec="zstd", asbytes=True) if start == ZSTD else data
 
 
-def _replace(path: Path, write: Callable[[Path], object]) -> None:
+def _replace_file(path: Path, write: Callable[[Path], object]) -> None:
     with tempfile.TemporaryDirectory(prefix=DRAFT, dir=path.parent) as folder:
         draft = Path(folder) / path.name
         write(draft)
@@ -146,8 +147,8 @@ def _replace(path: Path, write: Callable[[Path], object]) -> None:
     sync(path.parent)
 
 
-def _parquet(path: Path) -> pq.ParquetFile | None:
-    """The Parquet file; None for one of another kind, or one that a kill left half written: that is bytes."""
+def _open_parquet(path: Path) -> pq.ParquetFile | None:
+    """Return the Parquet file, or None for another kind or a half-written file, which counts as bytes."""
     try:
         return pq.ParquetFile(path) if path.suffix == ".parquet" else None
     except pa.ArrowInvalid:
@@ -155,20 +156,20 @@ def _parquet(path: Path) -> pq.ParquetFile | None:
 
 
 def _strike_parquet(path: Path, file: pq.ParquetFile, names: Names) -> int:
-    """Write a Parquet file anew by the rules of the tables; untouched where nothing in it names the person."""
-    if not any(_mask(batch, names) is not None for batch in file.iter_batches()):
+    """Rewrite a Parquet file by the rules of the tables; leave it untouched if it does not name the person."""
+    if not any(_naming_mask(batch, names) is not None for batch in file.iter_batches()):
         return 0
 
-    # DuckDB declares a column without nulls as one that has none, and a body that is about the person becomes null.
+    # DuckDB declares a column without nulls as not nullable, but a body about the person becomes null.
     schema = pa.schema([column.with_nullable(True) for column in file.schema_arrow])
 
     def write(draft: Path) -> None:
         with pq.ParquetWriter(draft, schema, compression="zstd") as writer:
             for batch in file.iter_batches():
                 nullable = pa.RecordBatch.from_arrays(batch.columns, schema=schema)
-                writer.write_batch(_struck_batch(nullable, names))
+                writer.write_batch(_strike_batch(nullable, names))
 
-    _replace(path, write)
+    _replace_file(path, write)
     return 1
 
 
@@ -178,49 +179,49 @@ def _text_columns(schema: pa.Schema) -> list[str]:
     ]
 
 
-def _mask(batch: pa.RecordBatch, names: Names) -> pa.Array | None:
-    """Return which rows may name the person; None where none does."""
-    found = None
+def _naming_mask(batch: pa.RecordBatch, names: Names) -> pa.Array | None:
+    """Return the rows that may name the person, as a mask, or None if there are none."""
+    mask = None
     for name in _text_columns(batch.schema):
         for needle in names.column_needles:
-            hits = _matches(batch[name], needle)
-            found = hits if found is None else pc.call_function("or", [found, hits])
-    return found if found is not None and pc.call_function("any", [found]).as_py() else None
+            matches = _match_needle(batch[name], needle)
+            mask = matches if mask is None else pc.call_function("or", [mask, matches])
+    return mask if mask is not None and pc.call_function("any", [mask]).as_py() else None
 
 
-def _matches(column: pa.Array, needle: str) -> pa.Array:
-    """Return whether each text holds the needle; false for null."""
+def _match_needle(column: pa.Array, needle: str) -> pa.Array:
+    """Return True for each text that contains the needle; False for null."""
     options = pc.MatchSubstringOptions(needle, ignore_case=True)
     return pc.fill_null(pc.call_function("match_substring", [column], options), False)
 
 
-def _struck_batch(batch: pa.RecordBatch, names: Names) -> pa.RecordBatch:
-    mask = _mask(batch, names)
+def _strike_batch(batch: pa.RecordBatch, names: Names) -> pa.RecordBatch:
+    mask = _naming_mask(batch, names)
     if mask is None:
         return batch
-    clear, texts = batch.filter(pc.call_function("invert", [mask])), tuple(_text_columns(batch.schema))
-    # Segments hold events: their `did` and `rkey` say whose row it is, their body is text.
+    unnamed_rows, texts = batch.filter(pc.call_function("invert", [mask])), tuple(_text_columns(batch.schema))
+    # Segments hold events: `did` and `rkey` tie a row to a person, the body is text.
     table = Table("events", (), (), (), texts, (), frozenset({"did", "rkey"}))
-    kept = []
+    remaining = []
     for row in batch.filter(mask).to_pylist():
-        struck = row | {name: struck_value(table, name, row[name], names) for name in texts}
-        if not any(value is GONE for value in struck.values()):
-            kept.append(struck)
-    whole = pa.Table.from_batches([clear, pa.RecordBatch.from_pylist(kept, schema=batch.schema)])
+        changed_row = row | {name: struck_value(table, name, row[name], names) for name in texts}
+        if not any(value is GONE for value in changed_row.values()):
+            remaining.append(changed_row)
+    result = pa.Table.from_batches([unnamed_rows, pa.RecordBatch.from_pylist(remaining, schema=batch.schema)])
     order = [name for name in ("event_seq",) if name in batch.schema.names]
-    whole = whole.sort_by([(name, "ascending") for name in order]) if order else whole
-    return whole.combine_chunks().to_batches()[0] if whole.num_rows else batch.slice(0, 0)
+    result = result.sort_by([(name, "ascending") for name in order]) if order else result
+    return result.combine_chunks().to_batches()[0] if result.num_rows else batch.slice(0, 0)
 
 
 def strike_sqlite(path: Path, names: Names) -> int:
-    """Delete every row of a SQLite file that names the person, then `vacuum` it; returns how many."""
+    """Delete every row of a SQLite file that names the person, then `vacuum` it; return how many."""
     if not path.exists():
         return 0
     with closing(sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)) as database:
         tables = [name for (name,) in database.execute("select name from sqlite_master where type = 'table'")]
-        gone = sum(_delete_naming(database, table, names) for table in tables if not table.startswith("sqlite_"))
+        deleted = sum(_delete_naming(database, table, names) for table in tables if not table.startswith("sqlite_"))
         vacuum(database)
-    return gone
+    return deleted
 
 
 def _delete_naming(database: sqlite3.Connection, table: str, names: Names) -> int:
@@ -233,13 +234,13 @@ def _delete_naming(database: sqlite3.Connection, table: str, names: Names) -> in
 
 
 def vacuum(database: sqlite3.Connection) -> None:
-    """Write the file anew and empty its WAL, so that no byte of a deleted row is left; sqlite3.Error while locked."""
+    """Rewrite the file and empty its WAL, so that no deleted byte is left. Raises sqlite3.Error while locked."""
     database.execute("vacuum")
     database.execute("pragma wal_checkpoint(truncate)").fetchall()
 
 
-PIECE = 1_000_000  # bytes of an object that are searched at once
-OBJECTS = 10_000  # that name the person, of one mirror; beyond it is not counted
+PIECE = 1_000_000  # bytes of an object searched at once
+OBJECTS = 10_000  # most objects of one mirror that name the person and are counted
 OWNED = """
 select repository_id from repositories
 where owner_id is not distinct from $number and owner_id is not null or starts_with(repo_key, 'at://' || $did || '/')
@@ -247,71 +248,71 @@ where owner_id is not distinct from $number and owner_id is not null or starts_w
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """The mentions of a person in a mirror: how many its repository shows, and whether there are any beyond that."""
+class _Mentions:
+    """The mentions of a person in a mirror: the number that its repository shows, and True if there are others."""
 
     shown: int
     beyond: bool
 
 
 def erase_mirrors(store: Store, folder: Path, names: Names, number: int | None) -> tuple[int, tuple[str, ...]]:
-    """Remove the mirrors that may not stay; how many, and of those that name the person and stay a sentence each."""
+    """Remove the mirrors that may not stay; return how many, and a sentence for each remaining mention."""
     with store.read() as rows:
         owned = {row["repository_id"] for row in rows.rows(OWNED, {"did": names.did, "number": number})}
-    going, told = [], []
+    to_remove, sentences = [], []
     for repository, path in sorted(mirrors_below(folder).items()):
         if repository in owned:
-            going.append(repository)
+            to_remove.append(repository)
             continue
         try:
-            found = _search(Git(path), names)
+            mentions = _search(Git(path), names)
         except FetchProblem as problem:
-            told.append(f"{path} could not be searched ({problem}): whether it names them is not known.")
+            sentences.append(f"{path} could not be searched ({problem}): whether it names them is not known.")
             continue
-        if found.beyond:
-            going.append(repository)
-        if found.shown:
-            told.append(_sentence(store, repository, path, found.shown))
-    _remove(store, folder, going)
-    return len(going), tuple(told)
+        if mentions.beyond:
+            to_remove.append(repository)
+        if mentions.shown:
+            sentences.append(_mirror_sentence(store, repository, path, mentions.shown))
+    _remove_mirrors(store, folder, to_remove)
+    return len(to_remove), tuple(sentences)
 
 
-def _search(git: Git, names: Names) -> _Found:
-    """Look through every object and every branch's name. Raises FetchProblem."""
-    named = _named_objects(git, names)
+def _search(git: Git, names: Names) -> _Mentions:
+    """Search every object and every branch's name. Raises FetchProblem."""
+    naming = _named_objects(git, names)
     shown = set()
-    if named:
-        with git.stream("rev-list", "--objects", "--no-object-names", "--all") as out:
-            shown = named.intersection(line.strip() for line in out)
+    if naming:
+        with git.stream("rev-list", "--objects", "--no-object-names", "--all") as output:
+            shown = naming.intersection(line.strip() for line in output)
     refs = git.run("for-each-ref", "--format=%(refname)").decode("utf-8", "replace").splitlines()
-    return _Found(len(shown) + sum(map(names.named_in, refs)), len(shown) < len(named))
+    return _Mentions(len(shown) + sum(map(names.named_in, refs)), len(shown) < len(naming))
 
 
 def _named_objects(git: Git, names: Names) -> set[bytes]:
-    found: set[bytes] = set()
-    with git.stream("cat-file", "--batch-all-objects", "--batch", "--buffer", "--unordered") as out:
-        while len(found) < OBJECTS and (head := out.readline(200)):
+    names_found: set[bytes] = set()
+    with git.stream("cat-file", "--batch-all-objects", "--batch", "--buffer", "--unordered") as output:
+        while len(names_found) < OBJECTS and (head := output.readline(200)):
             name, _, size = head.split()
-            if _is_named(out, int(size), names):
-                found.add(name)
-            out.read(1)  # the line end behind it
-    return found
+            if _read_and_search(output, int(size), names):
+                names_found.add(name)
+            output.read(1)  # the line end behind it
+    return names_found
 
 
-def _is_named(out: IO[bytes], size: int, names: Names) -> bool:
-    """Tell if the next `size` bytes, all of which are read, name the person, perhaps across two pieces."""
+def _read_and_search(output: IO[bytes], size: int, names: Names) -> bool:
+    """Read the next `size` bytes and tell if they name the person, perhaps across two pieces."""
     needles = [needle.encode() for needle in names.needles]
-    overlap, end, found = 2 * max(map(len, needles)), b"", False
-    while size > 0 and (piece := out.read(min(size, PIECE))):
+    overlap, end, is_named = 2 * max(map(len, needles)), b"", False
+    while size > 0 and (piece := output.read(min(size, PIECE))):
         size -= len(piece)
         text = end + piece
-        if not found and any(needle in text.lower() for needle in needles):
-            found = names.named_in(text.decode("utf-8", "replace"))
+        if not is_named and any(needle in text.lower() for needle in needles):
+            is_named = names.named_in(text.decode("utf-8", "replace"))
         end = text[-overlap:]
-    return found
+    return is_named
 
 
-def _sentence(store: Store, repository: int, path: Path, count: int) -> str:
+def _mirror_sentence(store: Store, repository: int, path: Path, count: int) -> str:
     with store.read() as rows:
         key = rows.value("select repo_key from repositories where repository_id = ?", [repository]) or "a repository"
     places = "1 place" if count == 1 else f"{count} places"
@@ -321,8 +322,8 @@ def _sentence(store: Store, repository: int, path: Path, count: int) -> str:
     )
 
 
-def _remove(store: Store, folder: Path, repositories: Sequence[int]) -> None:
-    """Remove these mirrors, and have those that somebody still serves fetched anew at once."""
+def _remove_mirrors(store: Store, folder: Path, repositories: Sequence[int]) -> None:
+    """Remove these mirrors, and make those that are still served due for a fetch."""
     for repository in repositories:
         shutil.rmtree(mirrors_below(folder)[repository])
     with store.write() as txn:

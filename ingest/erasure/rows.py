@@ -1,8 +1,8 @@
-"""One person in the tables: found by reading the schema, so that none is forgotten, and taken out in one transaction.
+"""Find one person in the tables by reading the schema, so that no column is forgotten, and remove them at once.
 
-A row that is the person's or refers to them (number, DID, one of their records, a key that names them) goes. In anybody
-else's text a mention is replaced by a word. Two things outlive them without their name: what they settled as a
-push-holder, since it is other people's record too, and the numbers of their repositories, where others' work lies.
+A row that is the person's or refers to them (number, DID, one of their records, a key that names them) goes. In other
+people's text a mention is replaced by a word. Two things stay without their name: what they settled as a push-holder,
+since it is other people's record too, and the numbers of their repositories, where others' work lies.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,23 +40,23 @@ class Table:
     keys: frozenset[str]
 
     def naming(self, names: Names, number: int | None) -> tuple[str, list[object]]:
-        """A condition that holds for every row that may tell of the person, and its parameters."""
-        found: list[tuple[str, object]] = []
+        """Return a condition that holds for every row that may be about the person, and its parameters."""
+        clauses: list[tuple[str, object]] = []
         if number is not None:
-            found += [(f'"{column}" = ?', number) for column in (*self.numbers, *self.optional_numbers)]
-            found += [(f'list_contains("{column}", ?)', number) for column in self.number_lists]
+            clauses += [(f'"{column}" = ?', number) for column in (*self.numbers, *self.optional_numbers)]
+            clauses += [(f'list_contains("{column}", ?)', number) for column in self.number_lists]
         for needle in names.column_needles:
-            found += [(f'contains(lower("{column}"), ?)', needle) for column in self.texts]
-            found += [(f'contains(lower("{column}"::varchar), ?)', needle) for column in self.text_lists]
-        return " or ".join(clause for clause, _ in found) or "false", [value for _, value in found]
+            clauses += [(f'contains(lower("{column}"), ?)', needle) for column in self.texts]
+            clauses += [(f'contains(lower("{column}"::varchar), ?)', needle) for column in self.text_lists]
+        return " or ".join(clause for clause, _ in clauses) or "false", [value for _, value in clauses]
 
     def named_in(self, row: Row, names: Names, number: int | None) -> bool:
-        """Return whether a row that may tell of the person does."""
+        """Return True if a row that may be about the person really is."""
         numbers = {row[column] for column in (*self.numbers, *self.optional_numbers)}
-        listed = (one for column in self.number_lists for one in row[column] or ())
-        if number is not None and (number in numbers or number in listed):
+        listed_numbers = (item for column in self.number_lists for item in row[column] or ())
+        if number is not None and (number in numbers or number in listed_numbers):
             return True
-        texts = [row[column] for column in self.texts] + [one for name in self.text_lists for one in row[name] or ()]
+        texts = [row[column] for column in self.texts] + [item for name in self.text_lists for item in row[name] or ()]
         return any(text and names.named_in(text) for text in texts)
 
 
@@ -67,10 +67,14 @@ def tables(rows: Rows) -> list[Table]:
     keys: dict[str, set[str]] = {}
     for row in rows.rows(KEYS):
         keys.setdefault(row["table_name"], set()).add(row["column_name"])
-    return [_table(name, found, keys.get(name, set())) for name, found in columns.items() if name != "tombstones"]
+    return [
+        _build_table(name, table_columns, keys.get(name, set()))
+        for name, table_columns in columns.items()
+        if name != "tombstones"
+    ]
 
 
-def _table(name: str, columns: Sequence[Row], keys: set[str]) -> Table:
+def _build_table(name: str, columns: Sequence[Row], keys: set[str]) -> Table:
     def of_type(kind: str) -> tuple[str, ...]:
         return tuple(row["column_name"] for row in columns if row["data_type"] == kind)
 
@@ -87,7 +91,7 @@ def _table(name: str, columns: Sequence[Row], keys: set[str]) -> Table:
 
 
 def find_names(rows: Rows, did: str) -> tuple[Names, int | None]:
-    """Return what a DID is called here and its number, None where it has none."""
+    """Return the names of a DID here and its number, or None if it has none."""
     row = rows.row("select contributor_id, handle, handle_verified from contributors where did = ?", [did])
     if row is None:
         return Names(did), None
@@ -97,7 +101,7 @@ def find_names(rows: Rows, did: str) -> tuple[Names, int | None]:
 
 @dataclass(frozen=True, slots=True)
 class LongText:
-    """A long text that is read, each time anew, where `str` asks for it: of 10,000 of a megabyte one is in memory."""
+    """A long text that is read each time `str` is called: of 10,000 texts of a megabyte only one is in memory."""
 
     texts: LongTexts
     reference: str
@@ -107,21 +111,21 @@ class LongText:
 
 
 def whole_row(row: Row, texts: LongTexts) -> dict[str, Any]:
-    """The row with its text, to be read when it is written out, in place of a reference."""
+    """Return the row with its text in place of a reference; the text is read when it is written out."""
     body = row.get("body")
     return {**row, "body": LongText(texts, body)} if body and body.startswith(PREFIX) else dict(row)
 
 
 def held_rows(rows: Rows, names: Names, number: int | None) -> Iterator[tuple[str, Sequence[Row]]]:
-    """Table by table, every row that tells of a person, long texts as references; tables without one are left out."""
+    """Yield each table with its rows about a person, long texts as references; skip tables without such rows."""
     for table in tables(rows):
         where, params = table.naming(names, number)
-        found = rows.rows(f'select * from "{table.name}" where {where}', params)
-        if told := [row for row in found if table.named_in(row, names, number)]:
-            yield table.name, told
+        candidates = rows.rows(f'select * from "{table.name}" where {where}', params)
+        if own_rows := [row for row in candidates if table.named_in(row, names, number)]:
+            yield table.name, own_rows
 
 
-# A server's name may equal somebody's handle; it tells where a repository lies, not who somebody is.
+# A server's name may equal somebody's handle, but it locates a repository and identifies nobody.
 HOSTS = frozenset({"knot", "spindle", "host", "server", "pds"})
 GONE = object()
 ANONYMOUS = (
@@ -141,7 +145,7 @@ update repositories set owner_id = null, rkey = null, name = null, knot = null, 
 where owner_id is not distinct from $number and owner_id is not null or starts_with(repo_key, 'at://' || $did || '/')
 """
 
-# What the mirror of a repository told that was theirs; what others landed there stands in `landings`.
+# Data from the mirrors of their repositories; other people's landings there stay in `landings`.
 OF_MIRRORS = [
     f"delete from {table} where repository_id in (select repository_id from repositories where owner_id = $number)"
     for table in ("mirrors", "commits", "branch_commits")
@@ -149,36 +153,38 @@ OF_MIRRORS = [
 
 
 def erase_letters(txn: Transaction, names: Names) -> None:
-    """Take out the dead letters of their events, whose texts need not name them; known only while the log has these."""
-    theirs = f"from {events_at_hand(txn)} where did = $did or rkey = $did"
-    txn.execute(f"delete from dead_letters where event_id in (select event_id {theirs})", {"did": names.did})
-    txn.execute(f"delete from unread_events where event_seq in (select event_seq {theirs})", {"did": names.did})
+    """Delete the dead letters of their events, whose texts may not name them, while the log has the events."""
+    own_events = f"from {events_at_hand(txn)} where did = $did or rkey = $did"
+    txn.execute(f"delete from dead_letters where event_id in (select event_id {own_events})", {"did": names.did})
+    txn.execute(f"delete from unread_events where event_seq in (select event_seq {own_events})", {"did": names.did})
 
 
 def erase_rows(txn: Transaction, names: Names, number: int | None, now: datetime) -> int:
-    """Take the person out of every table; returns how many rows went or were changed."""
+    """Remove the person from every table; return how many rows went or were changed."""
     if number is not None:
         for statement in (*ANONYMOUS, *OF_MIRRORS):
-            txn.execute(statement, _named(statement, names, number, now))
-    txn.execute(BARE, _named(BARE, names, number, now))
+            txn.execute(statement, _select_params(statement, names, number, now))
+    txn.execute(BARE, _select_params(BARE, names, number, now))
     erase_letters(txn, names)
-    return sum(_erase_from(txn, table, names, number) for table in tables(txn))
+    return sum(_erase_from_table(txn, table, names, number) for table in tables(txn))
 
 
-def _named(statement: str, names: Names, number: int | None, now: datetime) -> dict[str, object]:
+def _select_params(statement: str, names: Names, number: int | None, now: datetime) -> dict[str, object]:
     values = {"did": names.did, "number": number, "now": now}
     return {name: value for name, value in values.items() if f"${name}" in statement}
 
 
-def _erase_from(txn: Transaction, table: Table, names: Names, number: int | None) -> int:
+def _erase_from_table(txn: Transaction, table: Table, names: Names, number: int | None) -> int:
     changed = _delete_own(txn, table, names, number)
     if number is not None:
         for column in table.optional_numbers:
-            changed += _count(txn, f'update "{table.name}" set "{column}" = null where "{column}" = ?', [number])
+            changed += _execute_count(
+                txn, f'update "{table.name}" set "{column}" = null where "{column}" = ?', [number]
+            )
         for column in table.number_lists:
             sql = f'update "{table.name}" set "{column}" = [] where list_contains("{column}", ?)'
-            changed += _count(txn, sql, [number])
-    return changed + _strike(txn, table, names)
+            changed += _execute_count(txn, sql, [number])
+    return changed + _strike_texts(txn, table, names)
 
 
 def _delete_own(txn: Transaction, table: Table, names: Names, number: int | None) -> int:
@@ -188,46 +194,48 @@ def _delete_own(txn: Transaction, table: Table, names: Names, number: int | None
         return 0
     sql = f'delete from "{table.name}" where {" or ".join(clauses)}'
     values: dict[str, object] = {"did": names.did, "number": number}
-    return _count(txn, sql, {name: value for name, value in values.items() if f"${name}" in sql})
+    return _execute_count(txn, sql, {name: value for name, value in values.items() if f"${name}" in sql})
 
 
-def _strike(txn: Transaction, table: Table, names: Names) -> int:
+def _strike_texts(txn: Transaction, table: Table, names: Names) -> int:
     where, params = table.naming(names, None)
     columns = ", ".join(f'"{name}"' for name in (*table.texts, *table.text_lists))
     if not columns:
         return 0
-    gone: list[int] = []
+    deleted: list[int] = []
     changes: dict[str, list[tuple[int, Any]]] = {}
     for row in txn.rows(f'select rowid as row_number, {columns} from "{table.name}" where {where}', params):
         place = row.pop("row_number")
-        struck = {name: struck_value(table, name, value, names) for name, value in row.items()}
-        if any(value is GONE for value in struck.values()):
-            gone.append(place)
+        new_values = {name: struck_value(table, name, value, names) for name, value in row.items()}
+        if any(value is GONE for value in new_values.values()):
+            deleted.append(place)
             continue
-        for name, value in struck.items():
+        for name, value in new_values.items():
             if value != row[name]:
                 changes.setdefault(name, []).append((place, value))
-    return _write(txn, table, gone, changes)
+    return _write_changes(txn, table, deleted, changes)
 
 
-def _write(txn: Transaction, table: Table, gone: Sequence[int], changes: dict[str, list[tuple[int, Any]]]) -> int:
-    """Updates first: a deleted row may move the numbers of others."""
-    changed = {place for found in changes.values() for place, _ in found}
-    for name, found in changes.items():
+def _write_changes(
+    txn: Transaction, table: Table, deleted: Sequence[int], changes: dict[str, list[tuple[int, Any]]]
+) -> int:
+    """Update before deleting: a deleted row may move the numbers of others."""
+    changed = {place for column_changes in changes.values() for place, _ in column_changes}
+    for name, column_changes in changes.items():
         txn.execute(
             f'update "{table.name}" set "{name}" = n.value from (select unnest(?) as place, unnest(?) as value) n '
             f'where n.place = "{table.name}".rowid',
-            [[place for place, _ in found], [value for _, value in found]],
+            [[place for place, _ in column_changes], [value for _, value in column_changes]],
         )
-    if gone:
-        txn.execute(f'delete from "{table.name}" where rowid in (select unnest(?))', [list(gone)])
-    return len(changed) + len(gone)
+    if deleted:
+        txn.execute(f'delete from "{table.name}" where rowid in (select unnest(?))', [list(deleted)])
+    return len(changed) + len(deleted)
 
 
 def struck_value(table: Table, column: str, value: Any, names: Names) -> Any:
-    """Return what stays of a value that may name the person: itself, its rest, None, or GONE for the whole row."""
+    """Return the rest of a value that may name the person: itself, a part, None, or GONE for the whole row."""
     if isinstance(value, list):
-        return [one for one in value if not names.named_in(one)]
+        return [item for item in value if not names.named_in(item)]
     if not isinstance(value, str) or not names.named_in(value):
         return value
     if column in HOSTS and value.lower() == names.handle:
@@ -240,5 +248,5 @@ def struck_value(table: Table, column: str, value: Any, names: Names) -> Any:
     return GONE if is_key or names.referred_by(value) else names.struck_from(value)
 
 
-def _count(txn: Transaction, sql: str, params: Any) -> int:
+def _execute_count(txn: Transaction, sql: str, params: Any) -> int:
     return txn.value(sql, params) or 0

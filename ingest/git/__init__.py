@@ -1,1 +1,1 @@
-"""The guarded git child: mirrors, landings, follow-ups and the hunk tokenizer."""
+"""The guarded git child, mirrors, landings, follow-ups and the hunk tokenizer."""

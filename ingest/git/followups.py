@@ -1,9 +1,10 @@
-"""The fate of merged lines: commits that take a merge back, and commits that change its lines within some days.
+"""Find later commits that revert a merge, and commits that change its lines within some days.
 
-Only merges that are proven or that a push-holder tells of are followed, on the branch where they landed. Each finding
-names the commit that shows it. A message is a claim unless the commit landed from a pull request of somebody who may
-push: anybody's text may have come with a squash or a merge that was not recognised. Moves, renames, re-indentation and
-lines beside the merged ones are no finding; what takes the whole merge back is a revert and no fix.
+Only merges that are proven, or that a person with push rights recorded, are followed, on the branch where they landed.
+Each finding names the commit that shows it. A message is only a claim, unless the commit landed from a pull request of
+somebody who may push: a squash, or a merge that was not recognised, may carry a stranger's text. Moves, renames,
+re-indentation and lines beside the merged ones do not count. A commit that takes the whole merge back is a revert, not
+a fix.
 """
 
 import hashlib
@@ -41,9 +42,9 @@ from ingest.store.database import Store
 from ingest.store.transaction import Transaction
 
 SECONDS = 600.0  # for the diffs of one branch
-BETWEEN_SECONDS = 60.0  # for the difference between a merge and what may take it back
-CHUNK = 2_000  # commits of one child
-RULES = 2  # raised where other commits count as reverts than before: every merge is looked at again
+BETWEEN_SECONDS = 60.0  # for the difference between a merge and a commit that may revert it
+CHUNK = 2_000  # commits that one git process reads
+RULES = 2  # raise it when the rules for reverts change: every merge is then checked again
 
 LANDINGS = """
 select l.*, c.patch_id, c.proves, not exists (
@@ -69,7 +70,7 @@ Row = Mapping[str, Any]
 
 @dataclass
 class Findings:
-    """Rows of `pull_followups` as the branches show them now, and (pull request, commit) that no longer revert."""
+    """Present rows of `pull_followups`, and the (pull request, commit) pairs that no longer revert."""
 
     rows: list[dict[str, object]] = field(default_factory=list)
     stale: set[tuple[str, str]] = field(default_factory=set)
@@ -92,156 +93,167 @@ class Merge:
 
 
 def mine_followups(store: Store, fetcher: Fetcher, folder: Path, now: Callable[[], datetime], window_days: int) -> int:
-    """Fill `pull_followups` for watched repositories in which something changed; returns how many rows changed.
+    """Fill `pull_followups` for watched repositories in which something changed; return how many rows changed.
 
     A merge is followed for `window_days`, or for as long as the maintainers of its repository chose.
     """
-    with store.read() as rows:
-        mirrors = rows.rows(MIRRORS)
-        own_days = {row["repository_id"]: row["window_days"] for row in rows.rows(OWN_DAYS)}
+    with store.read() as reader:
+        mirrors = reader.rows(MIRRORS)
+        own_days = {row["repository_id"]: row["window_days"] for row in reader.rows(OWN_DAYS)}
     changed = 0
     for mirror in mirrors:
-        with store.read() as rows:
-            landings = rows.rows(LANDINGS, [mirror["repository_id"]])
+        with store.read() as reader:
+            landings = reader.rows(LANDINGS, [mirror["repository_id"]])
         days = own_days.get(mirror["repository_id"], window_days)
-        mark = _mark(mirror, landings, days)
+        mark = _describe_inputs(mirror, landings, days)
         if mark == mirror["followups_mark"] or fetcher.closed:
             continue
         git = Git(mirror_path(folder, mirror["repository_id"]), closing(fetcher))
         try:
-            found = _mine(store, git, mirror, _still_followed(mirror, landings, days), timedelta(days=days))
+            findings = _mine_mirror(store, git, mirror, _still_followed(mirror, landings, days), timedelta(days=days))
         except FetchProblem:  # the mirror is damaged or the worker stops: the mark stays, so this is tried again
             continue
         with store.write() as txn:
-            changed += _write(txn, found, now())
-            over = now() - timedelta(days=days)
-            gone = [row["pull_uri"] for row in landings if row["landed_at"] < over]
-            txn.execute("update landings set followed = true where pull_uri in (select unnest(?))", [gone])
+            changed += _write(txn, findings, now())
+            cutoff = now() - timedelta(days=days)
+            expired = [row["pull_uri"] for row in landings if row["landed_at"] < cutoff]
+            txn.execute("update landings set followed = true where pull_uri in (select unnest(?))", [expired])
             sql = "update mirrors set followups_mark = ? where repository_id = ?"
             txn.execute(sql, [mark, mirror["repository_id"]])
     return changed
 
 
-def _mark(mirror: Row, landings: Sequence[Row], window_days: int) -> str:
-    """Return the days for which merges were followed, with a hash of the inputs and rules of that search."""
-    named = ("pull_uri", "commit_id", "by_stranger")
-    told = [RULES, mirror["read_refs"], window_days, *([row[name] for name in named] for row in landings)]
-    return f"{window_days} {hashlib.sha256(json.dumps(told).encode()).hexdigest()}"
+def _describe_inputs(mirror: Row, landings: Sequence[Row], window_days: int) -> str:
+    """Return the number of days for which merges are followed, with a hash of the inputs and rules of this search."""
+    columns = ("pull_uri", "commit_id", "by_stranger")
+    inputs = [RULES, mirror["read_refs"], window_days, *([row[name] for name in columns] for row in landings)]
+    return f"{window_days} {hashlib.sha256(json.dumps(inputs).encode()).hexdigest()}"
 
 
 def _still_followed(mirror: Row, landings: Sequence[Row], days: int) -> Sequence[Row]:
-    """The landings; where merges were followed for fewer days before, all of them are followed again."""
-    before, _, rest = (mirror["followups_mark"] or "").partition(" ")
-    if not rest or int(before) >= days:  # a mark without days is an older version's
+    """Return the landings. Follow all of them again if they were followed for fewer days before."""
+    followed_days, _, digest = (mirror["followups_mark"] or "").partition(" ")
+    if not digest or int(followed_days) >= days:  # a mark without days is an older version's
         return landings
     return [{**row, "followed": False} for row in landings]
 
 
-def _mine(store: Store, git: Git, mirror: Row, landings: Sequence[Row], window: timedelta) -> Findings:
+def _mine_mirror(store: Store, git: Git, mirror: Row, landings: Sequence[Row], window: timedelta) -> Findings:
     refs = json.loads(mirror["read_refs"])
     carried = {row["commit_id"]: row["pull_uri"] for row in landings}
-    found = Findings()
+    findings = Findings()
     for branch in sorted({row["branch"] for row in landings} & refs.keys()):
         graph = read_graph(git, refs[branch])  # git may take a minute, and no erasure waits for a reader that long
-        own = [row for row in landings if row["branch"] == branch and row["commit_id"] in graph.places]
-        with store.read() as rows:
-            known = rows.rows(COMMITS, [mirror["repository_id"], branch])
-            before = rows.rows(REVERTED, [sorted({row["pull_uri"] for row in own})])
-        miner = _Miner(git, graph, known, _holders_words(graph, landings))
-        rows_now = miner.mine(own, window) if own else []
-        found.rows += [{**row, "carried_by": _carrier(carried, row)} for row in rows_now]
-        found.stale |= {(row["pull_uri"], row["evidence"]) for row in before if row["evidence"] in miner.commits}
-    found.stale -= {(row["pull_uri"], row["evidence"]) for row in found.rows if row["kind"] == "reverted"}
-    return found
+        branch_landings = [row for row in landings if row["branch"] == branch and row["commit_id"] in graph.places]
+        with store.read() as reader:
+            commits = reader.rows(COMMITS, [mirror["repository_id"], branch])
+            reverted = reader.rows(REVERTED, [sorted({row["pull_uri"] for row in branch_landings})])
+        miner = _Miner(git, graph, commits, _find_holders_messages(graph, landings))
+        rows_now = miner.mine(branch_landings, window) if branch_landings else []
+        findings.rows += [{**row, "carried_by": _find_carrier(carried, row)} for row in rows_now]
+        findings.stale |= {(row["pull_uri"], row["evidence"]) for row in reverted if row["evidence"] in miner.commits}
+    findings.stale -= {(row["pull_uri"], row["evidence"]) for row in findings.rows if row["kind"] == "reverted"}
+    return findings
 
 
-def _holders_words(graph: Graph, landings: Sequence[Row]) -> set[str]:
-    """Return the commits whose message is by somebody who may push, as far as landed pull requests show it."""
+def _find_holders_messages(graph: Graph, landings: Sequence[Row]) -> set[str]:
+    """Return the commits whose message was written by somebody who may push, as far as landed pull requests show it."""
 
     def brought(by_stranger: bool) -> set[str]:
         # The message of a merge commit often repeats the title and text of its pull request.
         landed = {row["commit_id"] for row in landings if row["by_stranger"] is by_stranger}
-        return landed | {graph.brought_by[one] for one in landed if one in graph.brought_by}
+        return landed | {graph.brought_by[commit] for commit in landed if commit in graph.brought_by}
 
     return brought(by_stranger=False) - brought(by_stranger=True)
 
 
-def _carrier(carried: Mapping[str, str], row: Mapping[str, Any]) -> str | None:
+def _find_carrier(carried: Mapping[str, str], row: Mapping[str, Any]) -> str | None:
     uri = carried.get(row["evidence"])
     return uri if uri != row["pull_uri"] else None
 
 
-def _write(txn: Transaction, found: Findings, now: datetime) -> int:
-    for pull_uri, commit in sorted(found.stale):
+def _write(txn: Transaction, findings: Findings, now: datetime) -> int:
+    for pull_uri, commit in sorted(findings.stale):
         txn.execute(NOT_REVERTED, [pull_uri, commit])
-    new = txn.append_new("pull_followups", [{**row, "known_from": now} for row in found.rows])
-    if new or found.stale:
+    added = txn.append_new("pull_followups", [{**row, "known_from": now} for row in findings.rows])
+    if added or findings.stale:
         txn.inputs_changed()
-    return new + len(found.stale)
+    return added + len(findings.stale)
 
 
 class _Miner:
-    def __init__(self, git: Git, graph: Graph, known: Sequence[Row], holders_words: Collection[str]) -> None:
+    def __init__(self, git: Git, graph: Graph, commit_rows: Sequence[Row], holders_words: Collection[str]) -> None:
         self.git = git
         self.graph = graph
         self.holders_words = holders_words
-        self.commits = {row["commit_id"]: row for row in known if row["commit_id"] in self.graph.places}
+        self.commits = {row["commit_id"]: row for row in commit_rows if row["commit_id"] in self.graph.places}
         self._changes: dict[str, list[FileChange]] = {}
         self._undone: dict[tuple[str, str], tuple[float, bool]] = {}
         self._first_parents = self.graph.first_parents
 
     def mine(self, landings: Sequence[Row], window: timedelta) -> list[dict[str, object]]:
-        """Rows of `pull_followups` without the moment from which they are known."""
-        merges = self._merges(landings)
+        """Return rows of `pull_followups`, without the time from which they are known."""
+        merges = self._group_by_pull(landings)
         places = self.graph.places
-        branch = Branch(Step(one, places[one], row["patch_id"], row["reverts"]) for one, row in self.commits.items())
+        branch = Branch(
+            Step(commit, places[commit], row["patch_id"], row["reverts"]) for commit, row in self.commits.items()
+        )
         for merge in merges:
             branch.follow(merge.fate, partial(self._takes_back, merge))
-        reverted = [self._row(merge, "reverted", one) for merge in merges for one in merge.fate.reverters]
-        return reverted + self._patched([merge for merge in merges if not merge.followed], window)
+        reverted = [
+            self._followup_row(merge, "reverted", commit) for merge in merges for commit in merge.fate.reverters
+        ]
+        return reverted + self._find_patches([merge for merge in merges if not merge.followed], window)
 
-    def _merges(self, landings: Sequence[Row]) -> list[Merge]:
+    def _group_by_pull(self, landings: Sequence[Row]) -> list[Merge]:
         by_pull: dict[str, list[Row]] = defaultdict(list)
         for row in landings:
             by_pull[row["pull_uri"]].append(row)
-        return [Merge(number, uri, rows, self._fate(rows)) for number, (uri, rows) in enumerate(by_pull.items())]
+        return [Merge(number, uri, rows, self._build_fate(rows)) for number, (uri, rows) in enumerate(by_pull.items())]
 
-    def _fate(self, landings: Sequence[Row]) -> Fate:
+    def _build_fate(self, landings: Sequence[Row]) -> Fate:
         landed = [row["commit_id"] for row in landings]
-        carriers = {*landed, *(self.graph.brought_by[one] for one in landed if one in self.graph.brought_by)}
-        telling = [row for row in landings if row["proves"]]
-        carriers |= self._twins(telling)
-        inverses = {row["inverse_id"] for row in telling if row["inverse_id"]}
-        inverses |= self._whole_inverse(landed)
+        carriers = {
+            *landed,
+            *(self.graph.brought_by[commit_id] for commit_id in landed if commit_id in self.graph.brought_by),
+        }
+        proving = [row for row in landings if row["proves"]]
+        carriers |= self._find_twins(proving)
+        inverses = {row["inverse_id"] for row in proving if row["inverse_id"]}
+        inverses |= self._find_series_inverse(landed)
         places = {commit: self.graph.places[commit] for commit in carriers}
-        return Fate(places, inverses, {row["patch_id"] for row in telling if row["patch_id"]})
+        return Fate(places, inverses, {row["patch_id"] for row in proving if row["patch_id"]})
 
-    def _twins(self, landings: Sequence[Row]) -> set[str]:
-        """Commits that carry the same change since: what was taken back and brought again between two fetches."""
-        since = {row["patch_id"]: row["landed_at"] for row in landings if row["patch_id"]}
-        alike = ((one, since.get(row["patch_id"])) for one, row in self.commits.items())
-        return {one for one, moment in alike if moment is not None and self._moment(one) >= moment}
+    def _find_twins(self, landings: Sequence[Row]) -> set[str]:
+        """Return commits that carry the same change again: it was reverted and merged again between two fetches."""
+        landed_at = {row["patch_id"]: row["landed_at"] for row in landings if row["patch_id"]}
+        candidates = ((commit_id, landed_at.get(row["patch_id"])) for commit_id, row in self.commits.items())
+        return {
+            commit_id
+            for commit_id, moment in candidates
+            if moment is not None and self._landed_time(commit_id) >= moment
+        }
 
-    def _whole_inverse(self, landed: Sequence[str]) -> set[str]:
-        """The patch-id that takes a series back in one commit, where its commits stand one behind the other."""
+    def _find_series_inverse(self, landed: Sequence[str]) -> set[str]:
+        """Return the patch-id that reverts a series in one commit, if its commits follow one another directly."""
         chain = sorted(landed, key=self.graph.places.__getitem__)
         parents = [self.graph.parents[commit] for commit in chain]
         linked = all(after == [before] for before, after in zip(chain, parents[1:], strict=False))
         if len(chain) < 2 or not linked or not parents[0]:
             return set()
         # A commit is compared with the parent that is named beside it.
-        found = read_diffs(self.git, [chain[-1]], *INVERSE, against={chain[-1]: parents[0][0]})
-        return {diff.identity() for _, diff in found if diff and diff.sound and diff.files and diff.proves}
+        diffs = read_diffs(self.git, [chain[-1]], *INVERSE, against={chain[-1]: parents[0][0]})
+        return {diff.identity() for _, diff in diffs if diff and diff.sound and diff.files and diff.proves}
 
-    def _takes_back(self, merge: Merge, commit: str, others: Collection[str], is_said: bool) -> bool:
+    def _takes_back(self, merge: Merge, commit: str, others: Collection[str], by_message: bool) -> bool:
         if not self.graph.parents[commit]:
             return False
         landed = {row["commit_id"] for row in merge.landings}
         for other in others:
-            # A state may bring several pull requests: of it only what this one landed is taken back or not.
+            # A state may bring several pull requests: only the commits that this one landed are compared.
             brought = landed.intersection(self.graph.brings.get(other, ()))
-            is_claim = is_said and commit not in self.holders_words
-            if any(self._undoes(commit, one, is_claim) for one in brought or {other}):
+            is_claim = by_message and commit not in self.holders_words
+            if any(self._undoes(commit, own_commit, is_claim) for own_commit in brought or {other}):
                 return True
         return False
 
@@ -252,68 +264,77 @@ class _Miner:
         return share > NEARLY_ALL and is_only_that if is_claim else share > MOST
 
     def _compare(self, commit: str, other: str) -> tuple[float, bool]:
-        """The share of the changes of `other` that `commit` takes back, and whether it adds little else. Slow."""
-        own, change, before = OwnLines.of(self._change(other)), self._change(commit), self.graph.parents[commit][0]
-        if own.kind == "none":
-            return self._restores(commit, other), True
-        if not own.may_go(change):  # two states are compared only where it may matter
+        """Return the share of `other` that `commit` undoes, and True if it adds little else. This is slow."""
+        own_lines, change, before = (
+            OwnLines.of(self._read_change(other)),
+            self._read_change(commit),
+            self.graph.parents[commit][0],
+        )
+        if own_lines.kind == "none":
+            return self._share_restored(commit, other), True
+        if not own_lines.may_go(change):  # two states are compared only where it may matter
             return 0.0, False
         try:
             between = dict(read_changes(self.git, [before], {before: other}, BETWEEN_SECONDS))[before]
         except FetchProblem as problem:
             if problem.closed:
                 raise
-            return 0.0, False  # two states that git cannot compare in time must not stop the mining of the repository
-        brought = self._change(other)
-        return share_undone(change, between, brought), adds_little(change, between, brought)
+            return 0.0, False  # git could not compare two states in time: go on with the rest of the repository
+        other_change = self._read_change(other)
+        return share_undone(change, between, other_change), adds_little(change, between, other_change)
 
-    def _restores(self, commit: str, other: str) -> float:
-        """The share of the files of a commit without own lines (modes, renames, binary) that are as before it."""
+    def _share_restored(self, commit: str, other: str) -> float:
+        """Return the share of files of `other`, a commit without lines (modes, renames, binary), that `commit` sets
+        back.
+        """
         if not self.graph.parents[other]:
             return 0.0
-        first = self.graph.parents[other][0]
-        own = changed_paths(self.git, first, other)
-        back = own & changed_paths(self.git, self.graph.parents[commit][0], commit)
-        return len(back - changed_paths(self.git, first, commit)) / len(own) if own else 0.0
+        parent = self.graph.parents[other][0]
+        own_paths = changed_paths(self.git, parent, other)
+        restored = own_paths & changed_paths(self.git, self.graph.parents[commit][0], commit)
+        return len(restored - changed_paths(self.git, parent, commit)) / len(own_paths) if own_paths else 0.0
 
-    def _change(self, commit: str) -> list[FileChange]:
+    def _read_change(self, commit: str) -> list[FileChange]:
         if commit not in self._changes:
             self._changes |= dict(read_changes(self.git, [commit], self._first_parents, SECONDS))
         return self._changes[commit]
 
-    def _row(self, merge: Merge, kind: str, commit: str) -> dict[str, object]:
-        return {"pull_uri": merge.pull_uri, "kind": kind, "happened_at": self._moment(commit), "evidence": commit}
+    def _followup_row(self, merge: Merge, kind: str, commit: str) -> dict[str, object]:
+        return {"pull_uri": merge.pull_uri, "kind": kind, "happened_at": self._landed_time(commit), "evidence": commit}
 
-    def _moment(self, commit: str) -> datetime:
+    def _landed_time(self, commit: str) -> datetime:
         return self.commits[commit]["moment"] if commit in self.commits else datetime.max
 
-    def _patched(self, merges: Sequence[Merge], window: timedelta) -> list[dict[str, object]]:
+    def _find_patches(self, merges: Sequence[Merge], window: timedelta) -> list[dict[str, object]]:
         landing: dict[str, list[tuple[Merge, str]]] = defaultdict(list)
         for merge in merges:
             for commit in merge.fate.carriers:
                 if len(self.graph.parents[commit]) < 2:
                     landing[self.graph.brought_by[commit]].append((merge, commit))
-        first = next((place for place, state in enumerate(self.graph.states) if state in landing), None)
-        if first is None:
+        start = next((place for place, state in enumerate(self.graph.states) if state in landing), None)
+        if start is None:
             return []
         by_number = {merge.number: merge for merge in merges}
-        tracker, found = Tracker(), dict[tuple[str, str], dict[str, object]]()
-        for state, change in self._walk(self.graph.states[first:]):
-            lost = tracker.apply(change, self._claims(landing.get(state, ())))
-            over = {number for number in lost if self._moment(state) > by_number[number].landed_at + window}
-            tracker.forget(over)
-            for number in lost.keys() - over:
+        tracker, rows = Tracker(), dict[tuple[str, str], dict[str, object]]()
+        for state, change in self._read_states(self.graph.states[start:]):
+            lost = tracker.apply(change, self._claim_lines(landing.get(state, ())))
+            expired = {number for number in lost if self._landed_time(state) > by_number[number].landed_at + window}
+            tracker.forget(expired)
+            for number in lost.keys() - expired:
                 merge = by_number[number]
-                if evidence := self._evidence(state, merge, lost[number], landing.get(state, ())):
-                    found[merge.pull_uri, evidence] = self._row(merge, "patched", evidence)
-        return list(found.values())
+                if evidence := self._find_evidence(state, merge, lost[number], landing.get(state, ())):
+                    rows[merge.pull_uri, evidence] = self._followup_row(merge, "patched", evidence)
+        return list(rows.values())
 
-    def _walk(self, states: Sequence[str]) -> Iterable[tuple[str, list[FileChange]]]:
+    def _read_states(self, states: Sequence[str]) -> Iterable[tuple[str, list[FileChange]]]:
         for start in range(0, len(states), CHUNK):
             yield from read_changes(self.git, states[start : start + CHUNK], self._first_parents, SECONDS)
 
-    def _claims(self, landed: Sequence[tuple[Merge, str]]) -> Callable[[bytes], int | None]:
-        """Return the owners of lines that a state adds: of a merge of several things, each by its commits' text."""
+    def _claim_lines(self, landed: Sequence[tuple[Merge, str]]) -> Callable[[bytes], int | None]:
+        """Return a function from an added line to the merge that owns it.
+
+        Where a state brings several things, the text in the commits of each merge decides.
+        """
         owners = {merge.number for merge, _ in landed}
         if not owners:
             return lambda _: None
@@ -322,18 +343,24 @@ class _Miner:
         if len(owners) == 1 and not others:
             (owner,) = owners
             return lambda _: owner
-        named = {text: merge.number for merge, one in reversed(landed) for text in texts(self._change(one), "new")}
-        return named.get
+        owner_by_text = {
+            text: merge.number
+            for merge, own_commit in reversed(landed)
+            for text in texts(self._read_change(own_commit), "new")
+        }
+        return owner_by_text.get
 
-    def _evidence(
+    def _find_evidence(
         self, state: str, merge: Merge, lost: Collection[bytes], landed: Sequence[tuple[Merge, str]]
     ) -> str | None:
-        """The commit that changed these lines; None where that was the merge itself, or what took it back."""
-        mine = {*merge.fate.carriers, *merge.fate.reverters}
-        if state in mine or any(merge is other for other, _ in landed):
+        """Return the commit that changed these lines, or None if it was the merge itself or its revert."""
+        own_commits = {*merge.fate.carriers, *merge.fate.reverters}
+        if state in own_commits or any(merge is other for other, _ in landed):
             return None
-        brought = [one for one in self.graph.brings.get(state, ()) if texts(self._change(one), "old") & set(lost)]
-        others = [one for one in brought if one not in mine]
+        brought = [
+            commit for commit in self.graph.brings.get(state, ()) if texts(self._read_change(commit), "old") & set(lost)
+        ]
+        others = [commit for commit in brought if commit not in own_commits]
         if brought and not others:
             return None
         return min(others, key=self.graph.places.__getitem__) if others else state

@@ -1,9 +1,10 @@
-"""Bare mirrors of watched repositories: their branches as the knot serves them, and when each state was seen.
+"""Keep bare mirrors of watched repositories: the branches that the knot serves, and when each state was seen.
 
 A folder is named by the repository's number. A fetch adds packs and then moves refs, so a kill leaves the older state
-and at most a half pack, which the next fetch removes. What is too large, slow or broken leaves the mirror as it was.
+and at most a half pack, which the next fetch removes. If a fetch is too large, slow or broken, the mirror stays as it
+was.
 
-The branches that a server serves and those that a mirror has are read here, and their names are checked.
+This module also lists the branches of a server and of a mirror, and checks their names.
 """
 
 import json
@@ -27,7 +28,7 @@ from ingest.store.transaction import Rows, Transaction
 
 REFS_SECONDS = 60.0
 REFS_LIMIT = 4_000_000  # bytes of a server's list of branches: some 50,000
-PACKS = 40  # beyond these they are packed together: each fetch adds one, and each slows every look-up
+PACKS = 40  # more packs are merged into one: each fetch adds a pack, and each pack slows every look-up
 
 _REF = re.compile(
     r"(?!.*(?:\.\.|@\{|//|\.lock(?:/|\Z)|/\.|\.\Z|/\Z))[^\x00-\x20\x7f~^:?*\[\\./-][^\x00-\x20\x7f~^:?*\[\\]{0,240}"
@@ -36,7 +37,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 def served_branches(git: Git, remote: Remote) -> tuple[str | None, dict[str, str]]:
-    """The branch that a server calls its own, and all that it has now. Raises FetchProblem."""
+    """Return the server's default branch and all its branches now. Raises FetchProblem."""
     arguments = ("ls-remote", "--symref", "--end-of-options", remote.url, "HEAD", "refs/heads/*")
     answer = git.ask(remote, *arguments, limit=REFS_LIMIT, seconds=REFS_SECONDS, file_bytes=REFS_LIMIT)
     head, refs = None, {}
@@ -50,7 +51,7 @@ def served_branches(git: Git, remote: Remote) -> tuple[str | None, dict[str, str
 
 
 def pull(git: Git, remote: Remote, seconds: float, room: int) -> None:
-    """Fetch every branch into the mirror, of at most `room` bytes within so many seconds. Raises FetchProblem."""
+    """Fetch every branch into the mirror, at most `room` bytes within `seconds`. Raises FetchProblem."""
     options = ("--quiet", "--prune", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--force")
     arguments = ("fetch", *options, "--end-of-options", remote.url, "+refs/heads/*:refs/heads/*")
     git.ask(remote, *arguments, limit=1_000_000, seconds=seconds, file_bytes=room)
@@ -65,7 +66,7 @@ def branches(git: Git) -> dict[str, str]:
 
 
 def branch_name(ref: str) -> str | None:
-    """The short name of a branch that git itself would let anybody make; None for any other text."""
+    """Return the short name of a branch if git allows it as a branch name, else None."""
     name = ref.removeprefix("refs/heads/")
     return name if name != ref and _REF.fullmatch(name) else None
 
@@ -77,7 +78,7 @@ SPAN_SECONDS = 60.0  # no further fetch begins after this long
 
 _FOLDER = re.compile(r"([0-9]{1,18})\.git")
 
-# A new round and a push are looked at once: that a commit was absent when the round was seen is known only by looking.
+# A new round or a push is fetched soon: only a fetch shows that a commit was absent when the round was seen.
 DUE_MIRRORS = """
 with named as (
   select repository_id, repo_key as name from repositories
@@ -108,7 +109,7 @@ where r.knot is not null and r.deleted_at is null and (
 order by r.repository_id
 """
 
-# A repository whose owner was erased has no knot any more.
+# A repository has no knot once its owner was erased.
 SERVED = "from watched_repositories anti join (from repositories where knot is null) using (repository_id)"
 
 
@@ -120,7 +121,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class _Fetched:
+class _FetchResult:
     """The result of one fetch: the row that was due and its mirror, or the reason why there is none."""
 
     row: Mapping[str, Any]
@@ -136,8 +137,8 @@ def mirror_path(folder: Path, repository_id: int) -> Path:
 
 
 def mirrors_below(folder: Path) -> dict[int, Path]:
-    places = folder.iterdir() if folder.is_dir() else ()
-    return {int(name[1]): place for place in places if (name := _FOLDER.fullmatch(place.name))}
+    paths = folder.iterdir() if folder.is_dir() else ()
+    return {int(match[1]): path for path in paths if (match := _FOLDER.fullmatch(path.name))}
 
 
 def due_mirrors(rows: Rows, wall: Callable[[], datetime]) -> int:
@@ -153,53 +154,53 @@ def fetch_mirrors(
     now: Callable[[], datetime],
     authorities: Path | None = None,
 ) -> int:
-    """Fetch the mirrors that are due into `folder`; returns how many were asked for."""
+    """Fetch the mirrors that are due into `folder`; return how many were fetched or tried."""
     with store.read() as rows:
         due = rows.rows(DUE_MIRRORS, {"wall": wall()})
         watched = {row["repository_id"] for row in rows.rows(SERVED)}
     folder.mkdir(parents=True, exist_ok=True)
-    for repository, place in mirrors_below(folder).items():
+    for repository, path in mirrors_below(folder).items():
         if repository not in watched:
-            shutil.rmtree(place, ignore_errors=True)
-    ends = time.monotonic() + SPAN_SECONDS
+            shutil.rmtree(path, ignore_errors=True)
+    deadline = time.monotonic() + SPAN_SECONDS
 
-    def one(row: Mapping[str, Any]) -> bool:
-        if fetcher.closed or time.monotonic() > ends:
+    def fetch_one(row: Mapping[str, Any]) -> bool:
+        if fetcher.closed or time.monotonic() > deadline:
             return False
-        found = _fetch(row, fetcher, folder, limits, now(), authorities)
-        if found.problem and found.problem.closed:
+        result = _fetch(row, fetcher, folder, limits, now(), authorities)
+        if result.problem and result.problem.closed:
             return False
         with store.write() as txn:
-            _write(txn, found, wall())
+            _write(txn, result, wall())
         return True
 
     with ThreadPoolExecutor(THREADS, thread_name_prefix="mirror") as pool:
-        return sum(pool.map(one, due))
+        return sum(pool.map(fetch_one, due))
 
 
 def _fetch(
     row: Mapping[str, Any], fetcher: Fetcher, folder: Path, limits: Limits, began: datetime, authorities: Path | None
-) -> _Fetched:
+) -> _FetchResult:
     path = mirror_path(folder, row["repository_id"])
-    nothing = _Fetched(row, began, None, {}, 0)
+    empty = _FetchResult(row, began, None, {}, 0)
     watch: Watch | None = None
     try:
-        room = _room(folder, path, limits)
+        room = _free_room(folder, path, limits)
         watch = _watch(fetcher, path, room)
         git = Git(path, watch, authorities)
         _prepare(git)
-        head, refs = _first_that_answers(git, fetcher, row, limits, room)
-        return _Fetched(row, began, head, refs, folder_bytes(path))
+        head, refs = _fetch_first_answering(git, fetcher, row, limits, room)
+        return _FetchResult(row, began, head, refs, folder_bytes(path))
     except FetchProblem as problem:
-        # The limit on one file ends git's own child without a word; what it left shows why.
-        return replace(nothing, problem=(watch and watch()) or problem, bytes=_clean(path))
+        # git's own child ends at the limit on one file without a message; the size of the folder shows the reason.
+        return replace(empty, problem=(watch and watch()) or problem, bytes=_remove_leftovers(path))
     except OSError as error:
         problem = FetchProblem(f"the mirror cannot be written: {error.strerror}", retry=True)
-        return replace(nothing, problem=problem)
+        return replace(empty, problem=problem)
 
 
-def _room(folder: Path, path: Path, limits: Limits) -> int:
-    """Bytes that this mirror may take, beside the others and with half of the free disk left alone."""
+def _free_room(folder: Path, path: Path, limits: Limits) -> int:
+    """Return the bytes that this mirror may take, beside the other mirrors and leaving half of the free disk alone."""
     others = folder_bytes(folder) - folder_bytes(path)
     room = min(limits.mirror_bytes, limits.mirrors_bytes - others, shutil.disk_usage(folder).free // 2)
     if room <= 0:
@@ -219,7 +220,7 @@ def _watch(fetcher: Fetcher, path: Path, room: int) -> Watch:
 
 
 def _prepare(git: Git) -> None:
-    """An empty mirror where there is none; what a kill left half-done is removed."""
+    """Make an empty mirror if there is none, and remove half-done files that a kill left."""
     if not (git.folder / "HEAD").is_file():
         shutil.rmtree(git.folder, ignore_errors=True)
         (git.folder / "refs").mkdir(parents=True)
@@ -227,23 +228,23 @@ def _prepare(git: Git) -> None:
         (git.folder / "nothing").mkdir()
         (git.folder / "config").write_text("[core]\n\trepositoryformatversion = 0\n\tbare = true\n")
         (git.folder / "HEAD").write_text("ref: refs/heads/none\n")
-    _clean(git.folder)
+    _remove_leftovers(git.folder)
 
 
-def _clean(path: Path) -> int:
-    """Remove half packs, trials and stale locks; returns the bytes that remain. No child of ours is at work then."""
-    for left in [*path.glob("objects/**/tmp_*"), *path.glob("*.lock"), *path.glob("refs/**/*.lock")]:
-        if left.is_file():
-            left.unlink(missing_ok=True)
+def _remove_leftovers(path: Path) -> int:
+    """Remove half packs, trials and stale locks; return the bytes that remain. No child process runs at this time."""
+    for leftover in [*path.glob("objects/**/tmp_*"), *path.glob("*.lock"), *path.glob("refs/**/*.lock")]:
+        if leftover.is_file():
+            leftover.unlink(missing_ok=True)
     for trial in path.glob(f"{TRIAL}*"):
         shutil.rmtree(trial, ignore_errors=True)
     return folder_bytes(path)
 
 
-def _first_that_answers(
+def _fetch_first_answering(
     git: Git, fetcher: Fetcher, row: Mapping[str, Any], limits: Limits, room: int
 ) -> tuple[str | None, Mapping[str, str]]:
-    """Fetch from the first address under which the knot has the repository; (its own branch, branches)."""
+    """Fetch from the first address that serves the repository; return its default branch and all branches."""
     absent: FetchProblem | None = None
     for remote in remotes(fetcher, row["knot"], row["repo_did"], row["owner_did"], row["name"]):
         try:
@@ -260,37 +261,37 @@ def _first_that_answers(
 
 
 def folder_bytes(path: Path) -> int:
-    """Bytes that a folder's files take on the drive in blocks; what vanishes meanwhile counts nothing."""
+    """Return the bytes of a folder's files on the drive, in blocks; a file that vanishes at the same time counts 0."""
     total = 0
-    for place in path.rglob("*"):
+    for path_below in path.rglob("*"):
         try:
-            found = place.lstat()
+            status = path_below.lstat()
         except FileNotFoundError:
             continue
-        total += max(found.st_size, found.st_blocks * 512)
+        total += max(status.st_size, status.st_blocks * 512)
     return total
 
 
-def _write(txn: Transaction, found: _Fetched, wall: datetime) -> None:
-    row, problem = found.row, found.problem
-    known = txn.row("select * from mirrors where repository_id = ?", [row["repository_id"]])
-    known = known or {"refs": "{}", "read_refs": "{}"}
+def _write(txn: Transaction, result: _FetchResult, wall: datetime) -> None:
+    row, problem = result.row, result.problem
+    mirror = txn.row("select * from mirrors where repository_id = ?", [row["repository_id"]])
+    mirror = mirror or {"refs": "{}", "read_refs": "{}"}
     if problem is None:
-        news = {"state": "fetched", "reason": None, "fetched_at": found.began, "head": found.head}
-        known |= {**news, "refs": json.dumps(found.refs, sort_keys=True)}
+        fetched = {"state": "fetched", "reason": None, "fetched_at": result.began, "head": result.head}
+        mirror |= {**fetched, "refs": json.dumps(result.refs, sort_keys=True)}
     else:
         state = "too_large" if problem.too_large else "absent" if problem.absent else "failed"
-        known |= {"state": state, "reason": str(problem)}
-    txn.upsert("mirrors", [{**known, "repository_id": row["repository_id"], "bytes": found.bytes}])
-    txn.upsert("fetches", [_outcome(txn, found, wall)])
+        mirror |= {"state": state, "reason": str(problem)}
+    txn.upsert("mirrors", [{**mirror, "repository_id": row["repository_id"], "bytes": result.bytes}])
+    txn.upsert("fetches", [_fetch_row(txn, result, wall)])
 
 
-def _outcome(txn: Transaction, found: _Fetched, wall: datetime) -> dict[str, object]:
-    problem, subject = found.problem, found.row["subject"]
+def _fetch_row(txn: Transaction, result: _FetchResult, wall: datetime) -> dict[str, object]:
+    problem, subject = result.problem, result.row["subject"]
     before = txn.value("select attempts from fetches where kind = 'mirror' and subject = ?", [subject]) or 0
     attempts = before + 1 if problem else 0
     if problem is None:
-        outcome, wait = "found", OPEN_WAIT if found.row["busy"] else DAY
+        outcome, wait = "found", OPEN_WAIT if result.row["busy"] else DAY
     elif problem.too_large:
         outcome, wait = "failed", TOO_LARGE_WAIT
     else:

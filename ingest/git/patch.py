@@ -1,7 +1,7 @@
-"""Patches and diffs line by line as git reads them: what changes, how much, and a name for the change alone.
+"""Read patches and diffs line by line as git reads them: the changes, their size, and an identity of the change alone.
 
-Patches that strangers send and the commits of a mirror go through this one reader, so that a change that landed has
-the name under which it was offered. A stranger's patch is unpacked within bounds and kept under the hash of its text.
+Patches from strangers and commits of a mirror go through this one reader, so that a change that landed has the same
+identity as when it was offered. A stranger's patch is unpacked within bounds and stored under the hash of its text.
 """
 
 import gzip
@@ -29,20 +29,20 @@ _HEADERS = tuple(
     b"--- |+++ |old mode |new mode |new file mode |deleted file mode |copy from |copy to |rename from |rename to |"
     b"similarity index |dissimilarity index |index |GIT binary patch|Binary files ".split(b"|")
 )
-_MEANT = (b"old mode ", b"rename from ", b"copy from ")  # headers that change something without a line of text
+_MEANT = (b"old mode ", b"rename from ", b"copy from ")  # headers that are a change without a changed line
 
 
 def change_id(line: bytes) -> str | None:
-    """The Change-Id that a line of a message, a mail header or a commit header claims."""
-    found = _CHANGE_ID.fullmatch(line[:200])
-    return found[1].decode() if found else None
+    """Return the Change-Id that a line of a message, a mail header or a commit header claims."""
+    match = _CHANGE_ID.fullmatch(line[:200])
+    return match[1].decode() if match else None
 
 
 def is_from_line(line: bytes) -> bool:
-    """Tell whether `git mailsplit` begins a mail at this line, given without its line end (builtin/mailsplit.c).
+    """Tell if `git mailsplit` begins a mail at this line, given without its line end (builtin/mailsplit.c).
 
-    Sender and length do not count: the last colon outside the last two bytes must be that of a time, with a year after
-    1990 or 90 behind it.
+    Sender and length do not count: the last colon outside the last two bytes must belong to a time, followed by a year
+    after 1990 or 90.
     """
     if not line.startswith(b"From ") or len(line) < 19:
         return False
@@ -55,9 +55,9 @@ def is_from_line(line: bytes) -> bool:
 
 
 def is_converted(opening: Sequence[bytes]) -> bool:
-    """Tell whether `git am` takes a text for Mercurial's or StGit's, which it rewrites first (builtin/am.c).
+    """Tell if `git am` takes a text for Mercurial's or StGit's, which it rewrites first (builtin/am.c).
 
-    `opening` holds the first line that is not empty and the two behind it, without line ends.
+    `opening` holds the first line that is not empty and the two lines after it, without line ends.
     """
     first, second, third = (*opening, b"-", b"-", b"-")[:3]
     if first.startswith((b"From ", b"From: ")):
@@ -68,9 +68,9 @@ def is_converted(opening: Sequence[bytes]) -> bool:
 
 
 def change_lines(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines that belong to files' parts with their numbers from 1; what stands between them changes nothing.
+    """Yield the lines that belong to files' parts, with their numbers from 1; lines between parts change nothing.
 
-    A part without "diff --git" is known only at its first hunk: its two lines before that come then.
+    A part without "diff --git" is recognised at its first hunk; its two lines before that are yielded then.
     """
     reader, plain = DiffReader(), list[tuple[int, bytes]]()
     for number, line in enumerate(lines, 1):
@@ -86,7 +86,7 @@ def change_lines(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def split_mails(text: str) -> list[list[str]]:
-    """The lines of each mail of a series; of a plain diff, its lines. A line inside a hunk begins no mail."""
+    """Return the lines of each mail of a series; a plain diff is one mail. A line inside a hunk begins no mail."""
     reader, mails = DiffReader(), [[]]
     for line in text.removesuffix("\n").split("\n"):
         data = line.encode("utf-8", "replace")
@@ -98,7 +98,7 @@ def split_mails(text: str) -> list[list[str]]:
 
 
 class Part(NamedTuple):
-    """A file's part after its end: lines added and removed, its first line, and the headers that name or change it."""
+    """The finished part of one file: lines added and removed, its first line, and its headers with names or changes."""
 
     added: int
     removed: int
@@ -110,14 +110,14 @@ class Part(NamedTuple):
 class _Section:
     name: bytes
     digest: "hashlib._Hash" = field(default_factory=hashlib.sha256)
-    # Text taken away and text added, without white space: where they are equal, white space is all that changes.
-    gone: "hashlib._Hash" = field(default_factory=hashlib.sha256)
-    come: "hashlib._Hash" = field(default_factory=hashlib.sha256)
+    # Removed and added text without white space: if both are equal, only white space changes.
+    removed_text: "hashlib._Hash" = field(default_factory=hashlib.sha256)
+    added_text: "hashlib._Hash" = field(default_factory=hashlib.sha256)
     payload: "hashlib._Hash" = field(default_factory=hashlib.sha256)
     index: bytes = b""
     headers: list[bytes] = field(default_factory=list)  # those that may name the file or change it
     binary: bool = False
-    meant: bool = False
+    is_change: bool = False
     hunks: int = 0
     added: int = 0
     removed: int = 0
@@ -127,15 +127,15 @@ class _Section:
         self.digest.update(mark + text + b"\n")
         if mark == b"+":
             self.added += 1
-            self.come.update(text)
+            self.added_text.update(text)
         elif mark == b"-":
             self.removed += 1
-            self.gone.update(text)
+            self.removed_text.update(text)
 
     def close(self) -> bytes:
-        """The hash of this file's part. What is binary is named by its two objects where they are named in full.
+        """Return the hash of this file's part. A binary file counts by its two object names if they are complete.
 
-        `git apply` refuses a binary part whose content is not the object that it names, and one without full names.
+        `git apply` refuses a binary part whose content does not match its object name, and one without full names.
         """
         if self.binary:
             self.digest.update(b"binary" + self.index)
@@ -145,11 +145,11 @@ class _Section:
 
     @property
     def proves(self) -> bool:
-        return self.binary or self.meant or self.gone.digest() != self.come.digest()
+        return self.binary or self.is_change or self.removed_text.digest() != self.added_text.digest()
 
 
 class DiffReader:
-    """Reads a patch line by line by the rules of `git apply`: a hunk is as long as its header says, no line longer."""
+    """Read a patch line by line by the rules of `git apply`: a hunk has exactly the lines that its header announces."""
 
     def __init__(self) -> None:
         self.sound = True
@@ -162,26 +162,26 @@ class DiffReader:
         self.section: _Section | None = None
         self.before = self.after = 0  # lines that the running hunk still needs of the old and of the new side
         self.mark = b" "  # of the line before, within a hunk
-        self.endless = b""  # marks of lines that would continue one without an end
-        self.just_ended = False  # whether the line before was the last of a hunk
-        self.in_message = False  # whether the line is between a mail's "From" line and its first file
+        self.endless = b""  # marks of lines that may not follow a line without a newline
+        self.just_ended = False  # True if the line before was the last of a hunk
+        self.in_message = False  # True between a mail's "From" line and its first file
         self.last = (b"", b"")  # the two lines before, where they were outside hunks
 
     def line(self, line: bytes) -> None:
         if self.before or self.after:
-            self._hunk_line(line)
+            self._read_hunk_line(line)
             return
         ended, self.just_ended = self.just_ended, False
         if line.startswith(b"diff --git "):
             self._open(line)
         elif hunk := _HUNK.match(line):
-            self._hunk_header(hunk, ended)
+            self._read_hunk_header(hunk, ended)
         elif line.startswith(b"\\ "):
             self.just_ended = ended
-        elif self.section is not None and not self.section.hunks and self._header_line(self.section, line):
+        elif self.section is not None and not self.section.hunks and self._read_header_line(self.section, line):
             pass
         else:
-            self._outside(line, ended)
+            self._read_outside_line(line, ended)
         self.last = (self.last[1], line)
 
     def finish(self) -> None:
@@ -197,7 +197,7 @@ class DiffReader:
         return sum(removed for _, removed in self.counts)
 
     def identity(self) -> str:
-        """The hash of every file's part, in an order of their own."""
+        """Return the hash of all files' parts, in sorted order."""
         return _identity([digest for mail in self.mails for digest in mail])
 
     def series(self) -> tuple[str, ...]:
@@ -222,16 +222,16 @@ class DiffReader:
             self.proves = self.proves or self.section.proves
             self.section = None
 
-    def _outside(self, line: bytes, ended: bool) -> None:
+    def _read_outside_line(self, line: bytes, ended: bool) -> None:
         stray = line.startswith((b"+", b"-", b" ")) and not line.startswith((b"-- ", b"--- ")) and line != b"--"
-        unread = line.startswith(b"@@") and not self.in_message
-        if (ended and stray) or unread:  # lines hidden behind a hunk that claims to be shorter, or to be none
+        lone_hunk = line.startswith(b"@@") and not self.in_message
+        if (ended and stray) or lone_hunk:  # lines hidden behind a hunk whose header claims fewer lines, or none
             self.sound = False
         if not line.startswith((b"--- ", b"+++ ")):
             self._close()
-            self._message_line(line)
+            self._read_message_line(line)
 
-    def _message_line(self, line: bytes) -> None:
+    def _read_message_line(self, line: bytes) -> None:
         if is_from_line(line):
             self.in_message = True
             if self.mails[-1]:
@@ -242,8 +242,8 @@ class DiffReader:
         if claimed and claimed not in self.change_ids and len(self.change_ids) < CHANGE_IDS:
             self.change_ids.append(claimed)
 
-    def _header_line(self, section: _Section, line: bytes) -> bool:
-        """Take a line between a file's first line and its first hunk; False if it is none."""
+    def _read_header_line(self, section: _Section, line: bytes) -> bool:
+        """Take a line between a file's first line and its first hunk; return False for any other line."""
         if section.binary and (not line or _BASE85.fullmatch(line) or line.startswith((b"literal ", b"delta "))):
             section.payload.update(line + b"\n")
         elif not line.startswith(_HEADERS):
@@ -253,34 +253,34 @@ class DiffReader:
         elif line.startswith((b"GIT binary patch", b"Binary files ")):
             section.binary = True
         else:
-            section.meant = section.meant or line.startswith(_MEANT)
+            section.is_change = section.is_change or line.startswith(_MEANT)
             section.headers.append(line)
             section.feed(b"h", line)
         return True
 
-    def _hunk_header(self, hunk: re.Match[bytes], ended: bool) -> None:
-        old, new = self.last
-        named = old.startswith(b"--- ") and new.startswith(b"+++ ")
-        follows = self.section is not None and (ended or (named and not self.section.hunks))
-        if not follows and not named:  # a hunk of no file: text in a message, a lie anywhere else
+    def _read_hunk_header(self, hunk: re.Match[bytes], ended: bool) -> None:
+        old_line, new_line = self.last
+        has_names = old_line.startswith(b"--- ") and new_line.startswith(b"+++ ")
+        follows = self.section is not None and (ended or (has_names and not self.section.hunks))
+        if not follows and not has_names:  # a hunk without a file: text in a message, hostile anywhere else
             self.sound = self.sound and self.in_message
             return
         section = self.section if follows else None
-        section = section or self._open_plain(old, new)
+        section = section or self._open_plain(old_line, new_line)
         section.hunks += 1
         self.endless = b""
         self.before, self.after = (int(count) if count is not None else 1 for count in hunk.groups())
         self.just_ended = not (self.before or self.after)
 
-    def _open_plain(self, old: bytes, new: bytes) -> _Section:
+    def _open_plain(self, old_line: bytes, new_line: bytes) -> _Section:
         """Start the part of a file that has no "diff --git" line."""
-        section = self._open(old if new.startswith(b"+++ /dev/null") else new)
-        section.headers += [old, new]
-        section.feed(b"h", old)
-        section.feed(b"h", new)
+        section = self._open(old_line if new_line.startswith(b"+++ /dev/null") else new_line)
+        section.headers += [old_line, new_line]
+        section.feed(b"h", old_line)
+        section.feed(b"h", new_line)
         return section
 
-    def _hunk_line(self, line: bytes) -> None:
+    def _read_hunk_line(self, line: bytes) -> None:
         mark = line[:1] or b" "  # mail programs strip the blank of an empty context line
         if mark == b"\\":
             self.endless += self.mark + b" " if self.mark != b" " else b" +-"
@@ -300,20 +300,20 @@ def _identity(digests: list[bytes]) -> str:
 
 
 _GZIP = b"\x1f\x8b"
-_MEMBERS = 100  # of one gzip file: each costs a copy of what follows, and 50,000 empty ones fit into 1 MB
+_MEMBERS = 100  # of one gzip file: each costs a copy of the rest, and 50,000 empty ones fit into 1 MB
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class PatchProblem(Exception):
-    """A kept patch cannot be read back, in one sentence."""
+    """A stored patch cannot be read back, in one sentence."""
 
 
 @dataclass(frozen=True)
 class Patch:
-    """A patch that was read. `text` is cut at the limit where `state` is 'oversized', and then has no `patch_id`.
+    """A patch that was read. If `state` is 'oversized', `text` is cut at the limit and there is no `patch_id`.
 
     `series` holds the patch-id of each mail of a series, in order; a plain diff is a series of one. `change_ids` are
-    claims. `proves` is false where nothing but white space changes, so that finding the change again means nothing.
+    claims. `proves` is false if only white space changes, so that finding the change again means nothing.
     """
 
     text: str
@@ -328,15 +328,15 @@ class Patch:
 
 
 def read_patch(data: bytes, limit: int) -> Patch:
-    """Unpack and read a format-patch series or a plain diff, gzipped or not. Never raises, whatever the bytes are.
+    """Unpack and read a format-patch series or a plain diff, gzipped or not. Never raises.
 
-    At most `limit` bytes are unpacked; what goes beyond is 'oversized', what git would not apply is 'malformed'.
+    At most `limit` bytes are unpacked; a longer patch is 'oversized', one that git would not apply is 'malformed'.
     """
-    raw, whole, sound = unpack(data, limit)
-    if not whole:
+    raw, is_whole, sound = unpack(data, limit)
+    if not is_whole:
         raw = raw[: raw.rfind(b"\n") + 1]
-    reader = _read(raw)
-    state = "oversized" if not whole else "read" if sound and reader.sound and reader.files else "malformed"
+    reader = _read_lines(raw)
+    state = "oversized" if not is_whole else "read" if sound and reader.sound and reader.files else "malformed"
     text = raw.decode("utf-8", "replace")
     counts = (len(reader.files), reader.added, reader.removed)
     if state != "read":
@@ -345,16 +345,16 @@ def read_patch(data: bytes, limit: int) -> Patch:
 
 
 def unpack(data: bytes, limit: int) -> tuple[bytes, bool, bool]:
-    """(bytes, whether that is all of them, whether the packing was sound) of plain or gzipped data; at most `limit`."""
+    """Unpack plain or gzipped data to at most `limit` bytes; return (bytes, True if complete, True if valid)."""
     if not data.startswith(_GZIP):
         return data[:limit], len(data) <= limit, True
-    pieces, size, rest = [], 0, data
+    pieces, size, remaining = [], 0, data
     for _ in range(_MEMBERS):
-        if not rest.startswith(_GZIP):
+        if not remaining.startswith(_GZIP):
             break
         member = zlib.decompressobj(wbits=31)
         try:
-            piece = member.decompress(rest, limit - size + 1)
+            piece = member.decompress(remaining, limit - size + 1)
         except zlib.error:
             return b"".join(pieces)[:limit], True, False
         pieces.append(piece)
@@ -363,38 +363,38 @@ def unpack(data: bytes, limit: int) -> tuple[bytes, bool, bool]:
             return b"".join(pieces)[:limit], False, True
         if not member.eof:
             return b"".join(pieces), True, False
-        rest = member.unused_data
-    return b"".join(pieces), True, not rest.strip(b"\0")
+        remaining = member.unused_data
+    return b"".join(pieces), True, not remaining.strip(b"\0")
 
 
 def patch_id(text: str) -> str | None:
-    """A hash of the change alone, in the spirit of `git patch-id --stable`; None for what cannot be read as a patch.
+    """Return a hash of the change alone, similar to `git patch-id --stable`, or None if the text is not a valid patch.
 
-    Positions, white space inside lines, object names, the order of files, and everything outside the diffs (author,
-    date, message) do not count; paths, modes, context, added and removed lines do. Binary files count by their object
-    names, which git proves when it applies them.
+    Positions, white space inside lines, object names, the order of files, and all text outside the diffs (author, date,
+    message) do not count; paths, modes, context, added and removed lines do. Binary files count by their object names,
+    which git checks when it applies them.
     """
-    reader = _read(text.encode("utf-8", "replace"))
+    reader = _read_lines(text.encode("utf-8", "replace"))
     return reader.identity() if reader.sound and reader.files else None
 
 
 def store_patch(folder: Path, text: str) -> str:
-    """Keep a patch below `folder` and return the SHA-256 of its text, which alone names the file. Again: no change."""
+    """Store a patch below `folder`; return the SHA-256 of its text, which is its file name. Repeating is harmless."""
     data = text.encode("utf-8", "replace")
     name = hashlib.sha256(data).hexdigest()
-    place = _place(folder, name)
-    if not place.exists():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(place, gzip.compress(data, compresslevel=6, mtime=0))
+    path = _patch_path(folder, name)
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, gzip.compress(data, compresslevel=6, mtime=0))
     return name
 
 
 def load_patch(folder: Path, sha256: str) -> str:
-    """The text of a kept patch, checked against its name. Raises PatchProblem."""
+    """Return the text of a stored patch, checked against its name. Raises PatchProblem."""
     if not _SHA256.fullmatch(sha256):
         raise PatchProblem("a patch is named by 64 hexadecimal digits")
     try:
-        data = gzip.decompress(_place(folder, sha256).read_bytes())
+        data = gzip.decompress(_patch_path(folder, sha256).read_bytes())
     except (OSError, EOFError, zlib.error) as error:
         raise PatchProblem(f"patch {sha256} cannot be read: {type(error).__name__}") from error
     if hashlib.sha256(data).hexdigest() != sha256:
@@ -402,11 +402,11 @@ def load_patch(folder: Path, sha256: str) -> str:
     return data.decode("utf-8")
 
 
-def _place(folder: Path, sha256: str) -> Path:
+def _patch_path(folder: Path, sha256: str) -> Path:
     return folder / sha256[:2] / f"{sha256}.patch.gz"
 
 
-def _read(raw: bytes) -> DiffReader:
+def _read_lines(raw: bytes) -> DiffReader:
     reader = DiffReader()
     for line in BytesIO(raw):
         reader.line(line.rstrip(b"\n"))

@@ -1,7 +1,7 @@
-"""git as a guarded child: no configuration but ours, one host at its checked address, bounds on time, memory and disk.
+"""Run git as a guarded child: only our configuration, one host at its checked address, bounds on time, memory and disk.
 
-What comes from strangers is never an option, a path or the name of a command: arguments are a list, revisions go in
-on standard input, refs and patches are checked before. Whatever goes wrong ends as one FetchProblem.
+Text from strangers is never an option, a path or the name of a command: arguments are a list, revisions go in on
+standard input, refs and patches are checked first. Every failure ends as one FetchProblem.
 """
 
 import os
@@ -24,28 +24,28 @@ from ingest.http.sockets import Address, quoted
 
 @dataclass(frozen=True)
 class Remote:
-    """The source of a git child's clone: only this address, at the checked places of its host."""
+    """The source of a fetch: only this address, at the checked places of its host."""
 
     host: str
     url: str
     places: tuple[Address, ...]  # empty: a stand-in on loopback answers for the host
 
 
-MEMORY_BYTES = 4_000_000_000  # address space of a child: git maps packs, and a delta that unfolds beyond ends it
+MEMORY_BYTES = 4_000_000_000  # address space of a child: git maps packs; a delta that unfolds to more ends the child
 LOCAL_SECONDS = 300.0  # for one question to a mirror
-WATCH_SECONDS = 0.1  # between two looks at a child
-SLOW_BYTES, SLOW_SECONDS = 1_000, 60  # a peer that sends less than so many bytes a second for so long is given up
-TRIAL = "apply-"  # how folders for an index of its own begin, in the mirror
-FATAL = 128  # how git ends after "fatal:"; a higher code, or one below 0, is that of a signal
-UNSTARTED = (126, 127)  # codes of a shell that could not start it
+WATCH_SECONDS = 0.1  # between two checks of a child
+SLOW_BYTES, SLOW_SECONDS = 1_000, 60  # give up on a peer that sends fewer bytes a second for this long
+TRIAL = "apply-"  # prefix of folders in the mirror that hold a separate index
+FATAL = 128  # exit code of git after "fatal:"; a higher code, or one below 0, comes from a signal
+UNSTARTED = (126, 127)  # exit codes of a shell that could not start git
 SHORTAGES = ("No space left", "quota exceeded", "Input/output error", "Too many open files", "Resource temporarily")
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
-# `ulimit` and not a hook between fork and exec: that one can deadlock in a process with threads.
-# A kill of this process closes the pipe that the shell in the background reads: that one then ends the whole group,
-# which nobody else would (prctl's death signal reaches git alone and not the helpers that it starts).
+# `ulimit` instead of a hook between fork and exec, which can deadlock in a process with threads.
+# A kill of this process closes the pipe that the background shell reads; that shell then ends the whole group.
+# Nothing else would: prctl's death signal reaches git alone and not the helpers that it starts.
 _WATCHER = '{ exec <"$3"; read -r _; kill -s KILL -- "-$$"; } >/dev/null 2>&1 &'
 _SHELL = f'ulimit -c 0; ulimit -f "$1"; ulimit -v "$2" 2>/dev/null; {_WATCHER} shift 3; exec "$@"'
-# Faults of old, honest histories; everything else that fsck finds is refused.
+# Faults of old, honest histories; every other fault that fsck finds is refused.
 _FORGIVEN = ("zeroPaddedFilemode", "badTimezone", "missingSpaceBeforeDate", "missingNameBeforeEmail", "badDate")
 _SETTINGS = {
     "attr.tree": EMPTY_TREE,  # else a repository's own .gitattributes could hide its files from the diffs
@@ -93,10 +93,10 @@ class _Running:
     ends: float
     watch: Watch
     problem: FetchProblem | None = None
-    said: bytes = b""  # the end of its standard error
+    last_errors: bytes = b""  # the end of its standard error
     over: threading.Event = field(default_factory=threading.Event)
 
-    def look_on(self) -> None:
+    def watch_child(self) -> None:
         while not self.over.wait(WATCH_SECONDS):
             late = FetchProblem("git took too long", retry=True) if time.monotonic() > self.ends else None
             problem = late or self.watch()
@@ -106,9 +106,9 @@ class _Running:
                 return
 
     def listen(self) -> None:
-        """Read what it says, keeping the end: a hostile server may say gigabytes."""
+        """Read its standard error and keep the end: a hostile server may send gigabytes."""
         while piece := self.complaints.read(4096):
-            self.said = (self.said + piece)[-2000:]
+            self.last_errors = (self.last_errors + piece)[-2000:]
 
     def kill(self) -> None:
         with suppress(ProcessLookupError):
@@ -117,11 +117,11 @@ class _Running:
 
 @dataclass(frozen=True)
 class Git:
-    """The git of one bare repository. `watch` is asked ten times a second whether a child must end."""
+    """The git of one bare repository. `watch` is called ten times a second and tells if a child must end."""
 
     folder: Path
     watch: Watch = watch_nothing
-    authorities: Path | None = None  # certificates to believe instead of the system's
+    authorities: Path | None = None  # certificates to trust instead of the system's
 
     def run(
         self,
@@ -131,12 +131,12 @@ class Git:
         seconds: float = LOCAL_SECONDS,
         index: Path | None = None,
     ) -> bytes:
-        """Return what one question answers, at most `limit` bytes. Raises FetchProblem.
+        """Return the output of one command, at most `limit` bytes. Raises FetchProblem.
 
-        `index` is a folder for an index and new objects of its own, so that the mirror stays as it is.
+        `index` is a folder for a separate index and new objects, so that the mirror stays unchanged.
         """
-        with self.stream(*arguments, given=given, seconds=seconds, index=index) as out:
-            answer = out.read(limit + 1)
+        with self.stream(*arguments, given=given, seconds=seconds, index=index) as output:
+            answer = output.read(limit + 1)
             if len(answer) > limit:
                 raise FetchProblem(f"git answered more than {limit} bytes", too_large=True)
         return answer
@@ -149,19 +149,19 @@ class Git:
         seconds: float = LOCAL_SECONDS,
         index: Path | None = None,
     ) -> Generator[IO[bytes]]:
-        """A question's answer as it comes; left early, the child ends. `given`: standard input, as lines or a file."""
+        """Yield a command's output; leaving early ends the child. `given` is standard input: lines or a file."""
         command, environment = self._command(arguments), self._environment("", index)
-        with _spooled(given) as lines, _child(command, environment, lines, seconds, self.watch) as out:
-            yield out
+        with _spool(given) as lines, _child(command, environment, lines, seconds, self.watch) as output:
+            yield output
 
     def ask(self, remote: Remote, *arguments: str, limit: int, seconds: float, file_bytes: int) -> bytes:
-        """As `run`, where the child talks to a remote host. `file_bytes` bounds every file that it writes."""
+        """Run a command that talks to a remote host. `file_bytes` bounds every file that it writes."""
         command = self._command(("-c", f"protocol.{_scheme(remote)}.allow=always", *_pins(remote), *arguments))
         if self.authorities is not None:
             command[1:1] = ["-c", f"http.sslCAInfo={self.authorities}"]
         environment = self._environment(_scheme(remote), None)
-        with _child(command, environment, None, seconds, self.watch, file_bytes) as out:
-            answer = out.read(limit + 1)
+        with _child(command, environment, None, seconds, self.watch, file_bytes) as output:
+            answer = output.read(limit + 1)
             if len(answer) > limit:
                 raise FetchProblem(f"{remote.host} sent more than {limit} bytes", too_large=True)
         return answer
@@ -171,7 +171,7 @@ class Git:
         return [program(), "--no-pager", "--literal-pathspecs", *settings, *arguments]
 
     def _environment(self, protocol: str, index: Path | None) -> dict[str, str]:
-        """Nothing of ours reaches the child: no proxy, no agent, no keys, no home."""
+        """Return the child's environment, without our proxy, agent, keys or home."""
         home = str(self.folder / "nothing")
         environment = {
             "PATH": os.pathsep.join([str(Path(program()).parent), "/usr/bin", "/bin"]),
@@ -199,24 +199,24 @@ class Git:
 
 
 def program() -> str:
-    """The path of git. Raises FetchProblem where there is none."""
-    found = shutil.which("git")
-    if found is None:
+    """Return the path of git. Raises FetchProblem if git is missing."""
+    path = shutil.which("git")
+    if path is None:
         raise FetchProblem("git is not installed, so that no repository can be mirrored", retry=True)
-    return found
+    return path
 
 
 def _scheme(remote: Remote) -> str:
-    """The one protocol that is allowed: https, or http to a stand-in on loopback."""
+    """Return the only protocol that is allowed: https, or http to a stand-in on loopback."""
     return "https" if remote.places else "http"
 
 
 def _pins(remote: Remote) -> list[str]:
-    """Options that hold the child to the checked addresses; to a stand-in it names the host that is meant."""
+    """Return options that hold the child to the checked addresses, or that name the host to a stand-in."""
     if not remote.places:
         return ["-c", f"http.extraHeader=Host: {remote.host}"]
     port = remote.places[0][1]
-    addresses = ",".join(f"[{place}]" if ":" in place else place for place, _ in remote.places)
+    addresses = ",".join(f"[{host}]" if ":" in host else host for host, _ in remote.places)
     return ["-c", f"http.curloptResolve={remote.host}:{port}:{addresses}"]
 
 
@@ -229,7 +229,7 @@ def _child(
     watch: Watch,
     file_bytes: int = 1_000_000_000,
 ) -> Generator[IO[bytes]]:
-    """A child's standard output; it outlives neither block nor process. Raises FetchProblem where it failed."""
+    """Yield a child's standard output; the child ends with the block. Raises FetchProblem if it failed."""
     limits = [str(file_bytes // 512 + 1), str(MEMORY_BYTES // 1024)]
     with _lifeline() as pipe:
         try:
@@ -245,12 +245,12 @@ def _child(
             )
         except (OSError, ValueError) as error:  # too long a command, or a zero byte in it
             raise FetchProblem(f"git cannot be started: {quoted(str(error))}", retry=True) from None
-        yield from _looked_after(child, seconds, watch)
+        yield from _supervise(child, seconds, watch)
 
 
 @contextmanager
-def _spooled(given: Iterable[str] | Path) -> Generator[IO[bytes]]:
-    """Lines as a file to be read, or that file. Raises FetchProblem where there is no room for them."""
+def _spool(given: Iterable[str] | Path) -> Generator[IO[bytes]]:
+    """Yield lines as a readable file, or the given file. Raises FetchProblem if there is no room for them."""
     if isinstance(given, Path):
         with given.open("rb") as file:
             yield file
@@ -266,7 +266,7 @@ def _spooled(given: Iterable[str] | Path) -> Generator[IO[bytes]]:
 
 @contextmanager
 def _lifeline() -> Generator[int]:
-    """The reading end of a pipe whose writing end no child has: it ends with the block or with this process."""
+    """Yield the reading end of a pipe that closes with the block or this process, since no child has the other end."""
     reading, writing = os.pipe()
     try:
         yield reading
@@ -275,41 +275,41 @@ def _lifeline() -> Generator[int]:
         os.close(writing)
 
 
-def _looked_after(child: subprocess.Popen[bytes], seconds: float, watch: Watch) -> Generator[IO[bytes]]:
-    """The standard output of a child that was just started; when this is over, so is its whole group."""
-    out, complaints = cast(BinaryIO, child.stdout), cast(BinaryIO, child.stderr)
-    running = _Running(child, complaints, time.monotonic() + seconds, watch)
-    threads = [threading.Thread(target=task, daemon=True) for task in (running.look_on, running.listen)]
+def _supervise(child: subprocess.Popen[bytes], seconds: float, watch: Watch) -> Generator[IO[bytes]]:
+    """Yield the standard output of a child that was just started; at the end, kill its whole process group."""
+    output, errors = cast(BinaryIO, child.stdout), cast(BinaryIO, child.stderr)
+    running = _Running(child, errors, time.monotonic() + seconds, watch)
+    threads = [threading.Thread(target=task, daemon=True) for task in (running.watch_child, running.listen)]
     for thread in threads:
         thread.start()
     ended = False
     try:
-        yield out
-        ended = not out.read(1)
+        yield output
+        ended = not output.read(1)
     finally:
         if not ended:
             running.kill()
-        out.close()
+        output.close()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # not reaped yet: its number stays its own
-        running.kill()  # whatever it started and left behind
+        running.kill()  # processes that it started and left behind
         running.over.set()
         child.wait()
         for thread in threads:
             thread.join()
-        complaints.close()
+        errors.close()
     if running.problem:
         raise running.problem
     if ended and child.returncode:
-        raise _explained(child.returncode, running.said)
+        raise _explain_failure(child.returncode, running.last_errors)
 
 
 class GitRefusal(FetchProblem):
-    """git itself ended with a complaint: it was neither killed nor short of room."""
+    """git itself ended with a complaint: it was not killed, and it did not lack room."""
 
 
-def _explained(code: int, said: bytes) -> FetchProblem:
-    """Return what git complained about, in one bounded sentence."""
-    lines = [line for line in said.decode("ascii", "backslashreplace").splitlines() if line.strip()]
+def _explain_failure(code: int, complaints: bytes) -> FetchProblem:
+    """Return git's complaint in one bounded sentence."""
+    lines = [line for line in complaints.decode("ascii", "backslashreplace").splitlines() if line.strip()]
     fatal = next((line for line in reversed(lines) if line.startswith(("fatal: ", "error: "))), "")
     complaint = quoted((fatal or (lines[-1] if lines else "")).removeprefix("fatal: ").removeprefix("error: "), 200)
     if "not found" in complaint and "repository" in complaint:

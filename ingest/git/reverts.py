@@ -1,14 +1,14 @@
-"""Follows the lines of a merge, and finds the commits that take it back and those that bring it again.
+"""Follow the lines of a merge, and find the commits that revert it and those that bring it again.
 
-Diffs are read without context, white space ignored, renames found. Lines are followed from commit to commit through
-edits around them, moves and renames. A line counts as changed when a commit takes it away and adds no line of the same
-text anywhere: moved, renamed and re-indented lines live on. Lines without a letter or a digit are nobody's: a brace
-that moves is no fix.
+Diffs are read without context; white space is ignored and renames are found. Lines are followed from commit to commit
+through edits around them, moves and renames. A line counts as changed when a commit removes it and adds no line with
+the same text anywhere: moved, renamed and re-indented lines live on. Lines without a letter or a digit have no owner:
+moving a brace is not a fix.
 
-A message or an inverse patch-id finds a candidate; the candidate counts where most lines of the merge go. Both are
-written by whoever offers a pull request: a message may name any commit, and a copy of somebody's lines that is removed
-again has the patch-id that removes the original. So a message that is not known to be by somebody who may push counts
-only where the commit is an inverse but for details: nearly all lines of the merge go, and next to nothing comes.
+A message or an inverse patch-id makes a commit a candidate; the candidate counts if most lines of the merge go. Authors
+of pull requests control both: a message may name any commit, and somebody may copy lines and remove the copy again,
+which has the patch-id that removes the original. So a message counts only if its author is known to have push rights,
+or if the commit is almost an exact inverse: nearly all lines of the merge go, and next to nothing comes.
 """
 
 import re
@@ -21,10 +21,10 @@ from ingest.errors import FetchProblem
 from ingest.git.history import DIFF
 from ingest.git.process import Git
 
-COMMIT_LINES = 200_000  # of one commit: what is beyond is read and not kept
+COMMIT_LINES = 200_000  # of one commit: later lines are read and dropped
 PATHS_LIMIT = 50_000_000  # bytes of the paths at which two commits differ
 LINE_LIMIT = 4_000  # bytes of a line that are kept
-# White space alone is no change of a line, and leaves every other line where it was.
+# A change of white space alone does not change a line, and leaves every other line where it was.
 CHANGES = (*DIFF, "-p", "-U0", "-M", "-w", "--no-prefix")
 
 _HUNK = re.compile(rb"@@ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+([0-9]{1,9})(?:,([0-9]{1,9}))? @@")
@@ -32,7 +32,7 @@ _HUNK = re.compile(rb"@@ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+([0-9]{1,9})(?:,([0-9
 
 @dataclass
 class Hunk:
-    """Lines that are replaced: `old` from line `start` on, by `new` from line `into` on, each without white space.
+    """Replaced lines: `old` from line `start` on becomes `new` from line `into` on, each without white space.
 
     Where `old` is empty, `start` is the line behind which `new` goes, as in a diff.
     """
@@ -47,7 +47,7 @@ class Hunk:
 
 @dataclass
 class FileChange:
-    """One file's part. Names are as git quotes them; empty where there is no such side."""
+    """One file's part of a change. Names are quoted as git quotes them, and empty where a side does not exist."""
 
     before: bytes = b""
     after: bytes = b""
@@ -57,22 +57,22 @@ class FileChange:
 def read_changes(
     git: Git, commits: Sequence[str], parents: Mapping[str, str], seconds: float
 ) -> Iterator[tuple[str, list[FileChange]]]:
-    """Yield what each commit changes against `parents[commit]`, else against its one parent. Raises FetchProblem."""
+    """Yield the changes of each commit against `parents[commit]`, or else its only parent. Raises FetchProblem."""
     if not commits:
         return
-    given = [f"{commit} {parents[commit]}" if commit in parents else commit for commit in commits]
-    with git.stream(*CHANGES, given=given, seconds=seconds) as out:
+    requests = [f"{commit} {parents[commit]}" if commit in parents else commit for commit in commits]
+    with git.stream(*CHANGES, given=requests, seconds=seconds) as output:
         marks = [f"{commit}\n".encode() for commit in commits]
-        if out.readline(100) != marks[0]:
+        if output.readline(100) != marks[0]:
             raise FetchProblem("git answered about another commit than asked")
         for commit, following in zip(commits, [*marks[1:], b""], strict=True):
-            yield commit, _one_commit(out, following)
+            yield commit, _read_commit_changes(output, following)
 
 
 def changed_paths(git: Git, before: str, after: str) -> set[bytes]:
     """Return the paths at which two commits differ in content or mode. Raises FetchProblem."""
-    told = git.run("diff-tree", "-r", "-z", "--name-only", "--no-renames", before, after, limit=PATHS_LIMIT)
-    return set(told.split(b"\0")) - {b""}
+    output = git.run("diff-tree", "-r", "-z", "--name-only", "--no-renames", before, after, limit=PATHS_LIMIT)
+    return set(output.split(b"\0")) - {b""}
 
 
 class _Reader:
@@ -84,13 +84,13 @@ class _Reader:
 
     def line(self, line: bytes) -> None:
         if self.before or self.after:
-            self._hunk_line(line)
+            self._read_hunk_line(line)
         elif line.startswith(b"diff --git "):
             self.files.append(FileChange())
         elif self.files:
-            self._header(self.files[-1], line)
+            self._read_header(self.files[-1], line)
 
-    def _hunk_line(self, line: bytes) -> None:
+    def _read_hunk_line(self, line: bytes) -> None:
         mark, text = line[:1], b"".join(line[1:].split())
         self.kept += 1
         if mark == b"-" and self.before:
@@ -102,10 +102,10 @@ class _Reader:
         elif mark != b"\\":
             self.before = self.after = 0
 
-    def _header(self, file: FileChange, line: bytes) -> None:
-        if found := _HUNK.match(line):
-            start, old, into, new = (int(count) if count is not None else 1 for count in found.groups())
-            self.hunk, self.before, self.after = Hunk(start, old, into, new), old, new
+    def _read_header(self, file: FileChange, line: bytes) -> None:
+        if match := _HUNK.match(line):
+            start, old_count, into, new_count = (int(count) if count is not None else 1 for count in match.groups())
+            self.hunk, self.before, self.after = Hunk(start, old_count, into, new_count), old_count, new_count
             file.hunks.append(self.hunk)
         elif line.startswith((b"rename from ", b"copy from ")):
             file.before = line.split(b" ", 2)[2] if line.startswith(b"rename") else b""
@@ -117,20 +117,20 @@ class _Reader:
             file.after = file.after or line[4:].rstrip(b"\t")
 
 
-def _one_commit(out: IO[bytes], following: bytes) -> list[FileChange]:
+def _read_commit_changes(output: IO[bytes], following: bytes) -> list[FileChange]:
     reader = _Reader()
-    while line := out.readline(LINE_LIMIT):
+    while line := output.readline(LINE_LIMIT):
         if line == following and not (reader.before or reader.after):
             return reader.files
         reader.line(line.rstrip(b"\n"))
         while line and not line.endswith(b"\n"):
-            line = out.readline(65_536)
+            line = output.readline(65_536)
     if following:
         raise FetchProblem("git ended before its last commit")
     return reader.files
 
 
-OWN_LINES = 50_000  # of one owner that are followed
+OWN_LINES = 50_000  # lines of one owner that are followed
 
 Place = tuple[bytes, int]
 
@@ -138,32 +138,32 @@ _WORD = re.compile(rb"[0-9A-Za-z\x80-\xff]")
 
 
 class Tracker:
-    """The lines of every owner in one branch's newest state. An owner is any number."""
+    """The lines of every owner in the newest state of one branch. An owner is any number."""
 
     def __init__(self) -> None:
         self._files: dict[bytes, dict[int, int]] = {}
-        self._counts: dict[int, int] = defaultdict(int)
+        self._count_lines: dict[int, int] = defaultdict(int)
 
     def count(self, owner: int) -> int:
-        return sum(found == owner for lines in self._files.values() for found in lines.values())
+        return sum(line_owner == owner for lines in self._files.values() for line_owner in lines.values())
 
     def forget(self, owners: Iterable[int]) -> None:
-        gone = set(owners)
+        forgotten = set(owners)
         for path, lines in list(self._files.items()):
-            kept = {line: owner for line, owner in lines.items() if owner not in gone}
-            self._put(path, kept)
+            remaining = {line: owner for line, owner in lines.items() if owner not in forgotten}
+            self._set_lines(path, remaining)
 
     def apply(self, files: Sequence[FileChange], claim: Callable[[bytes], int | None]) -> Mapping[int, set[bytes]]:
-        """Follow one commit. `claim` says whose an added text becomes; returns each owner's texts that were changed."""
-        added = _added(files)
+        """Follow one commit. `claim` gives the owner of an added text; returns the changed texts of each owner."""
+        added = _locate_added_lines(files)
         moved: dict[bytes, dict[int, int]] = defaultdict(dict)
         lost: dict[int, set[bytes]] = defaultdict(set)
-        taken = [(file, self._files.pop(file.before)) for file in files if file.before in self._files]
-        for file, lines in taken:
-            kept, gone = _shift(lines, file.hunks)
+        changed_files = [(file, self._files.pop(file.before)) for file in files if file.before in self._files]
+        for file, lines in changed_files:
+            remaining, removed = _shift_lines(lines, file.hunks)
             if file.after:
-                moved[file.after].update(kept)
-            for text, owner in gone:
+                moved[file.after].update(remaining)
+            for text, owner in removed:
                 if places := added.get(text):
                     path, line = places.pop(0)
                     moved[path][line] = owner
@@ -171,7 +171,7 @@ class Tracker:
                     lost[owner].add(text)
         self._claim(added, moved, claim)
         for path, lines in moved.items():
-            self._put(path, {**self._files.get(path, {}), **lines})
+            self._set_lines(path, {**self._files.get(path, {}), **lines})
         return lost
 
     def _claim(
@@ -183,11 +183,11 @@ class Tracker:
         for text, places in added.items():
             for path, line in places:
                 owner = claim(text)
-                if owner is not None and self._counts[owner] < OWN_LINES:
-                    self._counts[owner] += 1
+                if owner is not None and self._count_lines[owner] < OWN_LINES:
+                    self._count_lines[owner] += 1
                     moved[path][line] = owner
 
-    def _put(self, path: bytes, lines: dict[int, int]) -> None:
+    def _set_lines(self, path: bytes, lines: dict[int, int]) -> None:
         if lines:
             self._files[path] = lines
         else:
@@ -195,11 +195,11 @@ class Tracker:
 
 
 def has_word(text: bytes) -> bool:
-    """Tell whether a line has a letter or a digit; no other line is anybody's."""
+    """Tell if a line has a letter or a digit; other lines have no owner."""
     return _WORD.search(text) is not None
 
 
-def _added(files: Sequence[FileChange]) -> dict[bytes, list[Place]]:
+def _locate_added_lines(files: Sequence[FileChange]) -> dict[bytes, list[Place]]:
     places: dict[bytes, list[Place]] = defaultdict(list)
     for file in files:
         for hunk in file.hunks:
@@ -209,32 +209,32 @@ def _added(files: Sequence[FileChange]) -> dict[bytes, list[Place]]:
     return places
 
 
-def _shift(lines: Mapping[int, int], hunks: Sequence[Hunk]) -> tuple[dict[int, int], list[tuple[bytes, int]]]:
-    """The lines that live on at their new numbers, and the (text, owner) of those that were taken away."""
-    kept: dict[int, int] = {}
-    gone: list[tuple[bytes, int]] = []
-    shift, rest = 0, iter(hunks)
-    hunk = next(rest, None)
+def _shift_lines(lines: Mapping[int, int], hunks: Sequence[Hunk]) -> tuple[dict[int, int], list[tuple[bytes, int]]]:
+    """Return the remaining lines at their new numbers, and the (text, owner) pairs of the removed lines."""
+    remaining: dict[int, int] = {}
+    removed: list[tuple[bytes, int]] = []
+    shift, later_hunks = 0, iter(hunks)
+    hunk = next(later_hunks, None)
     for line in sorted(lines):
-        while hunk is not None and line > _last(hunk):
+        while hunk is not None and line > _last_old_line(hunk):
             shift += hunk.new_count - hunk.old_count
-            hunk = next(rest, None)
+            hunk = next(later_hunks, None)
         if hunk is not None and hunk.old_count and line >= hunk.start:
             offset = line - hunk.start
-            gone.append((hunk.old[offset] if offset < len(hunk.old) else b"", lines[line]))
+            removed.append((hunk.old[offset] if offset < len(hunk.old) else b"", lines[line]))
         else:
-            kept[line + shift] = lines[line]
-    return kept, gone
+            remaining[line + shift] = lines[line]
+    return remaining, removed
 
 
-def _last(hunk: Hunk) -> int:
-    """The last old line that comes before or in a hunk's own lines."""
+def _last_old_line(hunk: Hunk) -> int:
+    """Return the last old line before or in a hunk's own lines."""
     return hunk.start + hunk.old_count - 1 if hunk.old_count else hunk.start
 
 
 MOST = 0.5  # of the own lines of a commit, above which it counts as undone
-# For a claim: of 124 commits of curl that name an earlier one 102 take more than this share of it back and add no more
-# than the rest of it to its files, of 80 near ones none. A small merge that is written anew adds as much as it takes.
+# For a claim. Of 124 commits of curl that name an earlier one, 102 remove more than this share of it and add no more
+# than the rest to its files; of 80 nearby ones none does. A small merge that is rewritten adds as much as it removes.
 NEARLY_ALL = 0.9
 TakesBack = Callable[[str, Collection[str], bool], bool]
 
@@ -249,7 +249,7 @@ class Step:
 
 @dataclass
 class Fate:
-    """The fate of one merge: the commits that carried it, again too, and those that took it back."""
+    """The fate of one merge: the commits that carried it, also later ones, and the commits that reverted it."""
 
     carriers: dict[str, int]  # commit to its place
     inverses: set[str]  # patch-ids that take it back
@@ -270,34 +270,38 @@ class Branch:
                 self.by_patch.setdefault(step.patch_id, []).append(step)
 
     def follow(self, fate: Fate, takes_back: TakesBack) -> None:
-        """Find what took a merge back, brought it again, and took that back, until nothing more is found.
+        """Find the commits that revert a merge, bring it again, revert that, and so on, until nothing more is found.
 
-        `takes_back(commit, others, is_said)` says whether a commit undoes what one of the others did; with `is_said`
-        its message alone says so.
+        `takes_back(commit, others, is_said)` tells if a commit undoes the change of one of the others; `is_said` means
+        that only its message claims it.
         """
         before = -1
         while before != len(fate.carriers) + len(fate.reverters):
             before = len(fate.carriers) + len(fate.reverters)
-            self._find(fate.carriers, fate.inverses, fate.reverters, fate.carriers, takes_back)
-            self._find(fate.reverters, fate.patches, fate.carriers, fate.reverters, takes_back)
+            self._find_undoing(fate.carriers, fate.inverses, fate.reverters, fate.carriers, takes_back)
+            self._find_undoing(fate.reverters, fate.patches, fate.carriers, fate.reverters, takes_back)
 
-    def _find(
+    def _find_undoing(
         self,
         done: Mapping[str, int],
         names: Iterable[str],
-        found: dict[str, int],
-        known: Mapping[str, int],
+        undoing: dict[str, int],
+        listed: Mapping[str, int],
         takes_back: TakesBack,
     ) -> None:
-        """Add to `found` what undoes `done`: a commit with the inverse patch-id, or one whose message names it."""
+        """Add to `undoing` the commits that undo `done`, by an inverse patch-id or by naming one in the message."""
         exact = {step.commit_id: step for name in names for step in self.by_patch.get(name, ())}
-        said = {step.commit_id: step for step in self.naming if any(_names(step, commit) for commit in done)}
-        for commit, step in {**said, **exact}.items():
-            before = [one for one, place in done.items() if place < step.place]
-            others = before if commit in exact else [one for one in before if _names(step, one)]
-            is_new = commit not in found and commit not in known
+        by_message = {step.commit_id: step for step in self.naming if any(_names(step, commit) for commit in done)}
+        for commit, step in {**by_message, **exact}.items():
+            earlier = [earlier_commit for earlier_commit, place in done.items() if place < step.place]
+            others = (
+                earlier
+                if commit in exact
+                else [earlier_commit for earlier_commit in earlier if _names(step, earlier_commit)]
+            )
+            is_new = commit not in undoing and commit not in listed
             if is_new and others and takes_back(commit, others, commit not in exact):
-                found[commit] = step.place
+                undoing[commit] = step.place
 
 
 def _names(step: Step, commit: str) -> bool:
@@ -306,10 +310,11 @@ def _names(step: Step, commit: str) -> bool:
 
 @dataclass(frozen=True)
 class OwnLines:
-    """The lines by which a commit is judged, each without white space, with how often it has it.
+    """The lines by which a commit is judged, each without white space, with their counts.
 
-    Lines that it adds and does not move from elsewhere; where it only moves, those; where it only takes away, those
-    that it took. Lines without a letter or a digit weigh nothing. `kind` is 'added', 'moved', 'removed' or 'none'.
+    These are the lines that the commit adds and does not move from elsewhere; if it only moves lines, the moved ones;
+    if it only removes lines, the removed ones. Lines without a letter or a digit do not count. `kind` is 'added',
+    'moved', 'removed' or 'none'.
     """
 
     kind: str
@@ -317,84 +322,88 @@ class OwnLines:
 
     @classmethod
     def of(cls, change: Sequence[FileChange]) -> "OwnLines":
-        added, removed = _counts(change, "new"), _counts(change, "old")
+        added, removed = _count_lines(change, "new"), _count_lines(change, "old")
         kinds = {"added": added - removed, "moved": added, "removed": removed}
         kind = next((kind for kind, counts in kinds.items() if counts), "none")
         return cls(kind, kinds.get(kind, Counter()))
 
     def may_go(self, change: Sequence[FileChange]) -> bool:
-        """Tell whether a change has enough of these lines to undo most of them, wherever it has them."""
-        other = _counts(change, "new" if self.kind == "removed" else "old")
+        """Tell if a change has enough of these lines to undo most of them, in whatever files."""
+        other = _count_lines(change, "new" if self.kind == "removed" else "old")
         return (self.counts & other).total() > MOST * self.counts.total()
 
 
 def share_undone(change: Sequence[FileChange], between: Sequence[FileChange], other: Sequence[FileChange]) -> float:
-    """Return the share of the own lines of `other` that `change` undoes where they are by then, 0 if it has none.
+    """Return the share of the own lines of `other` that `change` undoes; 0 if `other` has none.
 
-    `between` leads from the state behind `other` to the one before `change`, so that lines are followed through edits
-    around them, moves and renames: the same text in another place is not the line.
+    `between` leads from the state after `other` to the state before `change`, so that lines are followed through edits
+    around them, moves and renames: equal text in another place is not the same line.
     """
     own = OwnLines.of(other)
     if own.kind == "none":
         return 0.0
     if own.kind == "removed":
-        return _come_back(change, between, other) / own.counts.total()
-    tracker, left = Tracker(), Counter(own.counts)
+        return _count_restored_lines(change, between, other) / own.counts.total()
+    tracker, unclaimed = Tracker(), Counter(own.counts)
 
     def claim(text: bytes) -> int | None:
-        left[text] -= 1
-        return 0 if left[text] >= 0 else None
+        unclaimed[text] -= 1
+        return 0 if unclaimed[text] >= 0 else None
 
     tracker.apply(other, claim)
-    whole = tracker.count(0)
+    total = tracker.count(0)
     tracker.apply(between, lambda _: None)
     before = tracker.count(0)
-    # A move that is taken back moves the lines once more; of any other change a line that moves lives on.
-    tracker.apply(_removals(change) if own.kind == "moved" else change, lambda _: None)
-    gone = before - tracker.count(0)
+    # A reverted move moves the lines once more; in any other change a line that moves lives on.
+    tracker.apply(_without_added_text(change) if own.kind == "moved" else change, lambda _: None)
+    lost = before - tracker.count(0)
     if own.kind == "added":
-        # Of equal lines a diff may name any as the one that went: what was copied since and goes again is no loss.
-        gone = min(gone, (own.counts & _fewer(change, between, other)).total())
-    return gone / whole if whole else 0.0
+        # A diff may name any of several equal lines as the removed one: a later copy that goes again is not a loss.
+        lost = min(lost, (own.counts & _count_lost_copies(change, between, other)).total())
+    return lost / total if total else 0.0
 
 
 def adds_little(change: Sequence[FileChange], between: Sequence[FileChange], other: Sequence[FileChange]) -> bool:
-    """Tell whether `change` brings the files of `other` next to nothing but what that one took from them."""
+    """Tell if `change` adds next to nothing to the files of `other` except the lines that `other` removed."""
     own = OwnLines.of(other)
-    touched = _touching(change, between, {file.before for file in other} | {file.after for file in other})
-    added = _counts(touched, "new") - _counts(touched, "old") - _counts(other, "old")
+    touched = _select_touching(change, between, {file.before for file in other} | {file.after for file in other})
+    added = _count_lines(touched, "new") - _count_lines(touched, "old") - _count_lines(other, "old")
     return added.total() <= (1 - NEARLY_ALL) * own.counts.total()
 
 
-def _touching(
+def _select_touching(
     change: Sequence[FileChange], between: Sequence[FileChange], names: Collection[bytes]
 ) -> list[FileChange]:
-    """The files of a change that had these names before `between`, or have them now."""
+    """Return the files of a change that had these names before `between`, or have them now."""
     later = {*names, *(file.after for file in between if file.before in names)} - {b""}
     return [file for file in change if file.before in later or file.after in later]
 
 
-def _fewer(change: Sequence[FileChange], between: Sequence[FileChange], other: Sequence[FileChange]) -> Counter[bytes]:
+def _count_lost_copies(
+    change: Sequence[FileChange], between: Sequence[FileChange], other: Sequence[FileChange]
+) -> Counter[bytes]:
     """Return how many copies of each line the files of `other` have lost since, `change` included."""
-    touched = _touching((*between, *change), between, {file.after for file in other})
-    return _counts(touched, "old") - _counts(touched, "new")
+    touched = _select_touching((*between, *change), between, {file.after for file in other})
+    return _count_lines(touched, "old") - _count_lines(touched, "new")
 
 
-def _come_back(change: Sequence[FileChange], between: Sequence[FileChange], other: Sequence[FileChange]) -> int:
-    """Return how many lines that `other` took away `change` adds to the same files, by their names then."""
+def _count_restored_lines(
+    change: Sequence[FileChange], between: Sequence[FileChange], other: Sequence[FileChange]
+) -> int:
+    """Return how many lines that `other` removed `change` adds to the same files, under their later names."""
     names = {file.before: file.after for file in between if file.before and file.after}
-    back: dict[bytes, Counter[bytes]] = {}
+    added: dict[bytes, Counter[bytes]] = {}
     for file in change:
-        back.setdefault(file.after, Counter()).update(_counts([file], "new") - _counts([file], "old"))
-    taken: dict[bytes, Counter[bytes]] = {}
+        added.setdefault(file.after, Counter()).update(_count_lines([file], "new") - _count_lines([file], "old"))
+    removed: dict[bytes, Counter[bytes]] = {}
     for file in other:
         name = file.after or file.before
-        taken.setdefault(names.get(name, name), Counter()).update(_counts([file], "old"))
-    return sum((lines & back.get(name, Counter())).total() for name, lines in taken.items())
+        removed.setdefault(names.get(name, name), Counter()).update(_count_lines([file], "old"))
+    return sum((lines & added.get(name, Counter())).total() for name, lines in removed.items())
 
 
-def _removals(change: Sequence[FileChange]) -> list[FileChange]:
-    """The same change, without the text of the lines that it adds."""
+def _without_added_text(change: Sequence[FileChange]) -> list[FileChange]:
+    """Return the change without the text of its added lines."""
     return [
         FileChange(
             file.before,
@@ -405,11 +414,11 @@ def _removals(change: Sequence[FileChange]) -> list[FileChange]:
     ]
 
 
-def _counts(change: Sequence[FileChange], side: str) -> Counter[bytes]:
+def _count_lines(change: Sequence[FileChange], side: str) -> Counter[bytes]:
     lines = (text for file in change for hunk in file.hunks for text in getattr(hunk, side))
     return Counter(text for text in lines if has_word(text))
 
 
 def texts(change: Sequence[FileChange], side: str) -> set[bytes]:
-    """Return every line that a commit takes away ('old') or adds ('new'), without white space."""
+    """Return every line that a commit removes ('old') or adds ('new'), without white space."""
     return {text for file in change for hunk in file.hunks for text in getattr(hunk, side) if text}

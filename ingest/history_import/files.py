@@ -1,7 +1,7 @@
-"""Reads a Parquet or CSV file of past pull requests as typed columns: hostile until read, and bounded while it is.
+"""Read a Parquet or CSV file of past pull requests as typed columns: hostile input, read within bounds.
 
-The columns of such a file, and those that are never read, stand here (docs/history.md); that part is pure. The authors
-of the pull requests are in a file of `author` and `did`, as CSV or JSON, that the operator declares.
+The columns of such a file, and those that are never read, are defined here (docs/history.md); that part is pure. The
+operator ties authors to DIDs in a file of `author` and `did`, as CSV or JSON.
 """
 
 import csv
@@ -65,14 +65,14 @@ COLUMNS = (
         "title", "text", "only its length is kept, and whether it speaks of fixes, documentation, what is new, or code"
     ),
 )
-# They follow from what became of a pull request: whoever learns from them has read the answer.
+# They follow from the outcome of a pull request: a model that learns from them would know the answer.
 LEAKING = ("n_commits", "n_authors", "fork_owner")
 
 FILE_LIMIT = 2_000_000_000  # bytes
 ROWS_LIMIT = 2_000_000
 BATCH_ROWS = 65_536
-BLOCK = 4_000_000  # bytes of a CSV file that are read at once; no row may be longer
-TEXT = 1_000  # characters of a text that are read; of a project and a person 200 are allowed
+BLOCK = 4_000_000  # bytes of a CSV file read at once; no row may be longer
+TEXT = 1_000  # characters of a text that are read; a project or a person may have 200
 TYPES = {"text": pa.string(), "whole": pa.int64(), "time": pa.timestamp("us"), "flag": pa.bool_()}
 WORDS = {"text": "text", "whole": "a whole number", "time": "a time", "flag": "true or false"}
 SCHEMA = pa.schema([(column.name, TYPES[column.kind]) for column in COLUMNS])
@@ -81,21 +81,21 @@ _TEXTS = [column.name for column in COLUMNS if column.kind == "text"]
 
 
 class PastProblem(Exception):
-    """A file of past pull requests that cannot be taken; the message is one sentence that says what to do."""
+    """The file of past pull requests cannot be imported; the message is one sentence with the remedy."""
 
 
 class PastFile:
-    """One file: `names` of its columns, and its rows by batches of SCHEMA; what it lacks is null."""
+    """One file: `names` of its columns, and its rows in batches of SCHEMA; missing values are null."""
 
     def __init__(self, path: Path) -> None:
-        """Raises PastProblem for what is no such file, for one that is too large, and for one that lacks a column."""
+        """Open the file. Raises PastProblem for a wrong kind of file, a too large one, or one that lacks a column."""
         self.path = path
         self._parquet = self._open()
         self.names = self._parquet.schema_arrow.names if self._parquet else _header(path)
-        twice = sorted({name for name in self.names if self.names.count(name) > 1})
+        duplicates = sorted({name for name in self.names if self.names.count(name) > 1})
         missing = [column.name for column in COLUMNS if column.needed and column.name not in self.names]
-        if twice:
-            raise PastProblem(f"{path.name} has the column {twice[0][:60]!r} twice: give each a name of its own.")
+        if duplicates:
+            raise PastProblem(f"{path.name} has the column {duplicates[0][:60]!r} twice: give each a name of its own.")
         if missing:
             raise PastProblem(f"{path.name} lacks the columns {', '.join(missing)}: docs/history.md lists them.")
 
@@ -104,44 +104,48 @@ class PastFile:
         return sorted(name[:60] for name in self.names if name not in _KNOWN)
 
     def batches(self) -> Iterator[pa.Table]:
-        """The rows, BATCH_ROWS at most at a time; PastProblem where it breaks off or a value is of another type."""
+        """Yield the rows, at most BATCH_ROWS at a time. Raises PastProblem for a cut file or a wrong type."""
         read = 0
         try:
-            for batch in self._raw():
+            for batch in self._read_raw_batches():
                 read += len(batch)
                 if read > ROWS_LIMIT:
                     raise PastProblem(f"{self.path.name} has more than {ROWS_LIMIT} rows: import it in parts.")
-                yield _typed(batch, self.path.name)
+                yield _to_schema(batch, self.path.name)
         except (pa.ArrowException, OSError) as error:
             raise PastProblem(
-                f"{self.path.name} breaks off or is damaged after {read} rows ({_short(error)}): export it again."
+                f"{self.path.name} breaks off or is damaged after {read} rows ({_shorten(error)}): export it again."
             ) from error
 
     def _open(self) -> pq.ParquetFile | None:
-        """The Parquet file; None for CSV."""
+        """Return the Parquet file, or None for CSV."""
         try:
             size = self.path.stat().st_size
             if not self.path.is_file() or size > FILE_LIMIT:
                 raise PastProblem(f"{self.path} is not a plain file of at most {FILE_LIMIT} bytes: name one.")
             if self.path.suffix.lower() == ".csv":
                 return None
-            # A dictionary stays one: a text of 1 MB that every row repeats would else take 64 GB.
+            # Keep a dictionary as such: otherwise a text of 1 MB that every row repeats would take 64 GB.
             schema = pq.read_schema(self.path)
-            texts = [one.name for one in schema if one.name in _TEXTS and pa.types.is_string(one.type)]
+            texts = [
+                schema_field.name
+                for schema_field in schema
+                if schema_field.name in _TEXTS and pa.types.is_string(schema_field.type)
+            ]
             parquet = pq.ParquetFile(self.path, read_dictionary=texts, pre_buffer=False)
         except (pa.ArrowException, OSError) as error:
             raise PastProblem(
-                f"{self.path} is not a Parquet file that can be read ({_short(error)}), "
+                f"{self.path} is not a Parquet file that can be read ({_shorten(error)}), "
                 "and its name does not end in .csv."
             ) from error
         if parquet.metadata.num_rows > ROWS_LIMIT:
             raise PastProblem(f"{self.path.name} has more than {ROWS_LIMIT} rows: import it in parts.")
         return parquet
 
-    def _raw(self) -> Iterator[pa.RecordBatch]:
-        wanted = [name for name in self.names if name in _KNOWN]
+    def _read_raw_batches(self) -> Iterator[pa.RecordBatch]:
+        wanted_names = [name for name in self.names if name in _KNOWN]
         if self._parquet is not None:
-            yield from self._parquet.iter_batches(batch_size=BATCH_ROWS, columns=wanted, use_threads=False)
+            yield from self._parquet.iter_batches(batch_size=BATCH_ROWS, columns=wanted_names, use_threads=False)
             return
         from pyarrow import csv as arrow_csv
 
@@ -152,7 +156,7 @@ class PastFile:
                 parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
                 convert_options=arrow_csv.ConvertOptions(
                     column_types=dict.fromkeys(self.names, pa.string()),
-                    include_columns=wanted,
+                    include_columns=wanted_names,
                     null_values=["", "NULL", "null", "None", "NaT"],
                     strings_can_be_null=True,
                 ),
@@ -167,10 +171,10 @@ def _header(path: Path) -> list[str]:
             line = file.readline(BLOCK).decode("utf-8-sig")
         return next(csv.reader([line]), [])
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise PastProblem(f"{path} has no first line of column names in UTF-8 ({_short(error)}).") from error
+        raise PastProblem(f"{path} has no first line of column names in UTF-8 ({_shorten(error)}).") from error
 
 
-def _typed(batch: pa.RecordBatch, file: str) -> pa.Table:
+def _to_schema(batch: pa.RecordBatch, file: str) -> pa.Table:
     present = {name: batch.column(place) for place, name in enumerate(batch.schema.names)}
     columns = [
         _cast(present[column.name], column, file)
@@ -182,7 +186,7 @@ def _typed(batch: pa.RecordBatch, file: str) -> pa.Table:
 
 
 def _cast(values: pa.Array, column: Column, file: str) -> pa.Array:
-    """The values in the type of the column; texts stay dictionaries, times with a zone become UTC."""
+    """Return the values in the type of the column; texts stay dictionaries, times with a zone become UTC."""
     kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
     if pa.types.is_null(kind):
         return pa.nulls(len(values), TYPES[column.kind])
@@ -190,12 +194,12 @@ def _cast(values: pa.Array, column: Column, file: str) -> pa.Array:
         return _cut(values)
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
-    for wanted in _ways(column, kind):
+    for intermediate in _cast_types(column, kind):
         try:
-            return values.cast(wanted).cast(TYPES[column.kind])
+            return values.cast(intermediate).cast(TYPES[column.kind])
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             continue
-    example = next((one for one in values.slice(0, 1_000).to_pylist() if one is not None), None)
+    example = next((value for value in values.slice(0, 1_000).to_pylist() if value is not None), None)
     raise PastProblem(
         f"{file}: the column {column.name} must hold {WORDS[column.kind]} in every row, and holds others "
         f"({str(example)[:40]!a} for example is {values.type})."
@@ -203,14 +207,14 @@ def _cast(values: pa.Array, column: Column, file: str) -> pa.Array:
 
 
 def _cut(values: pa.Array) -> pa.Array:
-    """Texts of at most TEXT characters: a dictionary is no longer one once its rows are stored."""
+    """Cut texts to at most TEXT characters, also inside a dictionary, which is lost once its rows are stored."""
     if pa.types.is_dictionary(values.type):
         return pa.DictionaryArray.from_arrays(values.indices, _cut(values.dictionary))
     return pc.call_function("utf8_slice_codeunits", [values], pc.SliceOptions(0, TEXT))
 
 
-def _ways(column: Column, kind: pa.DataType) -> Sequence[pa.DataType]:
-    """The types over which values of `kind` become those of the column; none where they mean something else."""
+def _cast_types(column: Column, kind: pa.DataType) -> Sequence[pa.DataType]:
+    """Return the types through which values of `kind` become those of the column; none if they mean something else."""
     if column.kind == "time":
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             return (pa.timestamp("us"), pa.timestamp("us", "UTC"))
@@ -222,7 +226,7 @@ def _ways(column: Column, kind: pa.DataType) -> Sequence[pa.DataType]:
     return (pa.string(),) if pa.types.is_large_string(kind) else ()
 
 
-def _short(error: BaseException) -> str:
+def _shorten(error: BaseException) -> str:
     return " ".join(str(error).split())[:160]
 
 
@@ -230,38 +234,38 @@ LIMIT = 50_000_000  # bytes
 
 
 def read_identities(path: Path) -> dict[str, str]:
-    """The DID of each author. CSV with the columns author and did, a JSON list of such objects, or one JSON object.
+    """Return the DID of each author from CSV with author and did, a JSON list of such objects, or one JSON object.
 
-    Raises PastProblem for anything else, for what is no DID, and for an author with two.
+    Raises PastProblem for any other content, for an invalid DID, and for an author with two.
     """
     try:
         with path.open("rb") as file:
             data = file.read(LIMIT + 1)
         if len(data) > LIMIT:
             raise PastProblem(f"{path.name} is larger than {LIMIT} bytes: name a file of author and did.")
-        pairs = _of_json(data) if path.suffix.lower() == ".json" else _of_csv(data.decode("utf-8-sig"))
+        pairs = _pairs_from_json(data) if path.suffix.lower() == ".json" else _pairs_from_csv(data.decode("utf-8-sig"))
     except (OSError, UnicodeDecodeError, msgspec.MsgspecError, csv.Error, RecursionError) as error:
-        told = " ".join(str(error).split())[:160]
-        raise PastProblem(f"{path} is not a CSV or JSON file of author and did ({told}).") from error
-    found: dict[str, str] = {}
+        message = " ".join(str(error).split())[:160]
+        raise PastProblem(f"{path} is not a CSV or JSON file of author and did ({message}).") from error
+    did_by_author: dict[str, str] = {}
     for author, did in pairs:
         if not (isinstance(author, str) and isinstance(did, str) and author and is_did(did)):
             raise PastProblem(f"{path.name}: {str(author)[:60]!a} is tied to {str(did)[:60]!a}, which is not a DID.")
-        if found.setdefault(author, did) != did:
+        if did_by_author.setdefault(author, did) != did:
             raise PastProblem(f"{path.name} ties {author[:60]!a} to two DIDs: name one.")
-    return found
+    return did_by_author
 
 
-def _of_json(data: bytes) -> list[tuple[Any, Any]]:
-    told = msgspec.json.decode(data)
-    if isinstance(told, dict):
-        return list(told.items())
-    if isinstance(told, list) and all(isinstance(one, dict) for one in told):
-        return [(one.get("author"), one.get("did")) for one in told]
+def _pairs_from_json(data: bytes) -> list[tuple[Any, Any]]:
+    parsed = msgspec.json.decode(data)
+    if isinstance(parsed, dict):
+        return list(parsed.items())
+    if isinstance(parsed, list) and all(isinstance(entry, dict) for entry in parsed):
+        return [(entry.get("author"), entry.get("did")) for entry in parsed]
     raise msgspec.ValidationError("neither a list of objects nor one object")
 
 
-def _of_csv(text: str) -> list[tuple[Any, Any]]:
+def _pairs_from_csv(text: str) -> list[tuple[Any, Any]]:
     rows = csv.DictReader(io.StringIO(text))
     if not {"author", "did"} <= set(rows.fieldnames or ()):
         raise csv.Error("its first line does not name author and did")

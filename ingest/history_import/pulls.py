@@ -1,8 +1,8 @@
-"""Past pull requests of another forge into the store: read, checked, tied to people; whole or not at all.
+"""Import past pull requests of another forge into the store: read, check, tie to people; all rows or none.
 
-Nothing that a file says becomes a record here: rows stand apart, marked by source, and go together. They count in a
-person's record only where the operator tied the author to a DID. Each rule that a row must keep is one condition, with
-one sentence for a row that breaks it. Of a title only marks that name nobody are kept.
+Nothing in a file becomes a record here: the rows are separate, marked by source, and are removed together. They count
+in a person's record only if the operator tied the author to a DID. Each rule for a row is one condition, with one
+sentence for a row that breaks it. Of a title only marks that name nobody are stored.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ TIMES = tuple(column.name for column in COLUMNS if column.kind == "time")
 COUNT_COLUMNS = ("additions", "deletions", "files_touched", "binary_files")
 EVENTS = tuple(name for name in TIMES if name not in ("opened_at", "snapshot_at"))
 QUIET = "greatest(opened_at, last_commit_at) + interval 180 day"
-# In this order, since a later rule presumes the ones before.
+# In this order, since a later rule assumes the earlier ones.
 RULES: tuple[tuple[str, str], ...] = (
     *((f"{column.name} is null", f"has no {column.name}") for column in COLUMNS if column.needed),
     ("length(repo) not between 1 and 200", "names its project with no or more than 200 characters"),
@@ -62,42 +62,42 @@ select count(*) filter (merged_at < opened_at) as moved, count(merged_at) as mer
 
 
 def check_past(rows: Rows, now: datetime) -> int:
-    """Look through the table `past`; returns how many were merged before they were opened, where few enough were.
+    """Check the table `past`; return how many rows were merged before they were opened, if those are few enough.
 
-    Raises PastProblem with the first rule that a row breaks, how many do, and one of them.
+    Raises PastProblem with the first rule that a row breaks, how many rows do, and one of them.
     """
-    found = rows.row(f"select count(*) as rows, {BROKEN} from past", {"now": now}) or {}
-    if not found["rows"]:
+    counts = rows.row(f"select count(*) as rows, {BROKEN} from past", {"now": now}) or {}
+    if not counts["rows"]:
         raise PastProblem("The file holds no pull request: export some, or name another file.")
     for place, (condition, sentence) in enumerate(RULES):
-        if broken := found[f"n{place}"]:
+        if broken_count := counts[f"n{place}"]:
             example = rows.value(
                 f"select concat(repo, '#', number) from past where {condition} limit 1",
                 {"now": now} if "$now" in condition else {},
             )
             raise PastProblem(
-                f"{str(example)[:100]!a} {sentence} ({broken} of {found['rows']} rows): nothing was taken."
+                f"{str(example)[:100]!a} {sentence} ({broken_count} of {counts['rows']} rows): nothing was taken."
             )
-    if twice := rows.row(TWICE):
-        name = f"{twice['repo']}#{twice['number']}"
-        raise PastProblem(f"{name[:100]!a} is in the file {twice['times']} times: nothing was imported.")
-    return _moved(rows)
+    if duplicate := rows.row(TWICE):
+        name = f"{duplicate['repo']}#{duplicate['number']}"
+        raise PastProblem(f"{name[:100]!a} is in the file {duplicate['times']} times: nothing was imported.")
+    return _check_moved(rows)
 
 
-def _moved(rows: Rows) -> int:
-    found = rows.row(MOVED) or {}
-    if found["moved"] > MOVED_SHARE * found["merges"]:
+def _check_moved(rows: Rows) -> int:
+    counted = rows.row(MOVED) or {}
+    if counted["moved"] > MOVED_SHARE * counted["merges"]:
         raise PastProblem(
-            f"{found['example'][:100]!a} was merged before it was opened, like {found['moved']} of {found['merges']} "
-            "merges: nothing was taken."
+            f"{counted['example'][:100]!a} was merged before it was opened, like {counted['moved']} of "
+            f"{counted['merges']} merges: nothing was taken."
         )
-    return found["moved"]
+    return counted["moved"]
 
 
 MARKS = ("default", "fix", "docs", "new", "code")
-# A temporary macro: `title_says(title)` is the list of MARKS that hold, null where a title tells nothing that was known
-# at opening. Of one word it may be the name of a branch, which follows from the outcome. `default` is what a web editor
-# suggests: "Update FILE". English words alone are looked for; how well somebody writes is not.
+# A temporary macro: `title_says(title)` is the list of MARKS that apply, or null if a title tells nothing that was
+# known at opening. A title of one word may be the name of a branch, which follows from the outcome. `default` is the
+# suggestion of a web editor: "Update FILE". Only English words are matched; quality of writing does not count.
 TITLE_SAYS = r"""
 create or replace temp macro title_says(title) as case when contains(trim(title), ' ') then list_filter([
   case when regexp_matches(trim(title), '(?i)^(update|create|delete|rename|add files via)\s+\S+(\s+\S+)?$')
@@ -112,10 +112,10 @@ create or replace temp macro title_says(title) as case when contains(trim(title)
 """
 
 SOURCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
-# Numbers of people and projects without one here: below 0, the same whenever they are made.
+# Numbers of people and projects that have none here: below 0, and equal each time they are made.
 NUMBER = "-(md5_number_lower(concat($source, chr(31), {name})) % 4611686018427387904)::bigint - 1"
-REGULAR = 30  # merges in a project after which an author counts as a push-holder where the file does not say
-# A merge before its opening counts from the opening: with an inferred one that was too late, nothing is known too soon.
+REGULAR = 30  # merges in a project after which an author counts as a push-holder if the file does not say
+# A merge before its opening counts from the opening: an inferred opening that is too late reveals nothing too early.
 TAKE = f"""
 insert into imported_pulls by name
 with moved as (
@@ -172,7 +172,7 @@ class Taken:
     merged: int = 0
     refused: int = 0
     open: int = 0
-    left_out: int = 0  # bots and what the file calls unusable: kept, in no figure
+    left_out: int = 0  # bots and pull requests that the file calls unusable: stored, in no figure
     tied: int = 0  # people
     tied_pulls: int = 0
     checks_unknown: int = 0  # pull requests
@@ -189,44 +189,44 @@ def import_past(
     source: str,
     show: Callable[[int], None] = lambda read: None,
 ) -> Taken:
-    """Put the pull requests of a file in the place of what stands here of the same source.
+    """Replace the stored pull requests of this source by those of the file.
 
-    `identities` ties its authors to DIDs. `show` is told how many rows were read so far. Raises PastProblem, with
-    everything as it was.
+    `identities` ties its authors to DIDs. `show` gets the number of rows read so far. Raises PastProblem, with
+    everything unchanged.
     """
     _check_source(source)
     declared = read_identities(identities) if identities else {}
     file = PastFile(path)
     with store.write() as txn:
-        _stage(txn, file, show)
-        done = Taken(source, moved=check_past(txn, store.wall()))
-        counted = _ties_count(txn, source)
-        done.erased = _tie(txn, declared)
-        _forget(txn, source)
+        _stage_rows(txn, file, show)
+        result = Taken(source, moved=check_past(txn, store.wall()))
+        did_count = _counts_for_people(txn, source)
+        result.erased = _tie_authors(txn, declared)
+        _delete_source(txn, source)
         txn.execute(TITLE_SAYS)
         txn.execute(TAKE, {"source": source})
         for name, value in (txn.row(COUNTS, {"source": source}) or {}).items():
-            setattr(done, name, value)
-        _note(txn, done, path)
-        if counted or done.tied:
+            setattr(result, name, value)
+        _write_source(txn, result, path)
+        if did_count or result.tied:
             txn.inputs_changed()
         txn.execute("drop table past")
         txn.execute("drop table ties")
-    done.unused = [name for name in file.unknown if name not in LEAKING]
-    done.leaking = [name for name in file.unknown if name in LEAKING]
-    return done
+    result.unused = [name for name in file.unknown if name not in LEAKING]
+    result.leaking = [name for name in file.unknown if name in LEAKING]
+    return result
 
 
 def remove_past(store: Store, source: str) -> int:
-    """Let go of everything of a source; returns how many pull requests went. PastProblem where there is none."""
+    """Remove everything of a source; return how many pull requests went. Raises PastProblem for an unknown source."""
     with store.write() as txn:
-        known = [row["source"] for row in txn.rows("select source from imported_sources order by source")]
-        if source not in known:
-            listed = f"there are {', '.join(known)}" if known else "nothing was imported"
-            raise PastProblem(f"There is no imported history named {source[:60]!a}: {listed}.")
-        if _ties_count(txn, source):
+        sources = [row["source"] for row in txn.rows("select source from imported_sources order by source")]
+        if source not in sources:
+            available = f"there are {', '.join(sources)}" if sources else "nothing was imported"
+            raise PastProblem(f"There is no imported history named {source[:60]!a}: {available}.")
+        if _counts_for_people(txn, source):
             txn.inputs_changed()
-        return _forget(txn, source)
+        return _delete_source(txn, source)
 
 
 def _check_source(source: str) -> None:
@@ -236,33 +236,33 @@ def _check_source(source: str) -> None:
         )
 
 
-def _stage(txn: Transaction, file: PastFile, show: Callable[[int], None]) -> None:
+def _stage_rows(txn: Transaction, file: PastFile, show: Callable[[int], None]) -> None:
     with txn.registered(SCHEMA.empty_table()):
         txn.execute("create or replace temp table past as from incoming")
-    read = 0
+    rows_read = 0
     for batch in file.batches():
         with txn.registered(batch):
             txn.execute("insert into past from incoming")
-        read += len(batch)
-        show(read)
+        rows_read += len(batch)
+        show(rows_read)
 
 
-def _tie(txn: Transaction, declared: Mapping[str, str]) -> int:
-    """Number the authors with a DID, as the temporary table `ties`; how many rows are of people who were erased here.
+def _tie_authors(txn: Transaction, declared: Mapping[str, str]) -> int:
+    """Number the authors with a DID, as the temporary table `ties`; return how many rows are of people erased here.
 
-    A declaration outranks the file's column, and that an author who is named by a DID.
+    A declaration outranks the file's column, and the column outranks an author name that is a DID.
     """
-    said = txn.rows("select author, min(did) as did, count(distinct did) as dids from past group by author")
-    dids = {row["author"]: row["author"] for row in said if is_did(row["author"])}
-    dids |= {row["author"]: _did(row) for row in said if row["did"] is not None}
-    dids |= {row["author"]: declared[row["author"]] for row in said if row["author"] in declared}
-    living = {author: did for author, did in dids.items() if txn.tombstones.erased_at(did) is None}
-    numbers = txn.person_ids(living.values())
+    authors = txn.rows("select author, min(did) as did, count(distinct did) as dids from past group by author")
+    dids = {row["author"]: row["author"] for row in authors if is_did(row["author"])}
+    dids |= {row["author"]: _checked_did(row) for row in authors if row["did"] is not None}
+    dids |= {row["author"]: declared[row["author"]] for row in authors if row["author"] in declared}
+    living_dids = {author: did for author, did in dids.items() if txn.tombstones.erased_at(did) is None}
+    numbers = txn.person_ids(living_dids.values())
     ties = pa.table(
         {
             "author": pa.array(dids, pa.string()),
             "author_id": pa.array([numbers.get(did) for did in dids.values()], pa.int64()),
-            "erased": pa.array([author not in living for author in dids], pa.bool_()),
+            "erased": pa.array([author not in living_dids for author in dids], pa.bool_()),
         }
     )
     with txn.registered(ties):
@@ -270,7 +270,7 @@ def _tie(txn: Transaction, declared: Mapping[str, str]) -> int:
     return txn.value("select count(*) from past semi join (from ties where erased) using (author)")
 
 
-def _did(row: Mapping[str, Any]) -> str:
+def _checked_did(row: Mapping[str, Any]) -> str:
     if row["dids"] > 1 or not is_did(row["did"]):
         raise PastProblem(
             f"{row['author'][:60]!a} has two DIDs, or {row['did'][:60]!a}, which is none: nothing was taken."
@@ -278,18 +278,24 @@ def _did(row: Mapping[str, Any]) -> str:
     return row["did"]
 
 
-def _ties_count(txn: Transaction, source: str) -> bool:
-    """Return whether anything of this source counts in a person's record."""
+def _counts_for_people(txn: Transaction, source: str) -> bool:
+    """Return True if any row of this source counts in a person's record."""
     return txn.row("select 1 from imported_pulls where source = ? and author_id > 0 limit 1", [source]) is not None
 
 
-def _forget(txn: Transaction, source: str) -> int:
+def _delete_source(txn: Transaction, source: str) -> int:
     txn.execute("delete from imported_sources where source = ?", [source])
     return txn.cursor.execute("delete from imported_pulls where source = ?", [source]).fetchall()[0][0]
 
 
-def _note(txn: Transaction, done: Taken, path: Path) -> None:
+def _write_source(txn: Transaction, result: Taken, path: Path) -> None:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    row = {"source": done.source, "sha256": digest, "pulls": done.pulls, "people": done.people, "tied": done.tied}
+    row = {
+        "source": result.source,
+        "sha256": digest,
+        "pulls": result.pulls,
+        "people": result.people,
+        "tied": result.tied,
+    }
     txn.upsert("imported_sources", [row | {"imported_clock": txn.wall()}])

@@ -1,14 +1,13 @@
-"""Fetches from strangers' hosts through one guard, reads TXT records, and sends JSON to the operator's receiver.
+"""Fetch from strangers' hosts through one guard, read TXT records, and send JSON to the operator's receiver.
 
-Hosts, paths and answers come from strangers; each is checked before it is used. A request goes to a public address that
-was checked and then pinned, over TLS that proves the name. It follows no redirect and ends after a stated time and
-number of bytes, however slowly or richly the peer answers.
+Hosts, paths and answers come from strangers; each is checked before use. A request goes to a public address that was
+checked and then pinned, over TLS that proves the name. It follows no redirect and ends after a fixed time and number of
+bytes, however slowly or much the peer sends.
 
-TXT records of names that strangers choose are asked of the machine's own resolver, bounded in time and number.
+TXT records of names that strangers choose are read through the machine's own resolver, bounded in time and number.
 
-The receiver of JSON is the one that the operator named: any address, which may be private, with its name proven by TLS.
-What comes back is a stranger's all the same: it is bounded in time and bytes, and of it only the status and Retry-After
-are looked at.
+The operator names the receiver of JSON: any address, which may be private, with its name proven by TLS. Its answer
+still counts as a stranger's: it is bounded in time and bytes, and only the status and Retry-After are used.
 """
 
 import logging
@@ -51,7 +50,7 @@ from ingest.http.sockets import (
 from ingest.http.sockets import is_host as is_host
 from ingest.json_decoding import decode_json
 
-TEXT_SECONDS = 3.0  # the whole question, with every repetition
+TEXT_SECONDS = 3.0  # for the whole query, with every repetition
 TEXTS = 50  # records of one name that are read
 TEXT_LIMIT = 2_500  # characters of one record: "did=" and the longest DID
 
@@ -59,13 +58,13 @@ Texts = Callable[[str], list[str]]
 
 
 def texts_of(name: str, resolver: dns.resolver.Resolver | None = None) -> list[str]:
-    """The TXT records of a name, empty where it has none. Raises FetchProblem with `retry` where nobody could say.
+    """Return the TXT records of a name, empty if it has none. Raises FetchProblem with `retry` if DNS gives no answer.
 
     A record's strings are joined, as a text of over 255 bytes needs several.
     """
     try:
-        asked = resolver or _system()
-        answer = asked.resolve(f"{name}.", "TXT", lifetime=TEXT_SECONDS, search=False, raise_on_no_answer=False)
+        used_resolver = resolver or _system_resolver()
+        answer = used_resolver.resolve(f"{name}.", "TXT", lifetime=TEXT_SECONDS, search=False, raise_on_no_answer=False)
     except (dns.resolver.NXDOMAIN, dns.resolver.YXDOMAIN):
         return []
     except (dns.exception.DNSException, OSError, ValueError) as error:
@@ -75,8 +74,8 @@ def texts_of(name: str, resolver: dns.resolver.Resolver | None = None) -> list[s
 
 
 @cache
-def _system() -> dns.resolver.Resolver:
-    """The resolver that the machine is configured with; DNSException where it has none."""
+def _system_resolver() -> dns.resolver.Resolver:
+    """Return the resolver that the machine is configured with. Raises DNSException if it has none."""
     return dns.resolver.Resolver()
 
 
@@ -84,12 +83,12 @@ USER_AGENT = "Sunstead (pull request triage for Tangled)"
 DRAIN_LIMIT = 16 * 1024  # bytes of an error page read so that its connection can be used again
 CHUNK = 64 * 1024
 PIN_SECONDS = 300.0  # a checked address is used this long, then the name is looked up again
-SITES = 64  # hosts whose connections are kept
+SITES = 64  # hosts with open connections
 
 T = TypeVar("T")
 Sent = bytes | Order | None
 
-# urllib3 warns with the peer's headers at full length; what is worth knowing stands in the FetchProblem.
+# urllib3 warns with the peer's headers at full length; the FetchProblem holds everything worth knowing.
 logging.getLogger("urllib3").setLevel(logging.ERROR)
 
 _URL = re.compile(
@@ -100,7 +99,7 @@ _URL = re.compile(
 
 @dataclass(frozen=True)
 class _Site:
-    """The connections to a host, and the moment from which its name is looked up again."""
+    """The connections to a host, and the time at which its name is looked up again."""
 
     pool: urllib3.HTTPConnectionPool
     expires: float
@@ -109,22 +108,22 @@ class _Site:
 @dataclass(frozen=True)
 class _Target:
     host: str
-    authority: str  # what the Host header says
+    authority: str  # value of the Host header
     path: str
 
 
 @cache  # reading them takes 23 ms of CPU
 def public_authorities() -> ssl.SSLContext:
-    """Return what certificates are checked against unless a fetcher is given something else."""
+    """Return the authorities for certificates that a fetcher uses by default."""
     return ssl.create_default_context()
 
 
 class Fetcher:
-    """Fetches from strangers' hosts over https. Safe to share between threads; close() ends what is under way.
+    """Fetch from strangers' hosts over https. Safe to share between threads; close() ends running requests.
 
-    `stand_in` is a loopback origin that answers for every host. `resolver` looks names up, `route` says where the
-    socket for a checked address and port goes, `context` holds the authorities that certificates are checked against.
-    `texts` gives the TXT records of a name; beside a stand-in no name has any unless it is given.
+    `stand_in` is a loopback origin that answers for every host. `resolver` looks names up, `route` maps a checked
+    address and port to the address of the socket, `context` holds the authorities for certificates. `texts` gives the
+    TXT records of a name; with a stand-in there are none unless it is given.
     """
 
     def __init__(
@@ -150,19 +149,19 @@ class Fetcher:
 
     @property
     def closed(self) -> bool:
-        """Return whether close() was called; every later request is refused."""
+        """Return True if close() was called; every later request is refused."""
         return self._closed.is_set()
 
     def leash(self, seconds: float) -> Leash:
-        """A leash for something else that is under way: it ends with this fetcher too."""
+        """Return a leash for another running request: it ends with this fetcher too."""
         return Leash(seconds, self._closed)
 
     def left_alone(self) -> list[str]:
-        """The hosts that are not asked for a while, since they ran out the clock or asked for rest."""
+        """Return the hosts that get no requests for a while, since they timed out or asked for rest."""
         return sorted(self.manners.quiet())
 
     def close(self) -> None:
-        """Refuse further requests, and end those under way within five seconds."""
+        """Refuse further requests, and end running ones within five seconds."""
         self._closed.set()
         with self._lock:
             sites = [*self._sites.values(), *([self._stand_in_site] if self._stand_in_site else [])]
@@ -171,20 +170,20 @@ class Fetcher:
             site.pool.close()
 
     def get(self, url: str, limit: int = 1_000_000, seconds: float | None = None, sent: Sent = None) -> bytes:
-        """The body of a 200 answer, at most `limit` bytes after decompression. Raises FetchProblem.
+        """Return the body of a 200 answer, at most `limit` bytes after decompression. Raises FetchProblem.
 
-        `seconds` bounds the whole request from name look-up to the last byte; without it the fetcher's timeout does.
-        `sent` is JSON that is posted, which may be sent twice, or an order.
+        `seconds` bounds the whole request from name look-up to the last byte; the default is the fetcher's timeout.
+        `sent` is JSON to post, which may be sent twice, or an order.
         """
-        target = self._target(url)
+        target = self._parse_url(url)
         self._refuse_once_closed()
         leash = Leash(min(seconds or self.timeout, self.timeout), self._closed)
         token = running.set(leash)
         try:
             with self.manners.place(target.authority, leash):
-                return self._fetch(self._site(target, leash), target, limit, leash, sent)
+                return self._fetch_body(self._find_site(target, leash), target, limit, leash, sent)
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            raise self._explained(error, target, leash, limit) from None
+            raise self._explain(error, target, leash, limit) from None
         finally:
             running.reset(token)
 
@@ -195,25 +194,25 @@ class Fetcher:
         limit: int = 1_000_000,
         sent: Sent = None,
     ) -> T:
-        """The JSON body as a type that msgspec knows; fields that it does not name are dropped. Raises FetchProblem."""
+        """Return the JSON body as a type that msgspec knows; other fields are dropped. Raises FetchProblem."""
         body = self.get(url, limit, sent=sent)
         try:
             return decode_json(body, shape)
         except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-            raise FetchProblem(f"{self._target(url).host} sent unusable JSON: {quoted(str(error))}") from None
+            raise FetchProblem(f"{self._parse_url(url).host} sent unusable JSON: {quoted(str(error))}") from None
 
     def texts(self, name: str) -> list[str]:
-        """The TXT records of a host name, empty where it has none. Raises FetchProblem where nobody could say."""
+        """Return the TXT records of a host name, empty if it has none. Raises FetchProblem if DNS gives no answer."""
         self._refuse_once_closed()
         return self._texts(name)
 
     def rest(self, seconds: float) -> None:
-        """Wait between two requests; FetchProblem where the fetcher is closed meanwhile."""
+        """Wait between two requests. Raises FetchProblem if the fetcher is closed during the wait."""
         self._closed.wait(seconds)
         self._refuse_once_closed()
 
-    def _target(self, url: str) -> _Target:
-        """A URL in parts, refused unless it is plain https to a named host."""
+    def _parse_url(self, url: str) -> _Target:
+        """Return the parts of a URL. Raises FetchProblem unless it is plain https to a named host."""
         parts = _URL.fullmatch(url) if len(url) <= 2_048 else None
         if parts is None:
             raise FetchProblem(f"not an address that may be fetched: {quoted(url)}")
@@ -225,25 +224,25 @@ class Fetcher:
             raise FetchProblem(f"only https to a named host at its usual port may be fetched: {quoted(url)}")
         return _Target(host, authority, path)
 
-    def _site(self, target: _Target, leash: Leash) -> _Site:
-        """The pinned connections of a host; where none are, its name is looked up and every address checked."""
+    def _find_site(self, target: _Target, leash: Leash) -> _Site:
+        """Return the pinned connections of a host; if there are none, look up its name and check every address."""
         if self._stand_in_site is not None:
             return self._stand_in_site
         with self._lock:
             site = self._sites.get(target.host)
         if site is not None and site.expires > time.monotonic():
             return site
-        made = self._open_site(target.host, leash)
+        new_site = self._open_site(target.host, leash)
         with self._lock:
-            self._sites[target.host] = made
+            self._sites[target.host] = new_site
             self._sites.move_to_end(target.host)
             dropped = [self._sites.popitem(last=False)[1] for _ in range(len(self._sites) - SITES)]
-        for old in [*dropped, *([site] if site else [])]:
-            old.pool.close()
-        return made
+        for old_site in [*dropped, *([site] if site else [])]:
+            old_site.pool.close()
+        return new_site
 
     def places(self, host: str) -> list[Address]:
-        """The checked addresses to which a child that connects itself must be held. Raises FetchProblem."""
+        """Return the checked addresses to which a child that connects itself must be held. Raises FetchProblem."""
         if self.closed:
             raise FetchProblem("the fetcher was closed", retry=True, closed=True)
         if not is_host(host):
@@ -251,7 +250,7 @@ class Fetcher:
         return self._book.routes(host, min(self.timeout, STEP_SECONDS))
 
     def addresses(self, host: str, seconds: float = STEP_SECONDS) -> list[str]:
-        """The addresses of a host, every one of them public. Raises FetchProblem."""
+        """Return the addresses of a host, all of them public. Raises FetchProblem."""
         return self._book.addresses(host, seconds)
 
     def _open_site(self, host: str, leash: Leash) -> _Site:
@@ -259,26 +258,26 @@ class Fetcher:
         pool = PinnedPool(host, 443, maxsize=8, ssl_context=self._context, addresses=routes)
         return _Site(pool, time.monotonic() + PIN_SECONDS)
 
-    def _fetch(self, site: _Site, target: _Target, limit: int, leash: Leash, sent: Sent) -> bytes:
-        answer = self._ask(site, target, leash, sent)
+    def _fetch_body(self, site: _Site, target: _Target, limit: int, leash: Leash, sent: Sent) -> bytes:
+        answer = self._send_request(site, target, leash, sent)
         limited = limit_seconds(answer.headers.get("RateLimit-Remaining"), answer.headers.get("RateLimit-Reset"))
         if limited:
             self.manners.hush(target.authority, limited)
         try:
             if answer.status == 200:
-                return _body(answer, limit, leash, target.host)
+                return _read_body(answer, limit, leash, target.host)
             try:
-                _body(answer, DRAIN_LIMIT, leash, target.host)
+                _read_body(answer, DRAIN_LIMIT, leash, target.host)
             except (FetchProblem, urllib3.exceptions.HTTPError, OSError):
                 answer.close()
-            raise self._refusal(answer, target, limited)
+            raise self._explain_status(answer, target, limited)
         finally:
             if not answer.closed:
                 answer.close()
             answer.release_conn()
 
-    def _ask(self, site: _Site, target: _Target, leash: Leash, sent: Sent) -> BaseHTTPResponse:
-        """Send the request; once more where a kept connection turned out closed before it said a byte."""
+    def _send_request(self, site: _Site, target: _Target, leash: Leash, sent: Sent) -> BaseHTTPResponse:
+        """Send the request; send it again if an open connection turned out to be closed before the first byte."""
         order = sent if isinstance(sent, Order) else Order(sent)
         headers = {"Host": target.authority, "User-Agent": USER_AGENT, "Accept-Encoding": "gzip", "Accept": "*/*"}
         options: dict[str, Any] = {"headers": headers | order.headers, "body": order.body}
@@ -291,12 +290,12 @@ class Fetcher:
                 raise
             return site.pool.urlopen(method, target.path, timeout=min(leash.left(), STEP_SECONDS), **options)
 
-    def _refusal(self, answer: BaseHTTPResponse, target: _Target, limited: float | None) -> FetchProblem:
-        """The problem that a status other than 200 stands for."""
+    def _explain_status(self, answer: BaseHTTPResponse, target: _Target, limited: float | None) -> FetchProblem:
+        """Return the problem for a status other than 200."""
         status = answer.status
         if 300 <= status < 400:
-            place = quoted(answer.headers.get("Location", "nowhere"))
-            return FetchProblem(f"{target.host} answered {status}, a redirect to {place}", status=status)
+            location = quoted(answer.headers.get("Location", "nowhere"))
+            return FetchProblem(f"{target.host} answered {status}, a redirect to {location}", status=status)
         after = after_seconds(answer.headers.get("Retry-After"))
         after = limited if after is None else after
         if status in (429, 503):
@@ -304,33 +303,35 @@ class Fetcher:
         retry = status in (408, 425, 429) or status >= 500
         return FetchProblem(f"{target.host} answered {status}", status=status, retry=retry, after=after)
 
-    def _explained(self, error: Exception, target: _Target, leash: Leash, limit: int) -> FetchProblem:
-        """Return what went wrong below HTTP in a sentence of our own: the address may hold a secret."""
+    def _explain(self, error: Exception, target: _Target, leash: Leash, limit: int) -> FetchProblem:
+        """Return a problem below HTTP as a sentence of our own: the address may hold a secret."""
         if self.closed:
             return FetchProblem("the fetcher was closed", retry=True, closed=True)
         if leash.received > leash.budget:
-            what = f"headers over {HEADER_LIMIT} bytes" if leash.budget == HEADER_LIMIT else f"more than {limit} bytes"
-            return FetchProblem(f"{target.host} sent {what}", too_large=True)
-        if _ran_out(error, leash):
+            excess = (
+                f"headers over {HEADER_LIMIT} bytes" if leash.budget == HEADER_LIMIT else f"more than {limit} bytes"
+            )
+            return FetchProblem(f"{target.host} sent {excess}", too_large=True)
+        if _timed_out(error, leash):
             self.manners.note_stall(target.authority)
-        return _broken(error, target.host, leash)
+        return _explain_broken(error, target.host, leash)
 
     def _refuse_once_closed(self) -> None:
         if self.closed:
             raise FetchProblem("the fetcher was closed", retry=True, closed=True)
 
 
-def _ran_out(error: Exception, leash: Leash) -> bool:
-    """Return whether the peer took too long; a connection that is refused in time is a timeout to urllib3 as well."""
+def _timed_out(error: Exception, leash: Leash) -> bool:
+    """Return True if the peer took too long; urllib3 also calls a connection that is refused in time a timeout."""
     if time.monotonic() >= leash.ends:
         return True
     is_refused = isinstance(error, urllib3.exceptions.NewConnectionError)
     return not is_refused and isinstance(error, urllib3.exceptions.TimeoutError | TimeoutError)
 
 
-def _broken(error: Exception, host: str, leash: Leash) -> FetchProblem:
-    """Return what broke a connection, in a sentence that names the host alone."""
-    if _ran_out(error, leash):
+def _explain_broken(error: Exception, host: str, leash: Leash) -> FetchProblem:
+    """Return the reason of a broken connection, in a sentence that names only the host."""
+    if _timed_out(error, leash):
         return FetchProblem(f"{host} took too long to answer", retry=True)
     if isinstance(error, urllib3.exceptions.NewConnectionError):
         return FetchProblem(f"{host} could not be connected to", retry=True)
@@ -346,8 +347,8 @@ def _stand_in_pool(origin: str) -> StandInPool:
     return StandInPool("127.0.0.1", int(parts[1]), maxsize=32)
 
 
-def _body(answer: BaseHTTPResponse, limit: int, leash: Leash, host: str) -> bytes:
-    """The decoded body; stops at the first byte over the limit."""
+def _read_body(answer: BaseHTTPResponse, limit: int, leash: Leash, host: str) -> bytes:
+    """Return the decoded body; stop at the first byte over the limit."""
     leash.allow_body(limit)
     pieces, size = [], 0
     while piece := answer.read1(CHUNK, decode_content=True):
@@ -368,7 +369,7 @@ _POST_URL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A receiver's answer: its status, and the seconds that it asks to be left alone (at most 6 hours)."""
+    """A receiver's answer: its status, and the seconds of rest that it asks for (at most 6 hours)."""
 
     status: int
     after: float | None
@@ -379,10 +380,10 @@ class Answered:
 
 
 class Receiver:
-    """The receiver at `url`: https with any port and path, or http on 127.0.0.1; ValueError for anything else.
+    """The receiver at `url`: https with any port and path, or http on 127.0.0.1. Raises ValueError for any other URL.
 
-    `leash` makes the leash of one request. `resolver` looks names up, `context` holds the authorities that certificates
-    are checked against. Every request has a connection of its own.
+    `leash` makes the leash of one request. `resolver` looks names up, `context` holds the authorities for certificates.
+    Every request has its own connection.
     """
 
     def __init__(
@@ -404,50 +405,50 @@ class Receiver:
         self._book = AddressBook(resolver, None, public_only=False)
 
     def post(self, body: bytes, headers: Mapping[str, str]) -> Answered:
-        """Send JSON once; what was answered, whatever it is. No redirect is followed. Raises FetchProblem."""
+        """Send JSON once and return the answer, whatever it is. No redirect is followed. Raises FetchProblem."""
         leash = self._leash(self._seconds)
         token = running.set(leash)
         try:
             with self._pool(leash) as pool:
                 return self._send(pool, body, headers, leash)
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            raise self._explained(error, leash) from None
+            raise self._explain(error, leash) from None
         finally:
             running.reset(token)
 
     def _pool(self, leash: Leash) -> urllib3.HTTPConnectionPool:
         if not self._is_tls:
             return StandInPool(self.host, self._port)
-        found = self._book.addresses(self.host, min(leash.left(), STEP_SECONDS))
+        addresses = self._book.addresses(self.host, min(leash.left(), STEP_SECONDS))
         context = self._context or public_authorities()
         context.sslsocket_class = LeashedTLS
-        routes = [(address, self._port) for address in found[:MOST]]
+        routes = [(address, self._port) for address in addresses[:MOST]]
         return PinnedPool(self.host, self._port, ssl_context=context, addresses=routes)
 
     def _send(
         self, pool: urllib3.HTTPConnectionPool, body: bytes, headers: Mapping[str, str], leash: Leash
     ) -> Answered:
-        told = {"User-Agent": USER_AGENT, "Content-Type": "application/json", "Connection": "close", **headers}
+        all_headers = {"User-Agent": USER_AGENT, "Content-Type": "application/json", "Connection": "close", **headers}
         answer = pool.urlopen(
             "POST",
             self._path,
             body=body,
-            headers=told,
+            headers=all_headers,
             retries=False,
             redirect=False,
             preload_content=False,
             timeout=min(leash.left(), STEP_SECONDS),
         )
         leash.allow_body(ANSWER_LIMIT)
-        with suppress(urllib3.exceptions.HTTPError, OSError):  # the status is known, and nothing else is wanted
+        with suppress(urllib3.exceptions.HTTPError, OSError):  # only the status is needed, and it is known
             answer.read(ANSWER_LIMIT, decode_content=False)
         answer.close()
         return Answered(answer.status, after_seconds(answer.headers.get("Retry-After")))
 
-    def _explained(self, error: Exception, leash: Leash) -> FetchProblem:
-        """Say what went wrong below HTTP in words of our own: the address may hold a secret, the host does not."""
+    def _explain(self, error: Exception, leash: Leash) -> FetchProblem:
+        """Return a problem below HTTP as a sentence of our own: the address may hold a secret, the host does not."""
         if leash.closed.is_set():
             return FetchProblem("this process is stopping", retry=True, closed=True)
         if leash.received > leash.budget:
             return FetchProblem(f"{self.host} sent endless headers", too_large=True)
-        return _broken(error, self.host, leash)
+        return _explain_broken(error, self.host, leash)

@@ -1,8 +1,8 @@
-"""Manners towards a peer: requests at a time, and the rest that it asked for; shares of the look-ups for each payer.
+"""Limits towards a peer: requests at a time, the rest that it asked for, and each payer's share of the look-ups.
 
-Whom to ask follows from what strangers write, and so do the hosts that answer. A payer is the account behind a look-up:
-the author of a pull request, or the voucher of who is looked up. One payer's slow hosts hold 2 of 8 threads at most,
-and after 10 slow look-ups of a kind the payer's others of that kind wait for the rest of the hour.
+Strangers' records decide which hosts are asked. A payer is the account behind a look-up: the author of a pull request,
+or the voucher of the person who is looked up. One payer's slow hosts hold 2 of 8 threads at most, and after 10 slow
+look-ups of a kind the payer's other look-ups of that kind wait for the rest of the hour.
 """
 
 import re
@@ -18,28 +18,28 @@ from ingest.errors import FetchProblem
 from ingest.http.sockets import Leash
 
 AT_A_TIME = 4  # requests to one host: at 100 ms each that is 40 a second
-QUIET_SECONDS = 60.0  # a host that ran out the clock is left alone this long
-LONGEST_LIMIT = 900.0  # a RateLimit-Reset beyond this is cut: the windows of data servers are five minutes
-MOMENT = 1_000_000_000  # a RateLimit-Reset from here on is a unix time, as data servers send it, and no span
-LONGEST_AFTER = 6 * 3600.0  # a Retry-After beyond this is cut
-SLICE_SECONDS = 0.2  # longest wait for a place before looking whether the request may still wait
-HOSTS = 10_000  # hosts whose silence is remembered before what is over is forgotten
-# A look-up goes where a stranger's record leads, and one domain has any number of hosts. A domain that never answered
-# or ran out the clock within the hour is asked by few at a time: others wait a moment, then they are put off.
+QUIET_SECONDS = 60.0  # a host that timed out gets no requests for this long
+LONGEST_LIMIT = 900.0  # a longer RateLimit-Reset is cut: the windows of data servers are five minutes
+MOMENT = 1_000_000_000  # a larger RateLimit-Reset is a unix time, as data servers send it, and not a span
+LONGEST_AFTER = 6 * 3600.0  # a longer Retry-After is cut
+SLICE_SECONDS = 0.2  # longest wait for a place before checking if the request may still wait
+HOSTS = 10_000  # quiet hosts that are stored before expired ones are dropped
+# A stranger's record decides where a look-up goes, and one domain may have any number of hosts. A domain that never
+# answered or timed out within the hour gets few requests at a time: others wait briefly, then they are put off.
 UNKNOWN_AT_A_TIME, SLOW_AT_A_TIME = 2, 1
 PLACE_SECONDS = 1.0
-STALLS_AN_HOUR, HOUR_SECONDS = 6, 3_600.0  # after so many, and more than answers, a domain is left alone
-ANSWERS_A_STALL = 20  # with so many a domain is busy and not slow
+STALLS_AN_HOUR, HOUR_SECONDS = 6, 3_600.0  # after so many stalls, and more than answers, a domain gets no requests
+ANSWERS_A_STALL = 20  # with this many answers for each stall a domain is busy and not slow
 REMEMBERED = 200  # requests to a domain
-# Second labels below which a country's registry sells names, besides those of two letters.
+# Second-level labels under which a country's registry sells names, besides those of two letters.
 _SECOND = frozenset(("com", "edu", "gob", "gov", "ltd", "mil", "net", "nom", "org", "plc"))
-is_look_up: ContextVar[bool] = ContextVar("is_look_up", default=False)  # whether this thread asks for the look-ups
+is_look_up: ContextVar[bool] = ContextVar("is_look_up", default=False)  # True in threads that run look-ups
 
 
 def registrable_domain(host: str) -> str:
-    """The part of a host's name that somebody registered, by a simple rule: two labels, three below `co.uk` and such.
+    """Return the registered part of a host's name, by a simple rule: two labels, three below `co.uk` and similar.
 
-    Sites that give names to everybody count as one domain: its people wait for each other, and nobody else does.
+    Sites that give names to everybody count as one domain: only their users wait for each other.
     """
     labels = host.partition(":")[0].lower().rstrip(".").split(".")
     is_second = len(labels) > 2 and len(labels[-1]) == 2 and (labels[-2] in _SECOND or len(labels[-2]) == 2)
@@ -47,7 +47,7 @@ def registrable_domain(host: str) -> str:
 
 
 class _Domain:
-    """The requests to one registrable domain: how many are under way, and what the newest came to."""
+    """The requests to one registrable domain: how many are running, and how the newest ended."""
 
     def __init__(self) -> None:
         self.under_way = 0
@@ -57,7 +57,7 @@ class _Domain:
         self._ends.append((time.monotonic(), stalled))
 
     def has_place(self) -> bool:
-        stalls, answers = self._counts()
+        stalls, answers = self._count_ends()
         if not stalls:
             return bool(answers) or self.under_way < UNKNOWN_AT_A_TIME
         if self.is_slow():
@@ -65,22 +65,22 @@ class _Domain:
         return True
 
     def is_slow(self) -> bool:
-        """Return whether more than a few of its requests ran out the clock within the hour."""
-        stalls, answers = self._counts()
+        """Return True if more than a few of its requests timed out within the hour."""
+        stalls, answers = self._count_ends()
         return stalls * ANSWERS_A_STALL > answers
 
     @property
     def is_over(self) -> bool:
-        return not self.under_way and not sum(self._counts())
+        return not self.under_way and not sum(self._count_ends())
 
-    def _counts(self) -> tuple[int, int]:
+    def _count_ends(self) -> tuple[int, int]:
         since = time.monotonic() - HOUR_SECONDS
         ends = [stalled for at, stalled in self._ends if at > since]
         return sum(ends), len(ends) - sum(ends)
 
 
 class Manners:
-    """Counts requests under way for each host and knows who is left alone. Safe to share between threads."""
+    """Count running requests for each host, and know the hosts that get no requests. Safe to share between threads."""
 
     def __init__(self, at_a_time: int = AT_A_TIME) -> None:
         self._at_a_time = at_a_time
@@ -91,8 +91,8 @@ class Manners:
 
     @contextmanager
     def place(self, host: str, leash: Leash) -> Generator[None]:
-        """One of the host's places, waited for within the leash. Raises FetchProblem where the host is left alone."""
-        self._take(host, leash)
+        """Hold one of the host's places, waiting within the leash. Raises FetchProblem while the host rests."""
+        self._take_place(host, leash)
         answered = False
         try:
             yield
@@ -111,7 +111,7 @@ class Manners:
                     domain.note(stalled=False)
                 self._changed.notify_all()
 
-    def _take(self, host: str, leash: Leash) -> None:
+    def _take_place(self, host: str, leash: Leash) -> None:
         with self._changed:
             self._refuse_while_quiet(host)
             if is_look_up.get():
@@ -123,29 +123,29 @@ class Manners:
             self._domain(host).under_way += 1
 
     def _take_domain(self, host: str, leash: Leash) -> None:
-        """Wait a moment for a place of the domain. Raises FetchProblem where there is none, or it stalls too often."""
-        domain, ends = self._domain(host), time.monotonic() + PLACE_SECONDS
+        """Wait briefly for a place of the domain. Raises FetchProblem if there is none, or if it stalls too often."""
+        domain, deadline = self._domain(host), time.monotonic() + PLACE_SECONDS
         while not domain.has_place():
-            rest = ends - time.monotonic()
-            if domain.is_slow() or rest <= 0:
+            seconds_left = deadline - time.monotonic()
+            if domain.is_slow() or seconds_left <= 0:
                 name = registrable_domain(host)
                 raise FetchProblem(f"{name} is slow, and others ask it", retry=True, after=QUIET_SECONDS, busy=True)
-            self._changed.wait(min(rest, leash.left(), SLICE_SECONDS))
+            self._changed.wait(min(seconds_left, leash.left(), SLICE_SECONDS))
 
     def _domain(self, host: str) -> _Domain:
         name = registrable_domain(host)
         if len(self._domains) > HOSTS and name not in self._domains:
-            self._domains = {one: kept for one, kept in self._domains.items() if not kept.is_over}
+            self._domains = {domain_name: domain for domain_name, domain in self._domains.items() if not domain.is_over}
         return self._domains.setdefault(name, _Domain())
 
     def note_stall(self, host: str) -> None:
-        """Leave a host alone that ran out the clock, and its domain too where that happens often."""
+        """Send no requests for a while to a host that timed out, nor to its domain if that happens often."""
         self.hush(host, QUIET_SECONDS)
         with self._changed:
             self._domain(host).note(stalled=True)
 
     def hush(self, host: str, seconds: float) -> None:
-        """Leave a host alone for a while, so that it cannot hold every thread in turn; the longest while counts."""
+        """Send a host no requests for a while, so that it cannot hold every thread in turn; the longest time counts."""
         now = time.monotonic()
         with self._changed:
             if len(self._quiet) > HOSTS:
@@ -158,14 +158,14 @@ class Manners:
             return {host: until - now for host, until in self._quiet.items() if until > now}
 
     def _refuse_while_quiet(self, host: str) -> None:
-        rest = self._quiet.get(host, 0.0) - time.monotonic()
-        if rest > 0:
+        seconds_left = self._quiet.get(host, 0.0) - time.monotonic()
+        if seconds_left > 0:
             name = host.partition(":")[0]
-            raise FetchProblem(f"{name} is left alone for {rest:.0f} s more", retry=True, after=rest)
+            raise FetchProblem(f"{name} is left alone for {seconds_left:.0f} s more", retry=True, after=seconds_left)
 
 
 def after_seconds(text: str | None) -> float | None:
-    """Seconds that a Retry-After header asks for, between 0 and 6 hours; None where it says nothing usable."""
+    """Return the seconds that a Retry-After header asks for, between 0 and 6 hours, or None if it is unusable."""
     if text is None:
         return None
     try:
@@ -176,23 +176,23 @@ def after_seconds(text: str | None) -> float | None:
 
 
 def limit_seconds(remaining: str | None, reset: str | None) -> float | None:
-    """Seconds until a host answers again, at most 15 minutes, where its RateLimit headers say that nothing is left.
+    """Return the seconds until a host answers again, at most 15 minutes, if its RateLimit is used up.
 
-    None where something is left, or where they say nothing usable. `reset` is a unix time or a number of seconds.
+    None if something is left or the headers are unusable. `reset` is a unix time or a number of seconds.
     """
     if remaining is None or remaining.strip() != "0" or reset is None or not re.fullmatch("[0-9]{1,15}", reset.strip()):
         return None
-    told = float(reset)
-    return min(max(told - time.time() if told >= MOMENT else told, 0.0), LONGEST_LIMIT)
+    value = float(reset)
+    return min(max(value - time.time() if value >= MOMENT else value, 0.0), LONGEST_LIMIT)
 
 
 LOOK_UPS_AT_A_TIME = 2
 SLOW_AN_HOUR, ASKED_AN_HOUR = 10, 600
-PAYERS = 10_000  # that are remembered before those of whom nothing was asked for an hour are forgotten
+PAYERS = 10_000  # stored before those without a look-up within an hour are dropped
 
 
 class _Share:
-    """The look-ups of one payer: how many are under way, when the newest began, and when slow ones ended."""
+    """The look-ups of one payer: how many are running, when the newest began, and when slow ones ended."""
 
     def __init__(self) -> None:
         self.under_way = 0
@@ -207,7 +207,7 @@ class _Share:
 
 
 class Shares:
-    """Counts look-ups by kind and payer; None pays without end. Safe between threads; `clock` never goes back."""
+    """Count look-ups by kind and payer; no payer (None) has no limit. Thread-safe; `clock` never goes back."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -215,7 +215,7 @@ class Shares:
         self._shares: dict[tuple[str, str], _Share] = {}
 
     def begin(self, kind: str, payer: str | None) -> bool:
-        """Take one of the payer's places; False where none is free or the hour's share is used up."""
+        """Take one of the payer's places; return False if none is free or the hour's share is used up."""
         if payer is None:
             return True
         with self._lock:
@@ -227,7 +227,7 @@ class Shares:
             return True
 
     def end(self, kind: str, payer: str | None, slow: bool) -> None:
-        """Give the place back; `slow` says that the look-up held its thread for long."""
+        """Give the place back; `slow` means that the look-up held its thread for long."""
         if payer is None:
             return
         with self._lock:
@@ -241,4 +241,8 @@ class Shares:
             since = self._clock() - HOUR_SECONDS
             if len(self._shares) > PAYERS:
                 self._shares = {key: share for key, share in self._shares.items() if not share.is_over(since)}
-            return [payer for (of, payer), share in self._shares.items() if of == kind and share.is_spent(since)]
+            return [
+                payer
+                for (share_kind, payer), share in self._shares.items()
+                if share_kind == kind and share.is_spent(since)
+            ]

@@ -1,4 +1,4 @@
-"""Sockets below the fetcher: to public addresses only, and bounded in time and bytes.
+"""Sockets below the fetcher: they connect only to public addresses and are bounded in time and bytes.
 
 The names of strangers' hosts are looked up within a bounded time, and every address is checked to be public.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 HEADER_LIMIT = 64 * 1024  # bytes of status line and headers; real peers send under 4 kB
 STEP_SECONDS = 5.0  # longest wait in a single call that nothing can wake: name look-up, connect, handshake
-SLICE_SECONDS = 0.5  # longest wait for bytes before looking whether the fetcher was closed
+SLICE_SECONDS = 0.5  # longest wait for bytes before checking if the fetcher was closed
 
 Address = tuple[str, int]
 
@@ -37,7 +37,7 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 def is_public(address: str) -> bool:
-    """Return whether an IP address belongs to the public internet, also through the tunnels that carry IPv4 in IPv6."""
+    """Return True if an IP address is on the public internet, also an IPv4 address inside an IPv6 one."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -57,9 +57,9 @@ def is_public(address: str) -> bool:
 
 @dataclass(frozen=True)
 class Order:
-    """The parts of a request: JSON that makes it a POST, a token for this host alone, and whether it goes once.
+    """The parts of a request: JSON, which makes it a POST, a token for this host, and `once` to never resend it.
 
-    A question may be sent twice, where a kept connection broke; what changes something may not.
+    A query may be sent again after a broken connection; a request that changes something may not.
     """
 
     body: bytes | None = None
@@ -68,12 +68,12 @@ class Order:
 
     @property
     def headers(self) -> dict[str, str]:
-        told = {"Authorization": f"Bearer {self.bearer}"} if self.bearer else {}
-        return told if self.body is None else told | {"Content-Type": "application/json"}
+        headers = {"Authorization": f"Bearer {self.bearer}"} if self.bearer else {}
+        return headers if self.body is None else headers | {"Content-Type": "application/json"}
 
 
 def quoted(text: str, longest: int = 100) -> str:
-    """A stranger's text for a sentence: printable ASCII, at most `longest` characters."""
+    """Return a stranger's text for a sentence: printable ASCII, at most `longest` characters."""
     shown = text[: longest + 1].encode("ascii", "backslashreplace").decode()
     return "".join(letter if letter.isprintable() else "?" for letter in shown)[:longest]
 
@@ -83,26 +83,26 @@ class LeashEnd(OSError):
 
 
 class Leash:
-    """The rest that one request may take: time until a moment, bytes on the wire, and the fetcher being open."""
+    """The limits of one request: time until a deadline, bytes on the wire, and the fetcher being open."""
 
     def __init__(self, seconds: float, closed: threading.Event) -> None:
         self.ends, self.budget, self.received, self.closed = time.monotonic() + seconds, HEADER_LIMIT, 0, closed
 
     def left(self) -> float:
-        """Seconds that remain; raises LeashEnd when none do."""
-        rest = self.ends - time.monotonic()
-        if rest <= 0 or self.closed.is_set():
+        """Return the seconds that remain. Raises LeashEnd when none do."""
+        seconds_left = self.ends - time.monotonic()
+        if seconds_left <= 0 or self.closed.is_set():
             raise LeashEnd
-        return rest
+        return seconds_left
 
     def spend(self, count: int) -> None:
-        """Count bytes read; raises LeashEnd beyond the budget."""
+        """Count bytes read. Raises LeashEnd beyond the budget."""
         self.received += count
         if self.received > self.budget:
             raise LeashEnd
 
     def allow_body(self, limit: int) -> None:
-        """Room for a body of `limit` bytes. Twice as much, since chunk marks and bad compression add to it."""
+        """Allow a body of `limit` bytes. The budget is twice that, since chunk marks and bad compression add to it."""
         self.budget = self.received + 2 * limit + HEADER_LIMIT
 
 
@@ -110,7 +110,7 @@ running: ContextVar[Leash] = ContextVar("running")
 
 
 class LeashedSocket(socket.socket):
-    """A socket whose every read is under the leash of the running request, so that dripping bytes gain no time."""
+    """A socket with every read under the leash of the running request, so that dripping bytes gain no time."""
 
     def recv_into(self, buffer: "WriteableBuffer", nbytes: int | None = None, flags: int = 0) -> int:
         leash = running.get()
@@ -125,11 +125,11 @@ class LeashedSocket(socket.socket):
 
 
 class LeashedTLS(LeashedSocket, ssl.SSLSocket):
-    """The same over TLS; the order of the bases puts the leash before SSLSocket's own read."""
+    """A leashed socket over TLS; the order of the bases puts the leash before SSLSocket's own read."""
 
 
 def _dial(addresses: Sequence[Address]) -> socket.socket:
-    """A connection to the first of the addresses that answers. Raises OSError."""
+    """Return a connection to the first of the addresses that answers. Raises OSError."""
     problem: OSError = OSError("no address")
     for address in addresses:
         opened = LeashedSocket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET, socket.SOCK_STREAM)
@@ -174,7 +174,7 @@ class StandInPool(urllib3.HTTPConnectionPool):
 
 
 class PinnedPool(urllib3.HTTPSConnectionPool):
-    """Kept connections to one host at the `addresses` that were checked for it."""
+    """Reused connections to one host at the `addresses` that were checked for it."""
 
     ConnectionCls = cast(Any, _PinnedConnection)
 
@@ -187,15 +187,15 @@ Route = Callable[[str, int], Address]
 
 
 def resolve_name(host: str) -> list[str]:
-    """The addresses of a host, from the system's resolver. Raises OSError."""
-    found = socket.getaddrinfo(host, 443, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    """Return the addresses of a host from the system's resolver. Raises OSError."""
+    entries = socket.getaddrinfo(host, 443, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
 class AddressBook:
-    """Looks hosts up with `resolver`; `route` says where the socket for a checked address and port goes.
+    """Look hosts up with `resolver`; `route` maps a checked address and port to the address of the socket.
 
-    Without `public_only` any address will do: for a host that whoever runs this site named, not a stranger.
+    Without `public_only` any address is allowed: for a host that the operator of this site named, not a stranger.
     """
 
     def __init__(self, resolver: Resolver, route: Route | None, public_only: bool = True) -> None:
@@ -203,11 +203,11 @@ class AddressBook:
         self._public_only = public_only
 
     def routes(self, host: str, seconds: float) -> list[Address]:
-        """Return where to connect for a host over TLS. Raises FetchProblem."""
+        """Return the addresses to connect to for a host over TLS. Raises FetchProblem."""
         return [self._route(address, 443) for address in self.addresses(host, seconds)[:MOST]]
 
     def addresses(self, host: str, seconds: float) -> list[str]:
-        """The addresses of a host, every one of them public unless any will do. Raises FetchProblem."""
+        """Return the addresses of a host, all of them public unless any are allowed. Raises FetchProblem."""
         addresses = self._look_up(host, seconds)
         if not addresses:
             raise FetchProblem(f"{host} has no address", retry=True)
@@ -245,5 +245,5 @@ _HOST = re.compile(r"(?=.{4,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a
 
 
 def is_host(name: str) -> bool:
-    """Return whether a text is a lower-case DNS name of at least two labels, and no address in any spelling."""
+    """Return True if a text is a lower-case DNS name of at least two labels; an IP address in any spelling is not."""
     return _HOST.fullmatch(name) is not None

@@ -1,1 +1,1 @@
-"""Everything that is asked of the network, by one engine."""
+"""Every look-up on the network, run by one engine."""

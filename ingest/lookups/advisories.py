@@ -1,7 +1,7 @@
-"""Advisories on packages, asked of osv.dev, and when a version was published, asked of deps.dev.
+"""Fetch advisories on packages from osv.dev, and the publication time of a version from deps.dev.
 
-Off unless the operator turns it on: asking tells a third party which packages a pull request names. What comes back is
-kept as an import's records are and matched here, so an answer serves every version that its record covers.
+Off unless the operator turns it on: asking tells a third party which packages a pull request names. Answers are stored
+like the records of an import and matched here, so one answer serves every version that its record covers.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,9 +22,9 @@ from ingest.store.transaction import Transaction
 from ingest.worker.runtime import Runtime
 
 OSV, DEPS_DEV = "https://api.osv.dev/v1", "https://api.deps.dev/v3"
-BATCH = 500  # packages of one question; OSV takes 1,000
-PAGES = 5  # of one question; OSV gives a page of some 1,000 advisories
-RECORDS = 300  # fetched in one go at most: the rest is due again
+BATCH = 500  # packages of one request; OSV takes 1,000
+PAGES = 5  # of one request; OSV gives a page of some 1,000 advisories
+RECORDS = 300  # fetched at once at most: the rest is due again
 ANSWER_LIMIT = 8_000_000  # bytes of an answer that names advisories
 FACTS_LIMIT = 500_000
 MONTH = timedelta(days=30)
@@ -40,7 +40,7 @@ where f.subject is null or f.due_clock <= $wall
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A package in a version to be asked about. `ecosystem` as OSV spells it, `name` as the registry files it."""
+    """A package in a version to ask about. `ecosystem` is spelled as in OSV, `name` as the registry lists it."""
 
     ecosystem: str
     name: str
@@ -75,70 +75,82 @@ class _Facts(msgspec.Struct):
 
 
 def learn_of_packages(runtime: Runtime, packages: Sequence[Wanted]) -> int:
-    """Ask about these packages where the operator allows it and no recent answer is there; how many were asked."""
+    """Ask about these packages if the operator allows it and no recent answer exists; return how many."""
     if not runtime.ask_advisories:
         return 0
-    found = fetch_advisories(runtime.store, runtime.fetcher, packages, runtime.store.wall)
-    return found + fetch_package_facts(runtime.store, runtime.fetcher, packages, runtime.store.wall)
+    asked_count = fetch_advisories(runtime.store, runtime.fetcher, packages, runtime.store.wall)
+    return asked_count + fetch_package_facts(runtime.store, runtime.fetcher, packages, runtime.store.wall)
 
 
 def fetch_advisories(store: Store, fetcher: Fetcher, packages: Sequence[Wanted], wall: Wall) -> int:
-    """Ask osv.dev about packages that were not asked about within a day; how many were.
+    """Ask osv.dev about packages that were not asked about within a day; return how many were.
 
-    What is learned lands in the tables of ingest/store/schema/6_advisories.sql. A failure is noted in `fetches` and
-    asked again as other look-ups are.
+    Answers land in the tables of ingest/store/schema/6_advisories.sql. A failure is noted in `fetches` and tried again
+    as in other look-ups.
     """
-    due = _due(store, packages, wall())
+    due = _due_packages(store, packages, wall())
     for begin in range(0, len(due), BATCH):
         batch = due[begin : begin + BATCH]
         try:
-            named = _named_advisories(fetcher, batch)
-            records, is_whole = _new_records(store, fetcher, named)
+            modified_at_by_id = _ask_advisory_ids(fetcher, batch)
+            records, is_whole = _fetch_new_records(store, fetcher, modified_at_by_id)
         except FetchProblem as problem:
             if not problem.closed:
                 _note_failure(store, batch, problem, wall())
             return begin
-        _keep(store, batch, records, is_whole, wall())
+        _store_records(store, batch, records, is_whole, wall())
     return len(due)
 
 
-def _due(store: Store, packages: Sequence[Wanted], now: datetime) -> list[Wanted]:
-    wanted = {one.subject: one for one in packages if one.ecosystem in ECOSYSTEMS and one.name and one.version}
+def _due_packages(store: Store, packages: Sequence[Wanted], now: datetime) -> list[Wanted]:
+    by_subject = {
+        package.subject: package
+        for package in packages
+        if package.ecosystem in ECOSYSTEMS and package.name and package.version
+    }
     sql = "select subject from fetches where kind = 'advisories' and due_clock > ? and subject in (select unnest(?))"
     with store.read() as rows:
-        recent = {row["subject"] for row in rows.rows(sql, [now, list(wanted)])}
-    return [one for subject, one in wanted.items() if subject not in recent]
+        recent = {row["subject"] for row in rows.rows(sql, [now, list(by_subject)])}
+    return [package for subject, package in by_subject.items() if subject not in recent]
 
 
-def _named_advisories(fetcher: Fetcher, batch: Sequence[Wanted]) -> dict[str, datetime | None]:
-    named: dict[str, datetime | None] = {}
-    queries = [one.query() for one in batch]
+def _ask_advisory_ids(fetcher: Fetcher, batch: Sequence[Wanted]) -> dict[str, datetime | None]:
+    modified_at_by_id: dict[str, datetime | None] = {}
+    queries = [named_advisory.query() for named_advisory in batch]
     for _ in range(PAGES):
         sent = msgspec.json.encode({"queries": queries})
         answer = fetcher.get_json(f"{OSV}/querybatch", _Answer, ANSWER_LIMIT, sent=sent)
         if len(answer.results) != len(queries):
             raise FetchProblem(f"osv.dev answered {len(answer.results)} of {len(queries)} questions")
         for result in answer.results:
-            named |= {one.id: parse_time(one.modified) for one in result.vulns or () if ID.fullmatch(one.id)}
+            modified_at_by_id |= {
+                named_advisory.id: parse_time(named_advisory.modified)
+                for named_advisory in result.vulns or ()
+                if ID.fullmatch(named_advisory.id)
+            }
         pairs = zip(queries, answer.results, strict=True)
         queries = [query | {"page_token": result.next_page_token} for query, result in pairs if result.next_page_token]
         if not queries:
-            return named
+            return modified_at_by_id
     raise FetchProblem(f"osv.dev gave more than {PAGES} pages")
 
 
-def _new_records(store: Store, fetcher: Fetcher, named: Mapping[str, datetime | None]) -> tuple[list[Record], bool]:
-    """The records that are not here yet in their newest form, and whether all of them were fetched."""
+def _fetch_new_records(
+    store: Store, fetcher: Fetcher, modified_at_by_id: Mapping[str, datetime | None]
+) -> tuple[list[Record], bool]:
+    """Return the records that are missing here or outdated, and True if all of them were fetched."""
     sql = "select advisory_id, modified_at from advisories where advisory_id in (select unnest(?))"
     with store.read() as rows:
-        held = {row["advisory_id"]: row["modified_at"] for row in rows.rows(sql, [list(named)])}
-    news = [name for name, moment in named.items() if name not in held or (moment and moment != held[name])]
-    found = [record for name in news[:RECORDS] if (record := _record(fetcher, name)) is not None]
-    return found, len(news) <= RECORDS
+        stored = {row["advisory_id"]: row["modified_at"] for row in rows.rows(sql, [list(modified_at_by_id)])}
+    outdated = [
+        name for name, moment in modified_at_by_id.items() if name not in stored or (moment and moment != stored[name])
+    ]
+    records = [record for name in outdated[:RECORDS] if (record := _fetch_record(fetcher, name)) is not None]
+    return records, len(outdated) <= RECORDS
 
 
-def _record(fetcher: Fetcher, advisory_id: str) -> Record | None:
-    """One record; None where there is none (any more), or what came is none."""
+def _fetch_record(fetcher: Fetcher, advisory_id: str) -> Record | None:
+    """Return one record, or None if it does not exist (any more) or is not a valid record."""
     try:
         data = fetcher.get(f"{OSV}/vulns/{quote(advisory_id, safe='')}", RECORD_LIMIT)
         record = read_record(data)
@@ -151,68 +163,79 @@ def _record(fetcher: Fetcher, advisory_id: str) -> Record | None:
     return record if record.advisory_id == advisory_id else None
 
 
-def _keep(store: Store, batch: Sequence[Wanted], records: Sequence[Record], is_whole: bool, now: datetime) -> None:
+def _store_records(
+    store: Store, batch: Sequence[Wanted], records: Sequence[Record], is_whole: bool, now: datetime
+) -> None:
     due = now + (DAY if is_whole else doubled(1))
     with store.write() as txn:
         write_records(txn, records)
-        txn.upsert("fetches", [_noted(one, now, "found", None, 0, due) for one in batch])
+        txn.upsert("fetches", [_fetch_row(package, now, "found", None, 0, due) for package in batch])
 
 
 def _note_failure(store: Store, batch: Sequence[Wanted], problem: FetchProblem, now: datetime) -> None:
     with store.write() as txn:
         sql = "select subject, attempts from fetches where kind = 'advisories' and subject in (select unnest(?))"
-        known = {row["subject"]: row["attempts"] for row in txn.rows(sql, [[one.subject for one in batch]])}
+        attempts_by_subject = {
+            row["subject"]: row["attempts"] for row in txn.rows(sql, [[package.subject for package in batch]])
+        }
         rows = []
-        for one in batch:
-            attempts = known.get(one.subject, 0) + 1
+        for package in batch:
+            attempts = attempts_by_subject.get(package.subject, 0) + 1
             due = now + waiting_time(attempts, problem)
-            rows.append(_noted(one, now, "failed", str(problem), attempts, due))
+            rows.append(_fetch_row(package, now, "failed", str(problem), attempts, due))
         txn.upsert("fetches", rows)
 
 
-def _noted(
-    one: Wanted, now: datetime, outcome: str, reason: str | None, attempts: int, due: datetime
+def _fetch_row(
+    package: Wanted, now: datetime, outcome: str, reason: str | None, attempts: int, due: datetime
 ) -> dict[str, object]:
-    row = {"kind": "advisories", "subject": one.subject, "outcome": outcome, "reason": reason, "attempts": attempts}
+    row = {"kind": "advisories", "subject": package.subject, "outcome": outcome, "reason": reason, "attempts": attempts}
     return {**row, "due_clock": due, "fetched_clock": now}
 
 
 def fetch_package_facts(store: Store, fetcher: Fetcher, packages: Sequence[Wanted], wall: Wall) -> int:
-    """Ask deps.dev when these versions were published and under which licences, each once a month; how many were.
+    """Ask deps.dev for the publication time and licences of these versions, once a month; return how many.
 
     The answers are rows of `signals` under the package URL; a version that the registry does not have is 'absent' in
     `fetches`.
     """
-    wanted = {one.subject: one for one in packages if one.ecosystem in _SYSTEMS and one.name and one.version}
-    columns = {"subjects": list(wanted), "ecosystems": [one.ecosystem for one in wanted.values()]}
-    columns |= {"names": [one.name for one in wanted.values()], "versions": [one.version for one in wanted.values()]}
+    by_subject = {
+        package.subject: package
+        for package in packages
+        if package.ecosystem in _SYSTEMS and package.name and package.version
+    }
+    columns = {"subjects": list(by_subject), "ecosystems": [package.ecosystem for package in by_subject.values()]}
+    columns |= {
+        "names": [package.name for package in by_subject.values()],
+        "versions": [package.version for package in by_subject.values()],
+    }
 
-    def write(txn: Transaction, found: Sequence[Found[_Facts]]) -> None:
+    def write(txn: Transaction, results: Sequence[Found[_Facts]]) -> None:
         now = wall()
-        told = [one for one in found if isinstance(one.answer, _Facts)]
-        txn.upsert("signals", [row for one in told for row in _signals(one.row, one.answer, now)])
+        answered = [package for package in results if isinstance(package.answer, _Facts)]
+        txn.upsert("signals", [row for package in answered for row in _signal_rows(package.row, package.answer, now)])
 
     kind = Kind(
         "package",
         Due(DUE_PACKAGES, columns),
-        lambda row: fetcher.get_json(_address(row), _Facts, FACTS_LIMIT),
+        lambda row: fetcher.get_json(_facts_url(row), _Facts, FACTS_LIMIT),
         write,
         lambda _: Note(again=MONTH),
     )
-    return fetch(store, fetcher, wall, kind) if wanted else 0
+    return fetch(store, fetcher, wall, kind) if by_subject else 0
 
 
-def _address(row: Row) -> str:
+def _facts_url(row: Row) -> str:
     version = f"v{row['version']}" if row["ecosystem"] == "Go" else row["version"]
-    place = (_SYSTEMS[row["ecosystem"]], quote(row["name"], safe=""), quote(version, safe=""))
-    return f"{DEPS_DEV}/systems/{place[0]}/packages/{place[1]}/versions/{place[2]}"
+    parts = (_SYSTEMS[row["ecosystem"]], quote(row["name"], safe=""), quote(version, safe=""))
+    return f"{DEPS_DEV}/systems/{parts[0]}/packages/{parts[1]}/versions/{parts[2]}"
 
 
-def _signals(row: Row, facts: _Facts | FetchProblem, now: datetime) -> Iterator[dict[str, object]]:
+def _signal_rows(row: Row, facts: _Facts | FetchProblem, now: datetime) -> Iterator[dict[str, object]]:
     if isinstance(facts, FetchProblem):
         return
     published = parse_time(facts.publishedAt)
-    licences = [one[:100] for one in (facts.licenses or ())[:20]]
+    licences = [licence[:100] for licence in (facts.licenses or ())[:20]]
     values = {
         "published_at": published.isoformat() if published else None,
         "deprecated": "true" if facts.isDeprecated else "false",
@@ -220,6 +243,6 @@ def _signals(row: Row, facts: _Facts | FetchProblem, now: datetime) -> Iterator[
     }
     for key, value in values.items():
         if value is not None:
-            named = {"subject": row["subject"], "source": "deps.dev", "key": key, "value": value}
-            moments = {"observed_at": now, "known_from": now, "expires_at": now + MONTH}
-            yield {**named, **moments, "evidence_uri": _address(row), "declared_by": None}
+            columns = {"subject": row["subject"], "source": "deps.dev", "key": key, "value": value}
+            times = {"observed_at": now, "known_from": now, "expires_at": now + MONTH}
+            yield {**columns, **times, "evidence_uri": _facts_url(row), "declared_by": None}

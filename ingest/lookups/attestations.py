@@ -1,9 +1,9 @@
-"""Attestations, proven at both ends: at the data server of the person whom one is about, and at its issuer's.
+"""Check attestations at both ends: at the data server of the contributor and at the issuer's.
 
-A contributor's record names an issuer; it counts only where the issuer's own repository says the same under the
-contributor's DID. Both records are proven with the signature of their repository (ingest/atproto/record_proof.py), by
-keys that the directory gives now. Asked for authors of open pull requests in repositories of the tier 'sensitive'
-alone.
+A contributor's record names an issuer; it counts only if the issuer's own repository holds a matching statement under
+the contributor's DID. Both records are proven with the signature of their repository (ingest/atproto/record_proof.py),
+by keys that the directory gives now. Only authors of open pull requests in repositories of the tier 'sensitive' are
+checked.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,13 +23,13 @@ from ingest.records.fields import text
 from ingest.store.database import Store
 from ingest.store.transaction import Transaction
 
-AGAIN = timedelta(hours=6)  # a statement that its issuer took back unheard by the stream is found within this time
+AGAIN = timedelta(hours=6)  # a withdrawn statement that the stream missed is found within this time
 SOONEST = timedelta(minutes=1)
-EACH = 10  # records of one person that are looked at, the newest
+EACH = 10  # newest records of one person that are checked
 PROOF_LIMIT = 1_000_000  # bytes
 ATTESTATION, STATEMENT = "jurisdiction_attestation", "jurisdiction_statement"
 
-# Due again at once where one of the two records was written anew or taken back since, unless the last look-up failed.
+# Due again at once if one of the two records was rewritten or withdrawn since, unless the last look-up failed.
 DUE = f"""
 with wanted as (
   select distinct p.author_id from pull_requests p join repository_settings x using (repository_id)
@@ -56,7 +56,7 @@ SEEN = "select coalesce(deleted_at, changed_at) as seen from declarations where 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The result for one attestation; `proof` and the rest as in the table `attestation_checks`."""
+    """The result for one attestation; `proof` and the other fields as in the table `attestation_checks`."""
 
     proof: str
     reason: str | None
@@ -68,84 +68,84 @@ class Checked:
 
 
 def fetch_attestations(store: Store, fetcher: Fetcher, plc_url: str, now: datetime, wall: Wall) -> int:
-    """Check the attestations that are due; returns how many were asked about. `now` is the present of decisions."""
+    """Check the attestations that are due; return how many. `now` is the present of decisions."""
 
     kind = Kind(
         "attestation",
         Due(DUE),
         lambda row: check_attestation(fetcher, plc_url, row["did"], row["subject"]),
-        lambda txn, found: _write(txn, found, now),
-        lambda one: _note(one, now),
+        lambda txn, results: _write(txn, results, now),
+        lambda checked: _note(checked, now),
     )
     return fetch(store, fetcher, wall, kind)
 
 
 def check_attestation(fetcher: Fetcher, plc_url: str, did: str, uri: str) -> Checked:
-    """Prove one record of this person's and the issuer's statement behind it. Raises FetchProblem where nobody answers.
+    """Prove one record of this person and the issuer's statement. Raises FetchProblem if a server does not answer.
 
-    What provably says otherwise, or cannot be proven, is an answer: 'revoked' or 'unverifiable' with its reason.
+    A contradiction, or a record that cannot be proven, is an answer: 'revoked' or 'unverifiable' with its reason.
     """
     collection, rkey = uri.split("/")[3:5]
     try:
-        own = _prove(fetcher, plc_url, did, collection, rkey)
-        told = _attested(own, did)
+        proven = _prove(fetcher, plc_url, did, collection, rkey)
+        claims = _read_claims(proven, did)
         authority = collection.rpartition(".")[0]
-        statement = f"at://{told.issuer}/{authority}.jurisdictionStatement/{did}"
-        return _countersigned(fetcher, plc_url, did, replace(told, statement_uri=statement))
+        statement = f"at://{claims.issuer}/{authority}.jurisdictionStatement/{did}"
+        return _check_statement(fetcher, plc_url, did, replace(claims, statement_uri=statement))
     except ProofProblem as problem:
         return Checked("unverifiable", str(problem))
 
 
-def _attested(own: Proven, did: str) -> Checked:
-    """Return what the contributor's record says. Raises ProofProblem where that is no attestation about its author."""
-    record = own.record
+def _read_claims(proven: Proven, did: str) -> Checked:
+    """Return the claims of the contributor's record. Raises ProofProblem if it does not attest to its author."""
+    record = proven.record
     if record is None:
         raise ProofProblem("the contributor's repository does not hold the record")
     issuer, statement = text(record, "issuer", 2048), text(record, "statement", 1000)
-    since, until = _moments(record)
+    valid_from, valid_until = _read_validity(record)
     if text(record, "subject", 2048) != did:
         raise ProofProblem("the record is about somebody else")
     if issuer is None or not is_did(issuer) or issuer == did:
         raise ProofProblem("the record names no issuer but its author")
-    if not statement or since is None or until is None:
+    if not statement or valid_from is None or valid_until is None:
         raise ProofProblem("the record lacks a statement or the time for which it is valid")
-    return Checked("proven", None, issuer, statement, since, until)
+    return Checked("proven", None, issuer, statement, valid_from, valid_until)
 
 
-def _moments(record: Mapping[str, Any]) -> tuple[datetime | None, datetime | None]:
-    since, until = (parse_time(text(record, name, 64) or "") for name in ("validFrom", "validUntil"))
-    return since, until
+def _read_validity(record: Mapping[str, Any]) -> tuple[datetime | None, datetime | None]:
+    valid_from, valid_until = (parse_time(text(record, name, 64) or "") for name in ("validFrom", "validUntil"))
+    return valid_from, valid_until
 
 
-def _countersigned(fetcher: Fetcher, plc_url: str, did: str, told: Checked) -> Checked:
-    issuer, collection = told.issuer or "", (told.statement_uri or "").split("/")[3]
+def _check_statement(fetcher: Fetcher, plc_url: str, did: str, claims: Checked) -> Checked:
+    issuer, collection = claims.issuer or "", (claims.statement_uri or "").split("/")[3]
     try:
-        said = _prove(fetcher, plc_url, issuer, collection, did)
+        countersigned = _prove(fetcher, plc_url, issuer, collection, did)
     except ProofProblem as problem:
-        return replace(told, proof="unverifiable", reason=f"of the issuer {problem}")
-    record = said.record
+        return replace(claims, proof="unverifiable", reason=f"of the issuer {problem}")
+    record = countersigned.record
     if record is None:
-        return replace(told, proof="revoked", reason="the issuer's repository holds no such statement")
+        return replace(claims, proof="revoked", reason="the issuer's repository holds no such statement")
     if record.get("revoked") is True:
-        return replace(told, proof="revoked", reason="the issuer revoked the statement")
-    same = (text(record, "subject", 2048), text(record, "statement", 1000), *_moments(record))
-    if same != (did, told.statement, told.valid_from, told.valid_until):
-        return replace(told, proof="unverifiable", reason="the issuer's statement says something else")
-    return told
+        return replace(claims, proof="revoked", reason="the issuer revoked the statement")
+    statement = (text(record, "subject", 2048), text(record, "statement", 1000), *_read_validity(record))
+    if statement != (did, claims.statement, claims.valid_from, claims.valid_until):
+        return replace(claims, proof="unverifiable", reason="the issuer's statement says something else")
+    return claims
 
 
 def _prove(fetcher: Fetcher, plc_url: str, did: str, collection: str, rkey: str) -> Proven:
-    """Return what an account's repository holds under a key, at its own data server and by its own key.
+    """Return the record that an account's repository holds under a key, from its own data server and by its own key.
 
-    A server that says that there is no such record is believed: nothing opens on its word.
+    A server's answer that the record does not exist is believed: it grants nothing.
     """
     identity = resolve(fetcher, plc_url, did)
     if identity.pds is None or identity.signing_key is None:
         raise ProofProblem("the account names no data server, or no key that signs its records")
     names = {"did": did, "collection": collection, "rkey": rkey}
-    asked = "&".join(f"{name}={quote(value, safe='')}" for name, value in names.items())
+    query = "&".join(f"{name}={quote(value, safe='')}" for name, value in names.items())
     try:
-        proof = fetcher.get(f"{identity.pds}/xrpc/com.atproto.sync.getRecord?{asked}", PROOF_LIMIT)
+        proof = fetcher.get(f"{identity.pds}/xrpc/com.atproto.sync.getRecord?{query}", PROOF_LIMIT)
     except FetchProblem as problem:
         if problem.status in (400, 404):
             return Proven(None, None, "")
@@ -153,42 +153,42 @@ def _prove(fetcher: Fetcher, plc_url: str, did: str, collection: str, rkey: str)
     return prove_record(proof, did, collection, rkey, identity.signing_key)
 
 
-def _note(one: Checked, now: datetime) -> Note:
-    """Asked again before it expires, so that a decision does not outlive it by more than that."""
-    left = one.valid_until - now if one.valid_until and one.valid_until > now else AGAIN
-    return Note(min(max(left, SOONEST), AGAIN), one.reason)
+def _note(checked: Checked, now: datetime) -> Note:
+    """Ask again before the attestation expires, so that a decision does not outlive it by more than that."""
+    remaining = checked.valid_until - now if checked.valid_until and checked.valid_until > now else AGAIN
+    return Note(min(max(remaining, SOONEST), AGAIN), checked.reason)
 
 
-def _write(txn: Transaction, found: Sequence[Found[Checked]], now: datetime) -> None:
-    before = {row["uri"]: row for row in txn.rows("select * from attestation_checks")}
-    rows = [row for one in found if (row := _row(txn, one, now)) is not None]
+def _write(txn: Transaction, results: Sequence[Found[Checked]], now: datetime) -> None:
+    previous = {row["uri"]: row for row in txn.rows("select * from attestation_checks")}
+    rows = [row for result in results if (row := _check_row(txn, result, now)) is not None]
     txn.upsert("attestation_checks", rows)
-    if any(_says_otherwise(before.get(str(row["uri"])), row, now) for row in rows):
+    if any(_is_changed(previous.get(str(row["uri"])), row, now) for row in rows):
         txn.inputs_changed()
 
 
-def _row(txn: Transaction, one: Found[Checked], now: datetime) -> dict[str, object] | None:
-    """One row of `attestation_checks`; None where nobody answered and what was proven before is about the same record.
+def _check_row(txn: Transaction, result: Found[Checked], now: datetime) -> dict[str, object] | None:
+    """Return one row of `attestation_checks`, or None if nobody answered and the earlier check is about this record.
 
-    Of a record that was written anew and cannot be had nothing is known.
+    Nothing is known of a rewritten record that cannot be fetched.
     """
-    due, answer = one.row, one.answer
+    row, answer = result.row, result.answer
     if isinstance(answer, FetchProblem):
-        if due["was_checked"] and due["checked_cid"] == due["record_cid"]:
+        if row["was_checked"] and row["checked_cid"] == row["record_cid"]:
             return None
         answer = Checked("unverifiable", str(answer)[:300])
-    seen = txn.value(SEEN, [answer.statement_uri]) if answer.statement_uri else None
-    kept = {name: getattr(answer, name) for name in ("proof", "reason", "issuer", "statement", "statement_uri")}
+    statement_seen = txn.value(SEEN, [answer.statement_uri]) if answer.statement_uri else None
+    columns = {name: getattr(answer, name) for name in ("proof", "reason", "issuer", "statement", "statement_uri")}
     times = {"valid_from": answer.valid_from, "valid_until": answer.valid_until, "checked_at": now}
-    own = {"uri": due["subject"], "contributor_id": due["author_id"], "record_cid": due["record_cid"]}
-    was_proven = due["was_proven"] or answer.proof == "proven"
-    return own | kept | times | {"was_proven": was_proven, "statement_seen": seen}
+    key_columns = {"uri": row["subject"], "contributor_id": row["author_id"], "record_cid": row["record_cid"]}
+    was_proven = row["was_proven"] or answer.proof == "proven"
+    return key_columns | columns | times | {"was_proven": was_proven, "statement_seen": statement_seen}
 
 
-def _says_otherwise(before: Mapping[str, Any] | None, row: Mapping[str, object], now: datetime) -> bool:
-    """Return whether a decision may come out otherwise, also since the attestation began or ended meanwhile."""
-    told = ("proof", "issuer", "valid_from", "valid_until")
-    if before is None or any(before[name] != row[name] for name in told):
+def _is_changed(previous: Mapping[str, Any] | None, row: Mapping[str, object], now: datetime) -> bool:
+    """Return True if a decision may change, also because the attestation began or ended since the last check."""
+    columns = ("proof", "issuer", "valid_from", "valid_until")
+    if previous is None or any(previous[name] != row[name] for name in columns):
         return True
-    moments = (before["valid_from"], before["valid_until"])
-    return any(moment is not None and before["checked_at"] < moment <= now for moment in moments)
+    boundaries = (previous["valid_from"], previous["valid_until"])
+    return any(moment is not None and previous["checked_at"] < moment <= now for moment in boundaries)

@@ -1,10 +1,11 @@
-"""The engine of every hop that asks the network: the tables say what is due, answers and outcomes go back together.
+"""Run every look-up on the network: the tables list what is due; answers and outcomes are written together.
 
-Asking happens outside any transaction, in a few threads; what came meanwhile is written in one. A look-up that failed
-comes back after 1 minute, then twice as long each time up to 6 hours; what is absent is asked again after a day.
+Requests run outside any transaction, in a few threads; the answers of some seconds are written in one transaction. A
+failed look-up comes back after 1 minute, then twice as long each time up to 6 hours; an absent subject is asked about
+again after a day.
 
-What is due follows from what strangers write. So every turn takes the newest and the most important by turns, of one
-payer 50 at most, and no payer or domain holds more than a few of the threads (ingest/http/rate_limits.py).
+Strangers' records decide what is due. So every turn takes the most important and the newest alternately, at most 50 of
+one payer, and no payer or domain holds more than a few of the threads (ingest/http/rate_limits.py).
 """
 
 import threading
@@ -26,10 +27,10 @@ from ingest.store.transaction import Rows, Transaction
 THREADS = 8
 CHUNK = 500  # subjects a transaction: the writer's mutex is held for some 50 ms
 EACH = 50  # of one payer in a chunk, the newest
-WRITE_SECONDS = 5.0  # answers are written so often while others are waited for
-SPAN_SECONDS = 30.0  # no further look-up begins after this long, so that one hop cannot starve the others
+WRITE_SECONDS = 5.0  # between two writes while other answers are awaited
+SPAN_SECONDS = 30.0  # no further look-up begins after this long, so that one kind cannot starve the others
 FROM_THE_FUTURE = "select count(*) from fetches where fetched_clock > ?"
-# By turns the most important, which waited longest, and the newest: a backlog starves neither.
+# Alternately the most important, longest waiting first, and the newest: a backlog starves neither.
 FAIR = """
 with due as ({sql}), bounded as (
   select * from due where payer is null or payer not in (select unnest($spent::varchar[]))
@@ -42,7 +43,7 @@ select * exclude (by_rank, by_news) from (
 ) order by least(2 * by_rank, 2 * by_news + 1), by_rank limit {most}
 """
 ENDED = frozenset({"found", "absent"})
-AWAITED = frozenset({"identity", "push_holders", "patch", "ci"})  # an end of one may be all that a decision waits for
+AWAITED = frozenset({"identity", "push_holders", "patch", "ci"})  # a decision may wait for the end of one of these
 
 Wall = Callable[[], datetime]
 Row = Mapping[str, Any]
@@ -59,8 +60,8 @@ class Found(Generic[Answer]):
 class Due:
     """The look-ups of a kind that are due: `sql` gives these columns and may use `$wall` and the other parameters.
 
-    `subject`; `payer`, the account or repository that is the reason for it, null where no stranger chose the host;
-    `rank`, 0 for the most important; `since`, when the reason came up; `attempts`, the failures in a row; what else
+    `subject`; `payer`, the account or repository that is the reason for it, null if no stranger chose the host; `rank`,
+    0 for the most important; `since`, when the reason came up; `attempts`, the failures in a row; and any column that
     `ask` reads.
     """
 
@@ -68,7 +69,7 @@ class Due:
     params: Mapping[str, object] = field(default_factory=dict)
 
     def rows(self, rows: Rows, wall: datetime, most: int, spent: Sequence[str] = ()) -> list[dict[str, Any]]:
-        """A fair choice of so many that are due at a moment, without those of payers whose share is `spent`."""
+        """Return a fair choice of at most `most` due rows, without payers whose share is `spent`."""
         sql = FAIR.format(sql=self.sql, each=EACH, most=most)
         return rows.rows(sql, {"wall": wall, "spent": [*spent], **self.params})
 
@@ -78,9 +79,9 @@ class Due:
 
 @dataclass(frozen=True)
 class Note:
-    """The part of an answer that `fetches` keeps: when to ask again, and what is left to be doubted.
+    """The part of an answer that `fetches` stores: when to ask again, and a remaining doubt.
 
-    `unfinished`: the subject is still changing, so it is asked again as after a failure, each time later.
+    `unfinished`: the subject is still changing, so it is asked about again as after a failure, each time later.
     """
 
     again: timedelta | None = None
@@ -90,35 +91,35 @@ class Note:
 
 @dataclass(frozen=True)
 class Kind(Generic[Answer]):
-    """One kind of look-up: which rows are due, how one is asked, how the answers are written and remembered."""
+    """One kind of look-up: the rows that are due, how to ask about one, how to write and remember the answers."""
 
     name: str
     due: Due
     ask: Callable[[Row], Answer]
     write: Callable[[Transaction, Sequence[Found[Answer]]], None]
     note: Callable[[Answer], Note] = lambda _: Note()
-    fill: Callable[[Rows, list[dict[str, Any]]], None] = lambda _, __: None  # adds to the rows that are next in line
+    fill: Callable[[Rows, list[dict[str, Any]]], None] = lambda _, __: None  # adds columns to the chosen rows
 
 
 def fetch(store: Store, fetcher: Fetcher, wall: Wall, kind: Kind[Any]) -> int:
-    """Ask about what was due when this began, chunk by chunk, until done or the span is over; returns how many."""
-    began, ends, asked = wall(), time.monotonic() + SPAN_SECONDS, 0
+    """Ask about everything that was due at the start, chunk by chunk, until done or out of time; return how many."""
+    now, deadline, asked_count = wall(), time.monotonic() + SPAN_SECONDS, 0
     while True:
-        with store.read() as rows:
-            chunk = kind.due.rows(rows, began, CHUNK, fetcher.shares.spent(kind.name))
-            kind.fill(rows, chunk)
-        before = asked
-        for found in _Turn(fetcher, kind, chunk, ends).answers():
+        with store.read() as reader:
+            chunk = kind.due.rows(reader, now, CHUNK, fetcher.shares.spent(kind.name))
+            kind.fill(reader, chunk)
+        asked_before = asked_count
+        for results in _Turn(fetcher, kind, chunk, deadline).answers():
             with store.write() as txn:
-                kind.write(txn, found)
-                _write_outcomes(txn, kind, found, wall())
-            asked += len(found)
-        if asked == before:
-            return asked
+                kind.write(txn, results)
+                _write_outcomes(txn, kind, results, wall())
+            asked_count += len(results)
+        if asked_count == asked_before:
+            return asked_count
 
 
 def forget_future(store: Store, now: datetime) -> int:
-    """Make due now what a clock that ran ahead put off; how many look-ups. Else they would wait until it is so late."""
+    """Make look-ups due now that a clock ahead of time put off until much later; return how many."""
     with store.read() as rows:
         if not rows.value(FROM_THE_FUTURE, [now + SLACK]):
             return 0
@@ -128,54 +129,54 @@ def forget_future(store: Store, now: datetime) -> int:
 
 
 class _Turn(Generic[Answer]):
-    """Rows asked about in a few threads, each payer's within its share; what is not begun by `ends` stays due."""
+    """Rows asked about in a few threads, each payer within its share; rows not begun by `ends` stay due."""
 
     def __init__(self, fetcher: Fetcher, kind: Kind[Answer], rows: Sequence[Row], ends: float) -> None:
         self._fetcher, self._kind, self._ends = fetcher, kind, ends
         self._rows = list(rows)
         self._under_way = 0
-        self._found: list[Found[Answer]] = []
+        self._results: list[Found[Answer]] = []
         self._changed = threading.Condition()
 
     def answers(self) -> Iterator[list[Found[Answer]]]:
-        """Yield the answers so far, every few seconds until all have come; an error in the program is raised."""
+        """Yield the answers so far, every few seconds until all have come; raise an error in the program."""
         if not self._rows:
             return
         with ThreadPoolExecutor(min(THREADS, len(self._rows)), thread_name_prefix="fetch") as pool:
-            working = {pool.submit(self._work) for _ in range(min(THREADS, len(self._rows)))}
+            working = {pool.submit(self._work_off) for _ in range(min(THREADS, len(self._rows)))}
             try:
                 while working:
-                    done, working = wait_for(working, WRITE_SECONDS)
-                    if found := self._take():
-                        yield found
-                    for one in done:
-                        one.result()
+                    finished, working = wait_for(working, WRITE_SECONDS)
+                    if results := self._take_results():
+                        yield results
+                    for future in finished:
+                        future.result()
             finally:
-                self._ends = 0.0  # after an error nothing more begins
+                self._ends = 0.0  # after an error no further look-up begins
 
-    def _take(self) -> list[Found[Answer]]:
+    def _take_results(self) -> list[Found[Answer]]:
         with self._changed:
-            found, self._found = self._found, []
-        return found
+            results, self._results = self._results, []
+        return results
 
-    def _work(self) -> None:
+    def _work_off(self) -> None:
         is_look_up.set(True)
-        while (row := self._next()) is not None:
-            began, found = time.monotonic(), None
+        while (row := self._next_row()) is not None:
+            began, result = time.monotonic(), None
             try:
-                found = Found(row, self._kind.ask(row))
+                result = Found(row, self._kind.ask(row))
             except FetchProblem as problem:
-                found = None if problem.closed else Found(row, problem)
+                result = None if problem.closed else Found(row, problem)
             finally:
                 slow = time.monotonic() - began > self._fetcher.timeout / 2
                 self._fetcher.shares.end(self._kind.name, row["payer"], slow)
                 with self._changed:
                     self._under_way -= 1
-                    self._found += [found] if found else []
+                    self._results += [result] if result else []
                     self._changed.notify_all()
 
-    def _next(self) -> Row | None:
-        """The first row whose payer has a place; waits while one may become free. None once no more is to begin."""
+    def _next_row(self) -> Row | None:
+        """Return the first row whose payer has a free place, waiting for one if needed; None ends the turn."""
         with self._changed:
             while self._rows and not self._fetcher.closed and time.monotonic() <= self._ends:
                 for place, row in enumerate(self._rows):
@@ -188,23 +189,23 @@ class _Turn(Generic[Answer]):
         return None
 
 
-def _write_outcomes(txn: Transaction, kind: Kind[Any], found: Sequence[Found[Any]], now: datetime) -> None:
-    subjects = [one.row["subject"] for one in found]
-    known = txn.rows(
+def _write_outcomes(txn: Transaction, kind: Kind[Any], results: Sequence[Found[Any]], now: datetime) -> None:
+    subjects = [result.row["subject"] for result in results]
+    stored = txn.rows(
         "select subject, outcome, attempts from fetches where kind = ? and subject in (select unnest(?))",
         [kind.name, subjects],
     )
-    attempts = {row["subject"]: row["attempts"] for row in known}
-    rows = [_outcome(kind, one, attempts.get(one.row["subject"], 0), now) for one in found]
-    ended = {row["subject"] for row in known if row["outcome"] in ENDED}
-    if kind.name in AWAITED and any(row["outcome"] in ENDED and row["subject"] not in ended for row in rows):
+    attempts = {row["subject"]: row["attempts"] for row in stored}
+    rows = [_fetch_row(kind, result, attempts.get(result.row["subject"], 0), now) for result in results]
+    ended_before = {row["subject"] for row in stored if row["outcome"] in ENDED}
+    if kind.name in AWAITED and any(row["outcome"] in ENDED and row["subject"] not in ended_before for row in rows):
         txn.inputs_changed()
     txn.upsert("fetches", [{"kind": kind.name, "fetched_clock": now, **row} for row in rows])
 
 
-def _outcome(kind: Kind[Any], one: Found[Any], attempts: int, now: datetime) -> dict[str, object]:
-    """Return its row of `fetches`; `attempts` counts the look-ups in a row that brought nothing final."""
-    answer, wait = one.answer, None
+def _fetch_row(kind: Kind[Any], result: Found[Any], attempts: int, now: datetime) -> dict[str, object]:
+    """Return the row of `fetches` for one result; `attempts` counts the look-ups in a row without a final answer."""
+    answer, wait = result.answer, None
     if isinstance(answer, FetchProblem):
         attempts, reason = attempts + (not answer.busy), str(answer)
         outcome, wait = ("absent", DAY) if answer.absent else ("failed", waiting_time(max(attempts, 1), answer))
@@ -213,7 +214,7 @@ def _outcome(kind: Kind[Any], one: Found[Any], attempts: int, now: datetime) -> 
         attempts = attempts + 1 if note.unfinished else 0
         outcome, reason, wait = "found", note.doubt, doubled(attempts) if note.unfinished else note.again
     return {
-        "subject": one.row["subject"],
+        "subject": result.row["subject"],
         "outcome": outcome,
         "reason": reason,
         "attempts": attempts,

@@ -1,8 +1,8 @@
-"""Clients of the servers around a repository: its knot (git), its spindle (CI), its authors' personal data servers.
+"""Clients of the servers around a repository: its knot (git), its spindle (CI) and its authors' personal data servers.
 
-An approved patch is merged on its knot in a maintainer's name: check, make sure that nothing changed, merge, say so.
-Not atomic: the knot merges, then the maintainer's own data server is told. Each way in which that can end has a name. A
-merge is sent once; where its answer was lost nobody knows, and looking is left to a person.
+An approved patch is merged on its knot in a maintainer's name: check, make sure that nothing changed, merge, write the
+status record. This is not atomic: the knot merges first, then the maintainer's own data server gets the record. Each
+possible end has a name. A merge is sent once; if its answer is lost, nobody knows the result, and a person has to look.
 """
 
 import base64
@@ -28,8 +28,8 @@ from ingest.records.registry import STATUS
 
 HOLDERS, HOLDER_PAGES = 1_000, 10  # a repository with more collaborators is not believed, however they are listed
 PAGE_LIMIT = 2_000_000  # bytes
-COMPARE_GROWTH = 6  # a comparison says each line up to four times over, escaped and as objects
-PIPELINES = 50  # of one commit; a spindle says one
+COMPARE_GROWTH = 6  # a comparison holds each line up to four times, escaped and as objects
+PIPELINES = 50  # of one commit; a spindle returns one
 WORKFLOWS = 50  # of one pipeline, as its lexicon allows
 
 LIST_COLLABORATORS = "sh.tangled.repo.listCollaborators"
@@ -88,7 +88,7 @@ class _Pipelines(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A CI run for a pull request as its spindle tells it; `pull` is the request that it was started for, if told."""
+    """A CI run for a pull request from its spindle; `pull` is the request that started it, if known."""
 
     commit: str
     pull: str | None
@@ -101,10 +101,10 @@ def is_commit(text: str) -> bool:
 
 
 def push_holders(fetcher: Fetcher, knot: str, repo_did: str) -> list[Holder]:
-    """Return whom the knot lets push to a repository, without its owner, and since when. Raises FetchProblem."""
+    """Return the people, besides the owner, whom the knot lets push, with times. Raises FetchProblem."""
     if not is_did(repo_did):
         raise FetchProblem("the repository has no DID of its own that its knot could be asked about")
-    host = _host(fetcher, knot, "knot")
+    host = _checked_host(fetcher, knot, "knot")
     start = f"https://{host}/xrpc/{LIST_COLLABORATORS}?subject={quote(repo_did, safe='')}&limit=100"
     holders: dict[str, Holder] = {}
     address, cursors = start, {""}
@@ -124,62 +124,64 @@ def push_holders(fetcher: Fetcher, knot: str, repo_did: str) -> list[Holder]:
 
 
 def collaborators_added_by(fetcher: Fetcher, knot: str, repo_did: str) -> list[str]:
-    """Return who let others push to a repository, says its knot: its owner, most often. Raises FetchProblem."""
-    host = _host(fetcher, knot, "knot")
+    """Return the people who gave others push rights, most often the owner, from the knot. Raises FetchProblem."""
+    host = _checked_host(fetcher, knot, "knot")
     address = f"https://{host}/xrpc/{LIST_COLLABORATORS}?subject={quote(repo_did, safe='')}&limit=100"
     page = fetcher.get_json(address, _Holders, PAGE_LIMIT)
-    told = [item.addedBy for item in page.items if isinstance(item.addedBy, str) and is_did(item.addedBy)]
-    return list(dict.fromkeys(told))
+    dids = [item.addedBy for item in page.items if isinstance(item.addedBy, str) and is_did(item.addedBy)]
+    return list(dict.fromkeys(dids))
 
 
 def compare(fetcher: Fetcher, knot: str, repo_did: str, base: str, head: str, limit: int) -> bytes:
-    """The commits between two as a format-patch series, of at most `limit` bytes or so. Raises FetchProblem.
+    """Return the commits between two as a format-patch series of about `limit` bytes at most. Raises FetchProblem.
 
-    `too_large` where the answer goes beyond what a series of that size could need.
+    The problem is `too_large` if the answer is larger than a series of that size could need.
     """
     if not (is_did(repo_did) and is_commit(base) and is_commit(head)):
         raise FetchProblem("a comparison needs a repository's DID and the full names of two commits")
-    host = _host(fetcher, knot, "knot")
+    host = _checked_host(fetcher, knot, "knot")
     address = f"https://{host}/xrpc/sh.tangled.repo.compare?repo={quote(repo_did, safe='')}&rev1={base}&rev2={head}"
     try:
-        told = fetcher.get_json(address, _Comparison, COMPARE_GROWTH * limit + PAGE_LIMIT)
+        comparison = fetcher.get_json(address, _Comparison, COMPARE_GROWTH * limit + PAGE_LIMIT)
     except FetchProblem as problem:
-        if problem.status == 400:  # how a knot says RepoNotFound and RevisionNotFound
+        if problem.status == 400:  # a knot's answer for RepoNotFound and RevisionNotFound
             raise FetchProblem(f"{host} does not have the repository or the commits", status=404) from None
         raise
-    if is_commit(told.rev2) and told.rev2 != head:
+    if is_commit(comparison.rev2) and comparison.rev2 != head:
         raise FetchProblem(f"{host} compared another commit than it was asked for")
-    series = "\n".join(mail.Raw for mail in told.format_patch or ())
-    return (told.patch or series or told.combined_patch_raw).encode("utf-8", "replace")
+    series = "\n".join(mail.Raw for mail in comparison.format_patch or ())
+    return (comparison.patch or series or comparison.combined_patch_raw).encode("utf-8", "replace")
 
 
 def pipelines(fetcher: Fetcher, spindle: str, repo_did: str, commit: str) -> list[Pipeline]:
-    """The CI runs for pull requests at a commit of a repository. Raises FetchProblem."""
+    """Return the CI runs for pull requests at a commit of a repository. Raises FetchProblem."""
     if not (is_did(repo_did) and is_commit(commit)):
         raise FetchProblem("a spindle is asked about a repository's DID and a commit's full name")
-    host = _host(fetcher, spindle, "spindle")
+    host = _checked_host(fetcher, spindle, "spindle")
     query = f"repo={quote(repo_did, safe='')}&commits={commit}&kinds=pull_request&limit={PIPELINES}"
-    told = fetcher.get_json(f"https://{host}/xrpc/sh.tangled.ci.queryPipelines?{query}", _Pipelines, PAGE_LIMIT)
-    found = []
-    for one in (told.pipelines or [])[:PIPELINES]:
-        is_for_pull = one.commit == commit and one.trigger.kind.endswith("#pullRequest")
-        if is_for_pull and one.trigger.sourceSha in (None, commit):
-            workflows = tuple((each.name[:100], each.status[:32]) for each in (one.workflows or [])[:WORKFLOWS])
-            found.append(Pipeline(commit, one.trigger.pull, parse_time(one.createdAt or ""), workflows))
-    return found
+    answer = fetcher.get_json(f"https://{host}/xrpc/sh.tangled.ci.queryPipelines?{query}", _Pipelines, PAGE_LIMIT)
+    runs = []
+    for pipeline in (answer.pipelines or [])[:PIPELINES]:
+        is_for_pull = pipeline.commit == commit and pipeline.trigger.kind.endswith("#pullRequest")
+        if is_for_pull and pipeline.trigger.sourceSha in (None, commit):
+            workflows = tuple(
+                (workflow.name[:100], workflow.status[:32]) for workflow in (pipeline.workflows or [])[:WORKFLOWS]
+            )
+            runs.append(Pipeline(commit, pipeline.trigger.pull, parse_time(pipeline.createdAt or ""), workflows))
+    return runs
 
 
 def blob(fetcher: Fetcher, pds: str, did: str, cid: str, limit: int) -> bytes:
-    """A blob's bytes, proven to be what the CID names. Raises FetchProblem, also for a CID that proves nothing."""
+    """Return a blob's bytes, checked against the CID. Raises FetchProblem, also for a CID that proves nothing."""
     digest = raw_digest(cid)
     if digest is None or not is_did(did):
         raise FetchProblem("the blob has no CID of raw bytes by SHA-256, so that nothing would prove what it holds")
-    host = _host(fetcher, pds.removeprefix("https://"), "data server")
+    host = _checked_host(fetcher, pds.removeprefix("https://"), "data server")
     address = f"https://{host}/xrpc/com.atproto.sync.getBlob?did={quote(did, safe='')}&cid={cid}"
     try:
         data = fetcher.get(address, limit)
     except FetchProblem as problem:
-        if problem.status == 400:  # how a data server says RepoNotFound and BlobNotFound
+        if problem.status == 400:  # a data server's answer for RepoNotFound and BlobNotFound
             raise FetchProblem(f"{host} does not have the blob", status=404) from None
         raise
     if hashlib.sha256(data).digest() != digest:
@@ -188,11 +190,11 @@ def blob(fetcher: Fetcher, pds: str, did: str, cid: str, limit: int) -> bytes:
 
 
 def remotes(fetcher: Fetcher, knot: str, repo_did: str | None, owner_did: str | None, name: str | None) -> list[Remote]:
-    """The addresses under which a knot serves a repository, the likeliest first. Raises FetchProblem.
+    """Return the addresses under which a knot serves a repository, the likeliest first. Raises FetchProblem.
 
-    A knot of today serves /<repository's DID>, every knot /<owner's DID>/<name> (knotserver/router.go of Tangled).
+    Current knots serve /<repository's DID>, every knot /<owner's DID>/<name> (knotserver/router.go of Tangled).
     """
-    host = _host(fetcher, knot, "knot")
+    host = _checked_host(fetcher, knot, "knot")
     paths = [repo_did] if repo_did and is_did(repo_did) else []
     if owner_did and is_did(owner_did) and name and _NAME.fullmatch(name):
         paths.append(f"{owner_did}/{name}")
@@ -206,7 +208,7 @@ def remotes(fetcher: Fetcher, knot: str, repo_did: str | None, owner_did: str | 
 
 
 def raw_digest(cid: str) -> bytes | None:
-    """The SHA-256 that a CIDv1 of raw bytes names; None for any other CID."""
+    """Return the SHA-256 that a CIDv1 of raw bytes names, or None for any other CID."""
     if not _CID.fullmatch(cid):
         return None
     text = cid[1:].upper()
@@ -217,11 +219,11 @@ def raw_digest(cid: str) -> bytes | None:
     return data[4:] if len(data) == 36 and data.startswith(_RAW_SHA256) else None
 
 
-def _host(fetcher: Fetcher, name: str, kind: str) -> str:
-    """A server's name in lower case; a port only where a stand-in answers."""
+def _checked_host(fetcher: Fetcher, name: str, kind: str) -> str:
+    """Return a server's name in lower case, with a port only for a stand-in. Raises FetchProblem for another name."""
     host = name.lower()
-    bare, _, port = host.partition(":")
-    if is_host(host) or (fetcher.stand_in and port.isdecimal() and (is_host(bare) or bare == "localhost")):
+    hostname, _, port = host.partition(":")
+    if is_host(host) or (fetcher.stand_in and port.isdecimal() and (is_host(hostname) or hostname == "localhost")):
         return host
     raise FetchProblem(f"the {kind} has no name that may be fetched from")
 
@@ -233,9 +235,9 @@ CONFLICTS = 20  # files named
 
 class Outcome(StrEnum):
     MERGED = "merged"
-    NOT_RECORDED = "merged, not recorded"  # the branch has it, the maintainer's data server does not say so
+    NOT_RECORDED = "merged, not recorded"  # the branch has it, but the maintainer's data server has no record of it
     CONFLICT = "conflict"
-    CHANGED = "changed"  # the record is not the one that was approved
+    CHANGED = "changed"  # the record differs from the approved one
     REFUSED = "refused"  # the knot does not let this person merge
     FAILED = "failed"  # nothing was merged
     UNKNOWN = "unknown"  # the answer to the merge was lost
@@ -259,7 +261,7 @@ class MergeOrder:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The end of an attempt, with a sentence that says how things are now."""
+    """The end of an attempt, with a sentence about the present state."""
 
     outcome: Outcome
     sentence: str
@@ -285,7 +287,7 @@ class _Token(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class TokenSession:
-    """A session by an access token of the maintainer's data server, which goes nowhere else."""
+    """A session with an access token of the maintainer's data server; the token is sent nowhere else."""
 
     fetcher: Fetcher
     did: str
@@ -293,7 +295,7 @@ class TokenSession:
     access_token: str
 
     def service_token(self, audience: str, method: str) -> str:
-        """A token for one method of one service, valid for a minute. Raises FetchProblem."""
+        """Return a token for one method of one service, valid for a minute. Raises FetchProblem."""
         query = f"aud={quote(audience, safe='')}&lxm={method}"
         address = f"https://{self.pds}/xrpc/com.atproto.server.getServiceAuth?{query}"
         return self.fetcher.get_json(address, _Token, ANSWER_LIMIT, sent=Order(bearer=self.access_token)).token
@@ -313,46 +315,46 @@ def merge(fetcher: Fetcher, session: TokenSession, order: MergeOrder, now: datet
                 raise FetchProblem("a server has no name that may be asked")
         if not (is_did(order.repo_did) and order.pull_uri.count("/") == 4 and order.record_cid):
             raise FetchProblem("the repository or the pull request has no name that may be asked for")
-        if conflicts := _conflicts(fetcher, order):
+        if conflicts := _find_conflicts(fetcher, order):
             return Merged(Outcome.CONFLICT, f"Nothing was merged: it conflicts in {', '.join(conflicts)}.")
         token = session.service_token(f"did:web:{order.knot}", MERGE)
-        if newest_cid(fetcher, order) != order.record_cid:  # last of all, so that as little as can be lies in between
+        if newest_cid(fetcher, order) != order.record_cid:  # checked last, as close to the merge as possible
             return Merged(Outcome.CHANGED, "Nothing was merged: the pull request changed after it was approved.")
     except FetchProblem as problem:
         return Merged(Outcome.FAILED, f"Nothing was merged: {problem}.")
-    ended = _send_merge(fetcher, order, token)
-    if ended.outcome is not Outcome.MERGED:
-        return ended
+    merged = _send_merge(fetcher, order, token)
+    if merged.outcome is not Outcome.MERGED:
+        return merged
     record = {"pull": order.pull_uri, "status": f"{STATUS}.merged", "createdAt": f"{now.isoformat()}Z"}
     try:
         session.create_record(STATUS, {"$type": STATUS, **record})
     except FetchProblem as problem:
         return Merged(Outcome.NOT_RECORDED, f"It is merged, but your data server did not take the status: {problem}.")
-    return ended
+    return merged
 
 
 def newest_cid(fetcher: Fetcher, order: MergeOrder) -> str:
-    """The CID of the pull request's record as its author's data server has it now. Raises FetchProblem."""
+    """Return the CID of the pull request's record now, from its author's data server. Raises FetchProblem."""
     did, collection, rkey = order.pull_uri.removeprefix("at://").split("/")
     query = f"repo={quote(did, safe='')}&collection={quote(collection, safe='')}&rkey={quote(rkey, safe='')}"
     address = f"https://{order.author_pds}/xrpc/com.atproto.repo.getRecord?{query}"
     return fetcher.get_json(address, _RecordCid, ANSWER_LIMIT).cid
 
 
-def _conflicts(fetcher: Fetcher, order: MergeOrder) -> list[str]:
-    """Files in which the patch does not apply, "the patch" where the knot names none. Raises FetchProblem."""
-    body = msgspec.json.encode(_target(order) | {"patch": order.patch})
+def _find_conflicts(fetcher: Fetcher, order: MergeOrder) -> list[str]:
+    """Return the files with conflicts, or "the patch" if the knot names none. Raises FetchProblem."""
+    body = msgspec.json.encode(_merge_target(order) | {"patch": order.patch})
     address = f"https://{order.knot}/xrpc/{MERGE_CHECK}"
-    told = fetcher.get_json(address, _Check, ANSWER_LIMIT, sent=body)
-    if told.error:
+    answer = fetcher.get_json(address, _Check, ANSWER_LIMIT, sent=body)
+    if answer.error:
         raise FetchProblem("the knot could not try the merge")
-    if not told.is_conflicted:
+    if not answer.is_conflicted:
         return []
-    return [quoted(one.filename) for one in (told.conflicts or [])[:CONFLICTS]] or ["the patch"]
+    return [quoted(conflict.filename) for conflict in (answer.conflicts or [])[:CONFLICTS]] or ["the patch"]
 
 
 def _send_merge(fetcher: Fetcher, order: MergeOrder, token: str) -> Merged:
-    body = msgspec.json.encode(_target(order) | {"patch": order.patch, "commitMessage": order.title})
+    body = msgspec.json.encode(_merge_target(order) | {"patch": order.patch, "commitMessage": order.title})
     address = f"https://{order.knot}/xrpc/{MERGE}"
     try:
         fetcher.get(address, ANSWER_LIMIT, sent=Order(body, token, once=True))
@@ -367,6 +369,6 @@ def _send_merge(fetcher: Fetcher, order: MergeOrder, token: str) -> Merged:
     return Merged(Outcome.MERGED, f"Merged into {order.branch}.")
 
 
-def _target(order: MergeOrder) -> dict[str, str]:
-    """The repository and branch, with what older knots ask for beside the DID."""
+def _merge_target(order: MergeOrder) -> dict[str, str]:
+    """Return the repository and branch, with the fields that older knots need beside the DID."""
     return {"repo": order.repo_did, "did": order.owner_did, "name": order.name, "branch": order.branch}

@@ -1,9 +1,9 @@
-"""Reads OSV records from a folder or a zip file into the store: each as rows, bounded and checked.
+"""Read OSV records from a folder or a zip file into the store, each as bounded and checked rows.
 
-A record is JSON or YAML. Reading it is pure, and reading the same twice gives the same rows.
+A record is JSON or YAML. Reading is pure: reading a record twice gives the same rows.
 
-The base score of a CVSS 3.0 or 3.1 vector is computed as its specification says. Names of packages are compared as
-their registries do, and package URLs are read.
+The base score of a CVSS 3.0 or 3.1 vector is computed as its specification says. Package names are compared as their
+registries compare them, and package URLs are built.
 """
 
 import re
@@ -34,35 +34,35 @@ _IMPACT = {"H": 0.56, "L": 0.22, "N": 0.0}
 
 
 def base_score(vector: str) -> float | None:
-    """The base score in [0, 10]; None for a vector of another version, and for one that is broken.
+    """Return the base score in [0, 10], or None for a vector of another version or a broken one.
 
     Specification: https://www.first.org/cvss/v3.1/specification-document §7.1.
     """
     version, *pairs = vector[:200].split("/")
-    told = dict(pair.split(":", 1) for pair in pairs if ":" in pair)
+    metrics = dict(pair.split(":", 1) for pair in pairs if ":" in pair)
     if version not in ("CVSS:3.0", "CVSS:3.1"):
         return None
     try:
-        scope = told["S"]
-        exploitability = 8.22 * _PRIVILEGES[scope][told["PR"]]
+        scope = metrics["S"]
+        exploitability = 8.22 * _PRIVILEGES[scope][metrics["PR"]]
         for name, weights in _ATTACK.items():
-            exploitability *= weights[told[name]]
-        kept = 1.0
+            exploitability *= weights[metrics[name]]
+        remaining = 1.0
         for name in ("C", "I", "A"):
-            kept *= 1 - _IMPACT[told[name]]
+            remaining *= 1 - _IMPACT[metrics[name]]
     except KeyError:
         return None
-    lost = 1 - kept
-    impact = 6.42 * lost if scope == "U" else 7.52 * (lost - 0.029) - 3.25 * (lost - 0.02) ** 15
+    impact_share = 1 - remaining
+    impact = 6.42 * impact_share if scope == "U" else 7.52 * (impact_share - 0.029) - 3.25 * (impact_share - 0.02) ** 15
     if impact <= 0:
         return 0.0
-    return _rounded_up(min(impact + exploitability, 10) if scope == "U" else min(1.08 * (impact + exploitability), 10))
+    return _round_up(min(impact + exploitability, 10) if scope == "U" else min(1.08 * (impact + exploitability), 10))
 
 
-def _rounded_up(score: float) -> float:
-    """To one place, upwards; in whole numbers first, so that 4.02 stored as 4.0200000001 is no 4.1 too many."""
-    whole = round(score * 100_000)
-    return whole / 100_000 if whole % 10_000 == 0 else (ceil(whole / 10_000)) / 10
+def _round_up(score: float) -> float:
+    """Round up to one decimal, after rounding to whole numbers: 4.0200000001 for 4.02 must not become 4.1."""
+    scaled = round(score * 100_000)
+    return scaled / 100_000 if scaled % 10_000 == 0 else (ceil(scaled / 10_000)) / 10
 
 
 _TYPES = {"PyPI": "pypi", "npm": "npm", "crates.io": "cargo", "Go": "golang", "RubyGems": "gem", "Maven": "maven"}
@@ -72,9 +72,9 @@ _SEPARATORS = re.compile(r"[-_.]+")
 
 @lru_cache(maxsize=4096)
 def normalised(ecosystem: str, name: str) -> str:
-    """The name under which the registry files it: two spellings of one package give the same.
+    """Return the name under which the registry lists a package: two spellings of one package give one name.
 
-    PyPI: PEP 503. crates.io takes - and _ for the same. The others keep what is written: old npm names have capitals.
+    PyPI: PEP 503. crates.io treats - and _ alike. The others keep the spelling: old npm names have capitals.
     """
     name = name.strip()
     if ecosystem == "PyPI":
@@ -85,16 +85,16 @@ def normalised(ecosystem: str, name: str) -> str:
 
 
 def package_url(ecosystem: str, name: str, version: str | None = None) -> str:
-    """pkg:npm/%40scope/name@1.0.0. Raises ValueError for an ecosystem outside ECOSYSTEMS and a name that is none."""
+    """Return pkg:npm/%40scope/name@1.0.0. Raises ValueError for an ecosystem outside ECOSYSTEMS or an invalid name."""
     from packageurl import PackageURL  # 11 ms, and needed by few callers
 
     if ecosystem not in _TYPES:
         raise ValueError(f"no ecosystem that package URLs are made for here: {ecosystem!r}")
-    namespace, _, last = name.rpartition(":" if ecosystem == "Maven" else "/")
-    return PackageURL(_TYPES[ecosystem], namespace or None, last, version).to_string()
+    namespace, _, short_name = name.rpartition(":" if ecosystem == "Maven" else "/")
+    return PackageURL(_TYPES[ecosystem], namespace or None, short_name, version).to_string()
 
 
-RECORD_LIMIT = 4_000_000  # bytes; of 2,661 records of PyPI the largest takes 60 kB
+RECORD_LIMIT = 4_000_000  # bytes; the largest of 2,661 records of PyPI takes 60 kB
 PACKAGES = 2_000  # of one record
 EVENTS = 5_000  # of one record
 VERSIONS = 20_000  # of one package
@@ -148,7 +148,7 @@ class _Record(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The rows of one advisory, by table; none at all where it was withdrawn or is about other ecosystems."""
+    """The rows of one advisory, by table; no rows if it was withdrawn or is about other ecosystems."""
 
     advisory_id: str
     withdrawn: bool
@@ -159,39 +159,41 @@ class Record:
 
 
 def read_record(data: bytes, is_yaml: bool = False) -> Record:
-    """A record as rows, without `learned_clock`. Raises OsvProblem."""
+    """Return a record as rows, without `learned_clock`. Raises OsvProblem."""
     try:
-        told = msgspec.convert(_plain_yaml(data), _Record) if is_yaml else decode_json(data, _Record)
+        parsed = msgspec.convert(_plain_yaml(data), _Record) if is_yaml else decode_json(data, _Record)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise OsvProblem(f"it is not an OSV record ({str(error)[:TEXT]})") from error
-    if ID.fullmatch(told.id) is None:
+    if ID.fullmatch(parsed.id) is None:
         raise OsvProblem("its id is none")
-    if told.withdrawn:
-        return Record(told.id, withdrawn=True)
-    affected = [one for one in told.affected or () if one.package and one.package.ecosystem in ECOSYSTEMS]
+    if parsed.withdrawn:
+        return Record(parsed.id, withdrawn=True)
+    affected = [
+        package for package in parsed.affected or () if package.package and package.package.ecosystem in ECOSYSTEMS
+    ]
     if len(affected) > PACKAGES:
         raise OsvProblem(f"it names more than {PACKAGES} packages")
-    ranges, versions = tuple(_ranges(told.id, affected)), tuple(_versions(told.id, affected))
+    ranges, versions = tuple(_range_rows(parsed.id, affected)), tuple(_version_rows(parsed.id, affected))
     if not ranges and not versions:
-        return Record(told.id, withdrawn=False)
-    aliases = {alias for alias in (told.aliases or ())[:100] if ID.fullmatch(alias)}
+        return Record(parsed.id, withdrawn=False)
+    aliases = {alias for alias in (parsed.aliases or ())[:100] if ID.fullmatch(alias)}
     return Record(
-        advisory_id=told.id,
+        advisory_id=parsed.id,
         withdrawn=False,
         advisory={
-            "advisory_id": told.id,
-            "summary": " ".join((told.summary or told.details).split())[:TEXT],
-            "severity": _severity(told, affected),
-            "modified_at": parse_time(told.modified),
+            "advisory_id": parsed.id,
+            "summary": " ".join((parsed.summary or parsed.details).split())[:TEXT],
+            "severity": _find_severity(parsed, affected),
+            "modified_at": parse_time(parsed.modified),
         },
-        aliases=tuple({"advisory_id": told.id, "alias": alias} for alias in sorted(aliases)),
+        aliases=tuple({"advisory_id": parsed.id, "alias": alias} for alias in sorted(aliases)),
         ranges=ranges,
         versions=versions,
     )
 
 
 def _plain_yaml(data: bytes) -> object:
-    """A YAML document whose scalars are all texts; an alias, which could unfold to gigabytes, is refused."""
+    """Load a YAML document with texts as its only scalars. Refuse aliases, which could unfold to gigabytes."""
     import yaml  # 20 ms, and only records of one database are written in it
 
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
@@ -203,65 +205,65 @@ def _plain_yaml(data: bytes) -> object:
         raise OsvProblem("it is not YAML") from error
 
 
-def _ranges(advisory_id: str, affected: list[_Affected]) -> Iterator[Row]:
+def _range_rows(advisory_id: str, affected: list[_Affected]) -> Iterator[Row]:
     number = events = 0
-    for one in affected:
-        for bounds in one.ranges or ():
+    for package in affected:
+        for bounds in package.ranges or ():
             if bounds.type not in ("SEMVER", "ECOSYSTEM"):
                 continue
             number += 1
-            for event, version in _events(bounds):
+            for event, version in _range_events(bounds):
                 events += 1
                 if events > EVENTS:
                     raise OsvProblem(f"its ranges have more than {EVENTS} events")
-                named = {"range_number": number, "event": event, "version": version}
-                yield {"advisory_id": advisory_id, **_package(one), **named}
+                range_event = {"range_number": number, "event": event, "version": version}
+                yield {"advisory_id": advisory_id, **_package_columns(package), **range_event}
 
 
-def _events(bounds: _Range) -> Iterator[tuple[str, str]]:
-    for told in bounds.events or ():
+def _range_events(bounds: _Range) -> Iterator[tuple[str, str]]:
+    for entry in bounds.events or ():
         for event in _EVENTS:
-            version = told.get(event)
+            version = entry.get(event)
             if isinstance(version, str) and 0 < len(version) <= TEXT:
                 yield event, version
 
 
-def _versions(advisory_id: str, affected: list[_Affected]) -> Iterator[Row]:
-    for one in affected:
-        if len(one.versions or ()) > VERSIONS:
+def _version_rows(advisory_id: str, affected: list[_Affected]) -> Iterator[Row]:
+    for package in affected:
+        if len(package.versions or ()) > VERSIONS:
             raise OsvProblem(f"it names more than {VERSIONS} versions of a package")
-        named = [version for version in one.versions or () if 0 < len(version) <= TEXT]
-        if named:
-            yield {"advisory_id": advisory_id, **_package(one), "versions": named}
+        versions = [version for version in package.versions or () if 0 < len(version) <= TEXT]
+        if versions:
+            yield {"advisory_id": advisory_id, **_package_columns(package), "versions": versions}
 
 
-def _package(one: _Affected) -> Row:
-    package = one.package or _Package()
+def _package_columns(affected: _Affected) -> Row:
+    package = affected.package or _Package()
     if not 0 < len(package.name) <= TEXT:
         raise OsvProblem("it names a package without a name, or with one too long")
     return {"ecosystem": package.ecosystem, "name": normalised(package.ecosystem, package.name)}
 
 
-def _severity(told: _Record, affected: list[_Affected]) -> str | None:
-    """The severity in a word: as the database says it, else of the highest CVSS base score."""
-    if told.id.startswith("MAL-"):
+def _find_severity(parsed: _Record, affected: list[_Affected]) -> str | None:
+    """Return the severity in a word: from the database, else from the highest CVSS base score."""
+    if parsed.id.startswith("MAL-"):
         return "malware"
-    notes = [told.database_specific]
-    vectors = list(told.severity or ())
-    for one in affected:
-        notes += [one.database_specific, one.ecosystem_specific]
-        vectors += one.severity or ()
-    said = [str(note.get("severity", "")).lower() for note in notes if note]
-    if word := next((_WORDS[word] for word in said if word in _WORDS), None):
+    notes = [parsed.database_specific]
+    vectors = list(parsed.severity or ())
+    for package in affected:
+        notes += [package.database_specific, package.ecosystem_specific]
+        vectors += package.severity or ()
+    severities = [str(note.get("severity", "")).lower() for note in notes if note]
+    if word := next((_WORDS[word] for word in severities if word in _WORDS), None):
         return word
-    highest = max((score for one in vectors if (score := base_score(one.score)) is not None), default=None)
+    highest = max((score for package in vectors if (score := base_score(package.score)) is not None), default=None)
     return None if highest is None else next((word for least, word in _GRADES if highest >= least), None)
 
 
 BATCH = 500  # records a transaction: the writer's mutex is held for some 100 ms
 FILES = 2_000_000  # of a folder or a zip file; all of OSV are some 500,000
 TOTAL = 20_000_000_000  # bytes that are unpacked
-PROBLEMS = 5  # that are told in words
+PROBLEMS = 5  # of these the sentence is kept
 CHILDREN = ("advisory_aliases", "advisory_ranges", "advisory_versions")
 _RECORD = re.compile(r"\.(?:json|ya?ml)$", re.IGNORECASE)
 
@@ -274,9 +276,9 @@ class ImportProblem(Exception):
 class Imported:
     kept: int = 0
     withdrawn: int = 0
-    others: int = 0  # of ecosystems, or without versions, that are not looked up
+    others: int = 0  # records of other ecosystems or without versions
     unusable: int = 0
-    removed: int = 0  # advisories that stood here and are not among them, with `replace`
+    removed: int = 0  # with `replace`: stored advisories that the source does not name
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -292,72 +294,72 @@ class Imported:
 def import_osv(
     store: Store, source: Path, replace: bool = False, show: Callable[[int], None] = lambda read: None
 ) -> Imported:
-    """Take the OSV records of a folder or zip file; an advisory that stands here is replaced, a withdrawn one goes.
+    """Import the OSV records of a folder or zip file. Replace a stored advisory; remove a withdrawn one.
 
-    With `replace` what the source does not name goes too. `show` is told how many were read so far. Raises
-    ImportProblem; what was taken before it stays, and doing it again goes on.
+    With `replace`, also remove advisories that the source does not name. `show` gets the number of records read so far.
+    Raises ImportProblem; earlier records stay, and a second import continues.
     """
-    done, named = Imported(), set[str]()
-    records = _records(source, done)
+    imported, named_ids = Imported(), set[str]()
+    records = _read_records(source, imported)
     while batch := list(islice(records, BATCH)):
         with store.write() as txn:
             write_records(txn, batch)
-        named.update(record.advisory_id for record in batch)
-        show(done.read)
+        named_ids.update(record.advisory_id for record in batch)
+        show(imported.read)
     if replace:
         with store.write() as txn:
-            held = {row["advisory_id"] for row in txn.rows("select advisory_id from advisories")}
-            gone = sorted(held - named)
+            stored = {row["advisory_id"] for row in txn.rows("select advisory_id from advisories")}
+            removed = sorted(stored - named_ids)
             for table in ("advisories", *CHILDREN):
-                txn.execute(f"delete from {table} where advisory_id in (select unnest(?::varchar[]))", [gone])
-            done.removed = len(gone)
-    return done
+                txn.execute(f"delete from {table} where advisory_id in (select unnest(?::varchar[]))", [removed])
+            imported.removed = len(removed)
+    return imported
 
 
 def write_records(txn: Transaction, records: Iterable[Record]) -> None:
     latest = {record.advisory_id: record for record in records}
-    kept = [record for record in latest.values() if record.advisory]
-    gone = [advisory_id for advisory_id, record in latest.items() if not record.advisory]
+    present = [record for record in latest.values() if record.advisory]
+    removed = [advisory_id for advisory_id, record in latest.items() if not record.advisory]
     for table in CHILDREN:
         txn.execute(f"delete from {table} where advisory_id in (select unnest(?::varchar[]))", [list(latest)])
-    txn.execute("delete from advisories where advisory_id in (select unnest(?::varchar[]))", [gone])
+    txn.execute("delete from advisories where advisory_id in (select unnest(?::varchar[]))", [removed])
     now = txn.wall()
-    txn.upsert("advisories", [{**record.advisory, "learned_clock": now} for record in kept if record.advisory])
-    txn.append("advisory_aliases", [row for record in kept for row in record.aliases])
-    txn.append("advisory_ranges", [row for record in kept for row in record.ranges])
-    txn.append("advisory_versions", [row for record in kept for row in record.versions])
+    txn.upsert("advisories", [{**record.advisory, "learned_clock": now} for record in present if record.advisory])
+    txn.append("advisory_aliases", [row for record in present for row in record.aliases])
+    txn.append("advisory_ranges", [row for record in present for row in record.ranges])
+    txn.append("advisory_versions", [row for record in present for row in record.versions])
 
 
-def _records(source: Path, done: Imported) -> Iterator[Record]:
-    """The usable records of a source, counted as they come."""
-    for name, data in _files(source):
+def _read_records(source: Path, imported: Imported) -> Iterator[Record]:
+    """Yield the usable records of a source, and count them."""
+    for name, data in _read_files(source):
         if data is None:
-            done.note(name, f"it is larger than {RECORD_LIMIT} bytes, or broken")
+            imported.note(name, f"it is larger than {RECORD_LIMIT} bytes, or broken")
             continue
         try:
             record = read_record(data, is_yaml=not name.lower().endswith(".json"))
         except OsvProblem as problem:
-            done.note(name, str(problem))
+            imported.note(name, str(problem))
             continue
         if record.advisory:
-            done.kept += 1
+            imported.kept += 1
         elif record.withdrawn:
-            done.withdrawn += 1
+            imported.withdrawn += 1
         else:
-            done.others += 1
+            imported.others += 1
         yield record
 
 
-def _files(source: Path) -> Iterator[tuple[str, bytes | None]]:
-    """Name and content of each file that may be a record; None as content where it is too large or broken."""
+def _read_files(source: Path) -> Iterator[tuple[str, bytes | None]]:
+    """Yield name and content of each file that may be a record; the content is None if it is too large or broken."""
     try:
         if source.is_dir():
-            found = (path for path in source.rglob("*") if _RECORD.search(path.name))
-            yield from _counted((path.name, _content(path)) for path in found)
+            paths = (path for path in source.rglob("*") if _RECORD.search(path.name))
+            yield from _check_totals((path.name, _read_plain_file(path)) for path in paths)
         elif zipfile.is_zipfile(source):
             with zipfile.ZipFile(source) as archive:
                 members = (member for member in archive.infolist() if _RECORD.search(member.filename))
-                yield from _counted((member.filename, _member(archive, member)) for member in members)
+                yield from _check_totals((member.filename, _read_member(archive, member)) for member in members)
         else:
             raise ImportProblem(f"{source} is neither a folder nor a zip file: name one with OSV records in it.")
     except (OSError, zipfile.BadZipFile) as error:
@@ -366,7 +368,7 @@ def _files(source: Path) -> Iterator[tuple[str, bytes | None]]:
         ) from error
 
 
-def _counted(files: Iterable[tuple[str, bytes | None]]) -> Iterator[tuple[str, bytes | None]]:
+def _check_totals(files: Iterable[tuple[str, bytes | None]]) -> Iterator[tuple[str, bytes | None]]:
     total = 0
     for number, (name, data) in enumerate(files, 1):
         total += len(data or b"")
@@ -375,8 +377,8 @@ def _counted(files: Iterable[tuple[str, bytes | None]]) -> Iterator[tuple[str, b
         yield name, data
 
 
-def _content(path: Path) -> bytes | None:
-    """A plain file's content; a link, which may lead anywhere, and a pipe, which may never end, are none."""
+def _read_plain_file(path: Path) -> bytes | None:
+    """Return a plain file's content; None for a link, which may lead anywhere, or a pipe, which may never end."""
     if not stat.S_ISREG(path.lstat().st_mode):
         return None
     with path.open("rb") as file:
@@ -384,11 +386,11 @@ def _content(path: Path) -> bytes | None:
     return data if len(data) <= RECORD_LIMIT else None
 
 
-def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes | None:
-    """A member's content, unpacked no further than RECORD_LIMIT whatever its header promises."""
+def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes | None:
+    """Return a member's content; unpack at most RECORD_LIMIT bytes, whatever its header promises."""
     try:
         with archive.open(member) as file:
             data = file.read(RECORD_LIMIT + 1)
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError):
-        return None  # broken, encrypted, or packed in a way that is not known
+        return None  # broken, encrypted, or packed in an unknown way
     return data if len(data) <= RECORD_LIMIT else None

@@ -1,9 +1,9 @@
-"""Looks people up: who they are, who may push, and their public Bluesky profiles.
+"""Look up people: their identities, who may push, and their public Bluesky profiles.
 
-Identities (handle, data server, age) are asked for of the people who matter here, push rights of each watched
-repository's knot. A profile is asked for once in seven days, only of people whose own profile record here says so
-(`bluesky: true`), and of those only of authors of open pull requests in watched repositories, and of whoever somebody
-looks at. Nobody else is ever looked up.
+Identities (handle, data server, age) are fetched for the people who matter here, push rights from each watched
+repository's knot. A profile is fetched once in seven days, and only for people whose own profile record here allows it
+(`bluesky: true`): authors of open pull requests in watched repositories, and people whose page somebody opens. Nobody
+else is ever looked up.
 """
 
 from collections.abc import Sequence
@@ -23,12 +23,12 @@ from ingest.records.pull_state import Holder, follow_claims, write_holders
 from ingest.store.database import Store
 from ingest.store.transaction import Transaction
 
-HOPS = 4  # of trust at most, as TRUST_HOPS: who lies beyond is on no path
-# People whose identity matters here: who decides, who offers something to a watched repository and on whom that rests,
-# then everybody whom deciders reach by vouches, at once, before trust is computed; the voucher pays. A vouch of anybody
-# else is no reason to ask: anybody writes them by the thousand, and the hosts to be asked are the subjects' own.
-# On whom an open pull request rests is asked about again each day: who stole an account writes its directory's log, and
-# no server of theirs tells the stream of it.
+HOPS = 4  # trust hops at most, as TRUST_HOPS: people farther away are on no path
+# People whose identity matters here: deciders, authors of pull requests to a watched repository and the people on their
+# trust paths, then everybody whom deciders reach by vouches, at once, before trust is computed; the voucher pays. A
+# vouch by anybody else is no reason to ask: vouches can be written by the thousand, and the hosts belong to the
+# subjects. People on the path of an open pull request are asked about again each day: a thief of an account can write
+# to its log in the directory, and no server tells the stream about that.
 DUE_IDENTITIES = f"""
 with recursive standing as (
   select voucher_id, subject_id, seen_at, event_seq from vouches where kind = 'vouch' and superseded_at is null
@@ -76,7 +76,7 @@ where (f.subject is null or f.due_clock <= $wall
 
 @dataclass(frozen=True)
 class _Person:
-    """An identity with its proof; `doubt` says why the proof could not be had for now."""
+    """An identity with the result of its handle's proof; `doubt` says why the proof could not be fetched now."""
 
     identity: Identity
     verified: bool
@@ -84,7 +84,7 @@ class _Person:
 
 
 def fetch_identities(store: Store, fetcher: Fetcher, plc_url: str, wall: Wall) -> int:
-    """Learn handle, data server and age of the people who matter here; returns how many were asked about."""
+    """Fetch handle, data server and age of the people who matter here; return how many were asked about."""
 
     def ask(row: Row) -> _Person:
         identity = read_identity(fetcher, plc_url, row["subject"])
@@ -107,16 +107,16 @@ def _note(person: _Person) -> Note:
     return Note(doubt=reason, unfinished=True) if person.doubt.busy else Note(DAY, reason)
 
 
-def _write_people(txn: Transaction, found: Sequence[Found[_Person]]) -> None:
-    people = {one.row["subject"]: one.answer for one in found if isinstance(one.answer, _Person)}
+def _write_people(txn: Transaction, results: Sequence[Found[_Person]]) -> None:
+    people = {result.row["subject"]: result.answer for result in results if isinstance(result.answer, _Person)}
     current = txn.rows("select * from contributors where did in (select unnest(?))", [list(people)])
-    changed = [news for row in current if (news := _with_news(row, people[row["did"]])) != row]
+    changed = [updated for row in current if (updated := _updated_row(row, people[row["did"]])) != row]
     txn.upsert("contributors", changed)
     if _write_changes(txn, [person.identity for person in people.values()]) or changed:
         txn.inputs_changed()
 
 
-def _with_news(row: Row, person: _Person) -> Row:
+def _updated_row(row: Row, person: _Person) -> Row:
     keeps_proof = person.doubt is not None and row["handle_verified"] and row["handle"] == person.identity.handle
     return {
         **row,
@@ -128,32 +128,34 @@ def _with_news(row: Row, person: _Person) -> Row:
 
 
 def _write_changes(txn: Transaction, identities: Sequence[Identity]) -> bool:
-    """Make the signals of these people those that the directory tells now; whether that changed any.
+    """Replace the signals of these people by the directory's present list; return True if that changed any.
 
-    An operation counts from the moment that the directory gave it, which everybody could read then: of each key the
-    newest row up to a moment holds for that moment. What was nullified since is gone, as the directory says.
+    An operation counts from the time that the directory gave it, when everybody could read it: for each key, the newest
+    row up to a time holds at that time. Operations that the directory nullified since are gone.
     """
-    wanted = {
-        (one.did, change.kind, change.at): _signal(one.did, change) for one in identities for change in one.changes
+    new_signals = {
+        (identity.did, change.kind, change.at): _signal_row(identity.did, change)
+        for identity in identities
+        for change in identity.changes
     }
-    dids = [one.did for one in identities]
+    dids = [identity.did for identity in identities]
     sql = "select * from signals where source = 'plc' and subject in (select unnest(?))"
-    known = {(row["subject"], row["key"], row["known_from"]): row for row in txn.rows(sql, [dids])}
-    if known == wanted:
+    stored = {(row["subject"], row["key"], row["known_from"]): row for row in txn.rows(sql, [dids])}
+    if stored == new_signals:
         return False
     txn.execute("delete from signals where source = 'plc' and subject in (select unnest(?))", [dids])
-    txn.append("signals", list(wanted.values()))
+    txn.append("signals", list(new_signals.values()))
     return True
 
 
-def _signal(did: str, change: Change) -> dict[str, object]:
-    """One row of `signals`: a time for 'created_at' and 'tombstoned', a count for the others."""
-    once = change.kind in ("created_at", "tombstoned")
+def _signal_row(did: str, change: Change) -> dict[str, object]:
+    """Return one row of `signals`: a time for 'created_at' and 'tombstoned', a count for the other keys."""
+    is_time = change.kind in ("created_at", "tombstoned")
     return {
         "subject": did,
         "source": "plc",
         "key": change.kind,
-        "value": change.at.isoformat() if once else str(change.number),
+        "value": change.at.isoformat() if is_time else str(change.number),
         "observed_at": change.at,
         "known_from": change.at,
         "expires_at": None,
@@ -175,27 +177,27 @@ where (f.subject is null or f.due_clock <= $wall) and r.knot is not null and r.d
 
 
 def fetch_push_holders(store: Store, fetcher: Fetcher, wall: Wall, present: Wall) -> int:
-    """Learn who may push to each watched repository; returns how many were asked about.
+    """Fetch the people who may push to each watched repository; return how many repositories were asked about.
 
-    Knots tell nobody of a change, so each is asked daily. While one is silent, what was known stays. `present` is the
-    clock of decisions, by which a right ends.
+    Knots announce no change, so each is asked daily. While a knot does not answer, the known rights stay. `present` is
+    the clock of decisions, by which a right ends.
     """
 
     kind = Kind(
         "push_holders",
         Due(DUE_PUSH_HOLDERS),
         lambda row: push_holders(fetcher, row["knot"], row["did"]),
-        lambda txn, found: _write_holders(txn, found, present()),
+        lambda txn, results: _write_holders(txn, results, present()),
         lambda _: Note(DAY),
     )
     return fetch(store, fetcher, wall, kind)
 
 
-def _write_holders(txn: Transaction, found: Sequence[Found[list[Holder]]], now: datetime) -> None:
+def _write_holders(txn: Transaction, results: Sequence[Found[list[Holder]]], now: datetime) -> None:
     changed = [
-        write_holders(txn, one.row["repository_id"], one.row["owner_id"], one.answer, now)
-        for one in found
-        if not isinstance(one.answer, FetchProblem)  # a silent knot takes no right away and gives none
+        write_holders(txn, result.row["repository_id"], result.row["owner_id"], result.answer, now)
+        for result in results
+        if not isinstance(result.answer, FetchProblem)  # a silent knot neither gives nor removes a right
     ]
     if follow_claims(txn) or any(changed):
         txn.inputs_changed()
@@ -203,7 +205,7 @@ def _write_holders(txn: Transaction, found: Sequence[Found[list[Holder]]], now: 
 
 WEEK = timedelta(days=7)
 PROFILE_LIMIT = 200_000  # bytes
-MOST = 2**53  # a count beyond this is no count
+MOST = 2**53  # larger counts are refused
 
 DECLARED = "select author_id, min(uri) as uri from profiles where bluesky and deleted_at is null group by author_id"
 DUE_PROFILES = f"""
@@ -239,19 +241,20 @@ class PublicProfile:
 
 
 def want_profile(store: Store, did: str, wall: Wall) -> bool:
-    """Have a person's profile asked for at the next chance, since somebody looks at them; whether that is needed.
+    """Mark a person's profile as wanted because somebody opened their page; return True if it will be fetched.
 
-    It is not where they declare none, or where it was asked for within seven days or is left alone after a failure.
+    It is not fetched if they declare none, if it was fetched within seven days, or if it waits after a failure.
     """
     now = wall()
     with store.write() as txn:
-        declares = txn.value(
+        declared = txn.value(
             f"select count(*) from contributors join ({DECLARED}) on author_id = contributor_id where did = ?",
             [did],
         )
-        known = txn.row("select outcome, due_clock from fetches where kind = 'bluesky' and subject = ?", [did])
-        if not declares or (
-            known and (known["outcome"] == "wanted" or not known["due_clock"] or known["due_clock"] > now)
+        last_fetch = txn.row("select outcome, due_clock from fetches where kind = 'bluesky' and subject = ?", [did])
+        if not declared or (
+            last_fetch
+            and (last_fetch["outcome"] == "wanted" or not last_fetch["due_clock"] or last_fetch["due_clock"] > now)
         ):
             return False
         row = {"kind": "bluesky", "subject": did, "outcome": "wanted", "reason": None, "attempts": 0}
@@ -264,50 +267,50 @@ def fetch_profiles(store: Store, fetcher: Fetcher, bluesky_api: str, now: dateti
         "bluesky",
         Due(DUE_PROFILES),
         lambda row: public_profile(fetcher, bluesky_api, row["subject"]),
-        lambda txn, found: _write_profiles(txn, found, now),
+        lambda txn, results: _write_profiles(txn, results, now),
         lambda _: Note(again=WEEK),
     )
     return fetch(store, fetcher, wall, kind)
 
 
 def public_profile(fetcher: Fetcher, bluesky_api: str, did: str) -> PublicProfile:
-    """The public API's word on a DID. Raises FetchProblem, with status 404 where it has no profile there."""
+    """Return the profile of a DID from the public API. Raises FetchProblem, with status 404 if there is no profile."""
     address = f"{bluesky_api}/xrpc/app.bsky.actor.getProfile?actor={quote(did, safe='')}"
     try:
-        told = fetcher.get_json(address, _Profile, PROFILE_LIMIT)
+        profile = fetcher.get_json(address, _Profile, PROFILE_LIMIT)
     except FetchProblem as problem:
-        if problem.status == 400:  # how it says that there is none
+        if problem.status == 400:  # its answer for a missing profile
             raise FetchProblem("there is no such profile on Bluesky", status=404) from None
         raise
-    counts = (told.followersCount, told.followsCount, told.postsCount)
-    if told.did != did or not all(0 <= count < MOST for count in counts):
+    counts = (profile.followersCount, profile.followsCount, profile.postsCount)
+    if profile.did != did or not all(0 <= count < MOST for count in counts):
         raise FetchProblem("the profile that was sent is another one's, or makes no sense")
-    return PublicProfile(*counts, parse_time(told.createdAt))
+    return PublicProfile(*counts, parse_time(profile.createdAt))
 
 
-def _write_profiles(txn: Transaction, found: Sequence[Found[PublicProfile]], now: datetime) -> None:
+def _write_profiles(txn: Transaction, results: Sequence[Found[PublicProfile]], now: datetime) -> None:
     rows = [
         {
-            "subject": one.row["subject"],
+            "subject": result.row["subject"],
             "source": "bluesky",
             "key": key,
             "value": value,
             "observed_at": now,
             "known_from": now,
             "expires_at": now + WEEK,
-            "evidence_uri": one.row["uri"],
-            "declared_by": one.row["subject"],
+            "evidence_uri": result.row["uri"],
+            "declared_by": result.row["subject"],
         }
-        for one in found
-        if isinstance(one.answer, PublicProfile)
-        for key, value in _values(one.answer).items()
+        for result in results
+        if isinstance(result.answer, PublicProfile)
+        for key, value in _signal_values(result.answer).items()
     ]
     txn.upsert("signals", rows)
     if rows:
         txn.inputs_changed()
 
 
-def _values(profile: PublicProfile) -> dict[str, str]:
+def _signal_values(profile: PublicProfile) -> dict[str, str]:
     counts = {"followers": profile.followers, "follows": profile.follows, "posts": profile.posts}
     created = {"created_at": profile.created_at.isoformat()} if profile.created_at else {}
     return {key: str(value) for key, value in counts.items()} | created

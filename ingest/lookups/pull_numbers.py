@@ -1,8 +1,9 @@
-"""The number of a pull request on the forge's own site, which no record has: read from the site's pages, one by one.
+"""Find the numbers of pull requests on the forge's own site by reading its pages, since no record has them.
 
-Each watched repository's pages are walked upward from the last number that was found, at most one a second. A number
-is kept for good and never guessed: a page counts only where it names a pull request that is known to belong to that
-repository. `pullId` of the oldest records is its author's claim; the walk finds that page anyway, so nothing reads it.
+Each watched repository's pages are read upward from the last number that was found, at most one a second. A number is
+stored for good and never guessed: a page counts only if it names a pull request that is known to belong to that
+repository. `pullId` of the oldest records is only its author's claim; the walk finds that page anyway, so `pullId` is
+not read.
 """
 
 import re
@@ -21,7 +22,7 @@ PAUSE_SECONDS = 1.0  # between two pages
 PAGES_A_RUN = 30
 GAP = 3  # numbers in a row without a page after which the walk ends for now
 PAGE_LIMIT = 4_000_000  # bytes: a page shows the whole diff
-TAGS, TAG_BYTES = 100, 4_000  # of one page that are looked at
+TAGS, TAG_BYTES = 100, 4_000  # read on one page
 
 DUE_WALKS = """
 with missing as (
@@ -47,7 +48,7 @@ _MARK = re.compile(rb"data-aturi|at-uri-panel")
 
 @dataclass
 class _Walk:
-    """The reach of one walk: `found` maps at-uris to numbers, `problem` says what ended it before the last page."""
+    """The result of one walk: `found` maps at-uris to numbers, `problem` is the failure that ended it early."""
 
     number: int
     found: dict[str, int] = field(default_factory=dict)
@@ -57,34 +58,34 @@ class _Walk:
 
 
 def read_pages(store: Store, fetcher: Fetcher, appview_url: str, pages: int = PAGES_A_RUN) -> int:
-    """Walk on in the repositories that have pull requests without a number; returns how many pages were asked for.
+    """Walk on in the repositories that have pull requests without a number; return how many pages were fetched.
 
-    Takes over a second a page. Raises nothing: a site that cannot be asked is left alone as other peers are.
+    Takes over a second a page. Raises nothing: a site that fails is left alone for a while, like other peers.
     """
-    with store.read() as rows:
-        due = rows.rows(DUE_WALKS, {"wall": store.wall()})
-    asked = 0
+    with store.read() as reader:
+        due = reader.rows(DUE_WALKS, {"wall": store.wall()})
+    asked_count = 0
     for row in due:
-        if asked >= pages or fetcher.closed:
+        if asked_count >= pages or fetcher.closed:
             break
         if not (_NAME.fullmatch(row["name"]) and _OWNER.fullmatch(row["handle"] or row["did"])):
             continue
         base = f"{appview_url}/{row['handle'] or row['did']}/{row['name']}/pulls/"
-        walk = _walk(fetcher, base, row["number"], pages - asked)
-        asked += walk.asked
-        _keep(store, row, base, walk)
-    return asked
+        walk = _walk_pages(fetcher, base, row["number"], pages - asked_count)
+        asked_count += walk.asked
+        _store_walk(store, row, base, walk)
+    return asked_count
 
 
-def _walk(fetcher: Fetcher, base: str, number: int, pages: int) -> _Walk:
-    """Ask for page after page until none follows, something fails or so many were asked for."""
+def _walk_pages(fetcher: Fetcher, base: str, number: int, pages: int) -> _Walk:
+    """Fetch page after page until none follows, one fails or the allowed number is reached."""
     walk, missing = _Walk(number), 0
     while walk.asked < pages and not walk.ended:
-        at = walk.number + missing + 1
+        number_asked = walk.number + missing + 1
         walk.asked += 1
         try:
             fetcher.rest(PAUSE_SECONDS)
-            uri = named_uri(fetcher.get(f"{base}{at}", PAGE_LIMIT))
+            uri = named_uri(fetcher.get(f"{base}{number_asked}", PAGE_LIMIT))
         except FetchProblem as problem:
             if not (problem.absent or problem.too_large):
                 walk.problem = problem
@@ -94,30 +95,31 @@ def _walk(fetcher: Fetcher, base: str, number: int, pages: int) -> _Walk:
                 walk.ended = missing > GAP
                 continue
             uri = None
-        walk.number, missing = at, 0
+        walk.number, missing = number_asked, 0
         if uri:
-            walk.found.setdefault(uri, at)
+            walk.found.setdefault(uri, number_asked)
     return walk
 
 
-def _keep(store: Store, row: Mapping[str, Any], base: str, walk: _Walk) -> None:
-    """Write what a walk found, how far it came and when to go on."""
+def _store_walk(store: Store, row: Mapping[str, Any], base: str, walk: _Walk) -> None:
+    """Write the numbers that a walk found, the last number it reached and when to go on."""
     if walk.problem and walk.problem.closed and not walk.found:
         return
     now: datetime = store.wall()
     with store.write() as txn:
         sql = "select pull_uri from pull_requests where repository_id = ? and pull_uri in (select unnest(?))"
-        known = [one["pull_uri"] for one in txn.rows(sql, [row["repository_id"], list(walk.found)])]
-        pages = [{"pull_uri": uri, "number": walk.found[uri], "url": f"{base}{walk.found[uri]}"} for uri in known]
+        own_uris = [pull["pull_uri"] for pull in txn.rows(sql, [row["repository_id"], list(walk.found)])]
+        pages = [{"pull_uri": uri, "number": walk.found[uri], "url": f"{base}{walk.found[uri]}"} for uri in own_uris]
         txn.append_new("pull_pages", pages)
         txn.upsert("page_walks", [{"repository_id": row["repository_id"], "number": walk.number}])
         txn.upsert(
-            "fetches", [{"kind": "pages", "subject": row["subject"], "fetched_clock": now, **_outcome(row, walk, now)}]
+            "fetches",
+            [{"kind": "pages", "subject": row["subject"], "fetched_clock": now, **_fetch_row(row, walk, now)}],
         )
 
 
-def _outcome(row: Mapping[str, Any], walk: _Walk, now: datetime) -> dict[str, object]:
-    """Go on at once where there may be more, later each time where the walk came to its end without anything new."""
+def _fetch_row(row: Mapping[str, Any], walk: _Walk, now: datetime) -> dict[str, object]:
+    """Go on at once if there may be more; wait longer each time if the walk ended without anything new."""
     moved = walk.number > row["number"]
     attempts = 0 if moved else row["attempts"] + 1
     if walk.problem:
@@ -128,13 +130,13 @@ def _outcome(row: Mapping[str, Any], walk: _Walk, now: datetime) -> dict[str, ob
 
 
 def named_uri(page: bytes) -> str | None:
-    """The at-uri that a pull request's page says it shows: the one in its own panel, else the only one on the page.
+    """Return the at-uri of a pull request's page: the one in its own panel, else the only one on the page.
 
-    Only the tags around the two attributes are parsed, at most 100: a page may be megabytes of somebody's diff.
+    Only the tags around the two attributes are parsed, at most 100: a page may hold megabytes of somebody's diff.
     """
     listed: list[str] = []
     in_panel = False
-    for attributes in _tags(page):
+    for attributes in _marked_tags(page):
         in_panel = in_panel or attributes.get("id") == "at-uri-panel"
         uri = attributes.get("data-aturi")
         if uri and in_panel:
@@ -143,19 +145,19 @@ def named_uri(page: bytes) -> str | None:
     return listed[0] if len(set(listed)) == 1 else None
 
 
-def _tags(page: bytes) -> Iterator[dict[str, str | None]]:
-    """The attributes of each start tag that carries one of the marks, in order."""
-    ends = 0
+def _marked_tags(page: bytes) -> Iterator[dict[str, str | None]]:
+    """Yield the attributes of each start tag that carries one of the marks, in order."""
+    searched_to = 0
     for count, mark in enumerate(_MARK.finditer(page)):
         if count >= TAGS:
             return
-        start = page.rfind(b"<", max(ends, mark.start() - TAG_BYTES), mark.start())
+        start = page.rfind(b"<", max(searched_to, mark.start() - TAG_BYTES), mark.start())
         end = page.find(b">", mark.end(), mark.end() + TAG_BYTES)
         if start < 0 or end < 0:
             continue
-        ends = end + 1
+        searched_to = end + 1
         reader = _Reader()
-        reader.feed(page[start:ends].decode("utf-8", "replace"))
+        reader.feed(page[start:searched_to].decode("utf-8", "replace"))
         yield from reader.found[:1]
 
 
@@ -165,5 +167,5 @@ class _Reader(HTMLParser):
         self.found: list[dict[str, str | None]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Take one start tag; of an attribute given twice the first counts, as in browsers."""
+        """Take one start tag; if an attribute occurs twice, the first one counts, as in browsers."""
         self.found.append(dict(reversed(attrs)))

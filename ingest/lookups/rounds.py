@@ -1,9 +1,9 @@
-"""Looks up what the rounds of pull requests hold: the text of the change, and how CI ran on it.
+"""Look up the rounds of pull requests: the text of the change, and how CI ran on it.
 
-The text is fetched from where it lies, or read from the record, and kept. CI is asked of the spindle that the
-repository's own record names, and three-valued: a run that passed, one that failed, and none at all, which says nothing
-against the change (nobody with push right may have let it run, and a bare patch has no commit to run). A spindle that
-cannot be asked leaves no row.
+The text is fetched from its reference, or read from the record, and stored. CI is asked from the spindle that the
+repository's own record names. A run has three results: passed, failed, or never ran. "Never ran" says nothing against
+the change: perhaps nobody with push rights let it run, or a bare patch has no commit to run. If a spindle cannot be
+asked, no row is written.
 """
 
 import re
@@ -30,17 +30,17 @@ from ingest.store.database import Store
 from ingest.store.long_texts import LongTexts, TextLost
 from ingest.store.transaction import Rows, Transaction
 
-SETTLED = 500  # of the newest merges that are young enough to be watched for what follows
-EARLIER = 20  # of one person, the newest
-COMPARE_SECONDS = 10.0  # of one turn for kept patches that git was not asked about: some 300
-UNANSWERED = 2  # of one turn: each may take the 20 s after which git is given up
+SETTLED = 500  # newest merges that are young enough to be watched for follow-ups
+EARLIER = 20  # newest earlier pull requests of one person
+COMPARE_SECONDS = 10.0  # in one turn for stored patches that git has not read yet: some 300
+UNANSWERED = 2  # patches without an answer in one turn: each may take the 20 s after which git is given up
 
-# Newest rounds of open pull requests in watched repositories, then of merges there that are still watched for what
-# follows, then of what people with an open one there offered earlier, anywhere.
-# The subject names the pull request too: else a stranger who cites another's blob could spoil its look-up.
-# Older records carry the patch in their own text, which the log has; the look-up is then only a reading.
+# First the newest rounds of open pull requests in watched repositories, then those of merges there that are still
+# watched for follow-ups, then earlier pull requests, anywhere, of people who have an open one there.
+# The subject also names the pull request: otherwise a stranger who cites somebody's blob could spoil its look-up.
+# Older records carry the patch in their own text, which the log has; the look-up then only reads it.
 # Commits are compared on the target repository's knot, which its owner chose. A fork's knot is its author's choice, and
-# nothing would prove that what it shows is what the commits hold.
+# nothing would prove that its answer is the content of the commits.
 DUE_PATCHES = """
 with offered as (
   select pull_uri, author_id, repository_id, patch_ref, record_cid, state, state_at, merged_at, opened_at, seen_at,
@@ -82,7 +82,7 @@ from {events} e join (select unnest(?) as uri, unnest(?) as did, unnest(?) as ci
 where 'at://' || e.did || '/' || e.collection || '/' || e.rkey = n.uri group by n.uri
 """
 
-# Kept texts that git did not answer about yet; without a file there is nothing to compare any more.
+# Stored texts that git has not answered about yet; without a file there is nothing to compare.
 NOT_COMPARED = """
 select k.sha256, any_value(k.state) as state, coalesce(any_value(f.attempts), 0) as attempts
 from patches k join pull_requests p using (pull_uri)
@@ -94,21 +94,21 @@ COMPARED = "update patches set git_reading = ?, git_line = ? where sha256 = ? an
 
 
 def due_patches(settled_since: datetime) -> Due:
-    """The patches that are due; of merged pull requests those that were settled since then."""
+    """Return the patches that are due; for merged pull requests only those settled since this time."""
     return Due(DUE_PATCHES, {"settled_since": settled_since, "most_settled": SETTLED, "most_earlier": EARLIER})
 
 
 def add_records(rows: Rows, chunk: list[dict[str, Any]]) -> None:
-    """Give each row that `needs_record` the text of its pull request's record in the log; None to the others."""
-    wanted = [row for row in chunk if row["needs_record"]]
-    params = [[row[name] for row in wanted] for name in ("pull_uri", "did", "record_cid")]
-    found = {row["uri"]: row["body"] for row in read_log(rows, RECORDS, params)} if wanted else {}
+    """Give each row with `needs_record` the text of its pull request's record in the log; give the others None."""
+    needing = [row for row in chunk if row["needs_record"]]
+    columns = [[row[name] for row in needing] for name in ("pull_uri", "did", "record_cid")]
+    body_by_uri = {row["uri"]: row["body"] for row in read_log(rows, RECORDS, columns)} if needing else {}
     for row in chunk:
-        row["record"] = found.get(row["pull_uri"]) if row["needs_record"] else None
+        row["record"] = body_by_uri.get(row["pull_uri"]) if row["needs_record"] else None
 
 
 def logged_fields(record: str | None, texts: LongTexts) -> dict[str, Any]:
-    """The fields of a record as `add_records` gives it; none where it cannot be read any more."""
+    """Return the fields of a record from `add_records`; an empty dict if it can no longer be read."""
     try:
         return msgspec.json.decode(texts.read(record or "{}"), type=dict[str, Any])
     except (msgspec.MsgspecError, TextLost):
@@ -118,7 +118,7 @@ def logged_fields(record: str | None, texts: LongTexts) -> dict[str, Any]:
 def fetch_patches(
     store: Store, fetcher: Fetcher, folder: Path, limit: int, wall: Wall, settled_since: datetime = datetime.max
 ) -> int:
-    """Fetch, or read from the record, and keep the patches that are due; returns how many were."""
+    """Fetch or read the patches that are due, and store them; return how many were due."""
 
     def ask(row: Row) -> Row:
         try:
@@ -136,7 +136,7 @@ def fetch_patches(
 
 
 def _patch_bytes(fetcher: Fetcher, row: Row, limit: int, texts: LongTexts) -> bytes:
-    """Return what a round's reference names. Raises FetchProblem."""
+    """Return the patch that a round's reference names. Raises FetchProblem."""
     kind, _, name = row["patch_ref"].partition(":")
     if kind == "inline":
         patch = logged_fields(row["record"], texts).get("patch")
@@ -150,20 +150,20 @@ def _patch_bytes(fetcher: Fetcher, row: Row, limit: int, texts: LongTexts) -> by
 
 
 def compare_kept(store: Store, fetcher: Fetcher, folder: Path) -> int:
-    """Compare kept patches that git did not answer about yet with its reading, the newest first; returns how many.
+    """Compare stored patches, newest first, with git's reading where git has not answered yet; return how many.
 
-    They were kept by an older version, or while git was not there. One without an answer is tried again later, each
-    time after twice as long, and one turn ends after two of them.
+    An older version stored them, or git was missing. A patch without an answer is tried again later, each time after
+    twice as long, and one turn ends after two of them.
     """
-    ends, now = time.monotonic() + COMPARE_SECONDS, store.wall()
+    deadline, now = time.monotonic() + COMPARE_SECONDS, store.wall()
     with store.read() as rows:
         waiting = rows.rows(NOT_COMPARED, [now])
     readings: dict[str, GitReading] = {}
     unanswered: list[Row] = []
     for row in waiting:
-        if time.monotonic() > ends or len(unanswered) == UNANSWERED:
+        if time.monotonic() > deadline or len(unanswered) == UNANSWERED:
             break
-        reading = _kept_reading(row, folder, closing(fetcher))
+        reading = _read_stored_patch(row, folder, closing(fetcher))
         if reading is not None:
             readings[row["sha256"]] = reading
         elif fetcher.closed or not _has_git():
@@ -173,7 +173,7 @@ def compare_kept(store: Store, fetcher: Fetcher, folder: Path) -> int:
     if readings or unanswered:
         with store.write() as txn:
             _write_readings(txn, readings)
-            txn.upsert("fetches", [_later(row, store.wall()) for row in unanswered])
+            txn.upsert("fetches", [_retry_row(row, store.wall()) for row in unanswered])
     return len(readings)
 
 
@@ -192,8 +192,8 @@ def _write_readings(txn: Transaction, readings: Mapping[str, GitReading]) -> Non
         txn.inputs_changed()
 
 
-def _later(row: Row, now: datetime) -> dict[str, object]:
-    """The row of `fetches` that says when git is asked about this text again."""
+def _retry_row(row: Row, now: datetime) -> dict[str, object]:
+    """Return the row of `fetches` with the time at which git reads this text again."""
     attempts = row["attempts"] + 1
     return {
         "kind": "git_reading",
@@ -206,8 +206,8 @@ def _later(row: Row, now: datetime) -> dict[str, object]:
     }
 
 
-def _kept_reading(row: Row, folder: Path, watch: Watch) -> GitReading | None:
-    """As GitReading says; of a text that was cut, or is not there any more, that git cannot read it."""
+def _read_stored_patch(row: Row, folder: Path, watch: Watch) -> GitReading | None:
+    """Return git's reading of a stored text. A text that was cut or is missing counts as one that git refuses."""
     if row["state"] == "oversized":
         return GitReading("refused")
     try:
@@ -217,7 +217,7 @@ def _kept_reading(row: Row, folder: Path, watch: Watch) -> GitReading | None:
 
 
 def _patch_row(row: Row, patch: Patch, reading: GitReading | None, folder: Path) -> dict[str, object]:
-    """Keep the text of a patch and say so as a row of `patches`."""
+    """Store the text of a patch and return its row of `patches`."""
     return {
         "pull_uri": row["pull_uri"],
         "patch_ref": row["patch_ref"],
@@ -236,14 +236,14 @@ def _patch_row(row: Row, patch: Patch, reading: GitReading | None, folder: Path)
     }
 
 
-def _write_patches(txn: Transaction, found: Sequence[Found[Row]]) -> None:
-    rows = [one.answer for one in found if not isinstance(one.answer, FetchProblem)]
+def _write_patches(txn: Transaction, results: Sequence[Found[Row]]) -> None:
+    rows = [result.answer for result in results if not isinstance(result.answer, FetchProblem)]
     txn.upsert("patches", rows)
     if rows:
         txn.inputs_changed()
 
 
-EARLY = timedelta(minutes=1)  # a spindle's clock may be that far behind the stream's
+EARLY = timedelta(minutes=1)  # a spindle's clock may be this far behind the stream's
 FINAL = ("passed", "failed")
 DUE_RUNS = """
 select p.pull_uri || ' ' || p.patch_ref as subject, p.pull_uri, p.patch_ref, r.spindle, k.sha256,
@@ -273,29 +273,29 @@ class _Run:
 
 
 def fetch_runs(store: Store, fetcher: Fetcher, folder: Path, now: datetime, wall: Wall) -> int:
-    """Learn how CI stands on the newest round of open pull requests; returns how many were asked about.
+    """Fetch the CI runs of the newest round of open pull requests; return how many were asked about.
 
-    A run under way, and one that never began, is asked for again after a minute, then twice as long each time up to
-    6 hours; a finished one, which somebody may start anew, daily.
+    A run that is under way or never began is asked about again after a minute, then twice as long each time up to 6
+    hours; a finished one, which somebody may start again, daily.
     """
 
     def ask(row: Row) -> _Run:
-        commit = _head(row, folder, store.long_texts)
+        commit = _head_commit(row, folder, store.long_texts)
         if commit is None:
             return _Run("", "never_ran")
-        told = pipelines(fetcher, row["spindle"], row["repository"], commit)
-        mine = [one for one in told if _is_for(one, row)]
-        newest = max(mine, key=lambda one: one.created_at or datetime.min, default=None)
+        runs = pipelines(fetcher, row["spindle"], row["repository"], commit)
+        own_runs = [run for run in runs if _is_about_round(run, row)]
+        newest = max(own_runs, key=lambda run: run.created_at or datetime.min, default=None)
         return _Run(commit, state_of(newest.workflows), newest.workflows) if newest else _Run(commit, "never_ran")
 
-    kind = Kind("ci", Due(DUE_RUNS), ask, lambda txn, found: _write_runs(txn, found, now), _note, add_records)
+    kind = Kind("ci", Due(DUE_RUNS), ask, lambda txn, results: _write_runs(txn, results, now), _note, add_records)
     return fetch(store, fetcher, wall, kind)
 
 
 def state_of(workflows: Sequence[tuple[str, str]]) -> str:
-    """'failed' where any workflow did, 'running' while any may yet, 'passed' where one did, else 'never_ran'.
+    """Return 'failed' if any workflow failed, 'running' if any may still run, 'passed' if one passed, else 'never_ran'.
 
-    A cancelled workflow says nothing; a status that is not known counts as still running.
+    A cancelled workflow does not count; an unknown status counts as still running.
     """
     statuses = {status for _, status in workflows}
     if statuses & {"failed", "timeout"}:
@@ -309,11 +309,11 @@ def _note(run: _Run) -> Note:
     return Note(again=DAY) if run.state in FINAL else Note(unfinished=bool(run.commit))
 
 
-def _is_for(pipeline: Pipeline, row: Row) -> bool:
-    """Return whether a run is about this round: anybody can write another's commit into a patch or a record.
+def _is_about_round(pipeline: Pipeline, row: Row) -> bool:
+    """Return True if a run is about this round. Anybody can write another's commit into a patch or a record.
 
-    So a run counts that was started for this pull request, and not before the round was seen. One that names no pull
-    request counts where the patch itself was made from its commit by the repository's own knot.
+    So a run counts if it was started for this pull request, and not before the round was seen. A run that names no pull
+    request counts if the repository's own knot made the patch from its commit.
     """
     compared = row["patch_ref"].startswith("compare:")
     if pipeline.pull is None or compared:
@@ -323,14 +323,14 @@ def _is_for(pipeline: Pipeline, row: Row) -> bool:
     return row["offered_at"] is None or (pipeline.created_at or datetime.min) >= row["offered_at"] - EARLY
 
 
-def _head(row: Row, folder: Path, texts: LongTexts) -> str | None:
-    """The commit that a round ends with, by full name; None where it names none. Raises FetchProblem."""
+def _head_commit(row: Row, folder: Path, texts: LongTexts) -> str | None:
+    """Return the full name of the commit that a round ends with, or None if it names none. Raises FetchProblem."""
     kind, _, name = row["patch_ref"].partition(":")
     if kind == "compare":
         head = name.partition("..")[2]
         return head if is_commit(head) else None
-    if said := _source_commit(logged_fields(row["record"], texts)):
-        return said
+    if source_commit := _source_commit(logged_fields(row["record"], texts)):
+        return source_commit
     try:
         mails = _MAIL.findall(load_patch(folder, row["sha256"]))
     except PatchProblem as problem:
@@ -339,18 +339,18 @@ def _head(row: Row, folder: Path, texts: LongTexts) -> str | None:
 
 
 def _source_commit(record: Mapping[str, Any]) -> str | None:
-    """`source.sha` of an older record."""
+    """Return `source.sha` of an older record."""
     source = record.get("source")
-    said = source.get("sha") if isinstance(source, dict) else None
-    return said if isinstance(said, str) and is_commit(said) else None
+    commit = source.get("sha") if isinstance(source, dict) else None
+    return commit if isinstance(commit, str) and is_commit(commit) else None
 
 
-def _write_runs(txn: Transaction, found: Sequence[Found[_Run]], now: datetime) -> None:
-    uris = [one.row["pull_uri"] for one in found]
-    listed = txn.rows("select * from ci_runs where pull_uri in (select unnest(?))", [uris])
-    known = {(row["pull_uri"], row["patch_ref"]): {**row, "observed_at": now} for row in listed}
-    rows = [_run_row(one.row, one.answer, now) for one in found if isinstance(one.answer, _Run)]
-    changed = [row for row in rows if known.get((row["pull_uri"], row["patch_ref"])) != row]
+def _write_runs(txn: Transaction, results: Sequence[Found[_Run]], now: datetime) -> None:
+    uris = [result.row["pull_uri"] for result in results]
+    stored_rows = txn.rows("select * from ci_runs where pull_uri in (select unnest(?))", [uris])
+    stored = {(row["pull_uri"], row["patch_ref"]): {**row, "observed_at": now} for row in stored_rows}
+    rows = [_run_row(result.row, result.answer, now) for result in results if isinstance(result.answer, _Run)]
+    changed = [row for row in rows if stored.get((row["pull_uri"], row["patch_ref"])) != row]
     txn.upsert("ci_runs", changed)
     if changed:
         txn.inputs_changed()

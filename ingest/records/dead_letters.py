@@ -1,13 +1,13 @@
-"""Records that are not understood: dead letters kept within bounds, and counts of unknown names.
+"""Records that cannot be read: dead letters stored within bounds, and counts of unknown names.
 
-Letters are bounded so that a stream of what nobody can read does not fill the drive. Letters of events go first, the
-oldest first: the log holds their text, and a mark of a few bytes in `unread_events` stays, which order heeds
-(ingest/records/order.py) and by which they are read again (ingest/stream/reread_letters.py). Then go texts that were
-cut, which can never be read again, then those that name no collection of ours. How many went of these is in `hops`.
-Early frames go last: they are few (ingest/stream/early.py) and are read by themselves.
+Letters are bounded so that a stream of unreadable records does not fill the drive. Letters of events are dropped first,
+the oldest first: the log holds their text, and a mark of a few bytes in `unread_events` stays, which the order of
+events uses (ingest/records/order.py) and by which they are read again (ingest/stream/reread_letters.py). Then go texts
+that were cut, which can never be read again, then those that name no collection of ours. `hops` counts these. Early
+frames go last: they are few (ingest/stream/early.py) and are read automatically.
 
-Collections, fields and values that the registry does not know are counted. Anybody can make up names, so the number of
-rows is bounded; what comes after is summed under '(others)'.
+Collections, fields and values that the registry does not know are counted. Anybody can invent names, so the number of
+rows is bounded; further names are summed under '(others)'.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from ingest.store.database import Store
 from ingest.store.long_texts import BYTES, IS_REFERENCE, TextLost
 from ingest.store.transaction import Rows, Transaction
 
-KEPT_SHARE = 0.9  # left once there are too many, so that the texts are not sorted again for every letter that comes
+KEPT_SHARE = 0.9  # left once there are too many, so that texts are not sorted again for every new letter
 LEAST_USEFUL = f"""
 select letter_id, event_seq from dead_letters order by case
   when due_clock is not null then 4
@@ -38,38 +38,38 @@ insert into unread_events select distinct unnest(?::bigint[]) as event_seq excep
 
 
 class LetterBound:
-    """Holds at most `most` letters; `dropped` are those that went so far and say nothing yet."""
+    """Hold at most `most` letters; `dropped` counts those that were dropped so far and are still unreadable."""
 
     def __init__(self, store: Store, most: int) -> None:
         self._store, self._most = store, most
-        self._ours = '"(' + "|".join(map(re.escape, store.registry.kinds)) + ')"'
+        self._own_pattern = '"(' + "|".join(map(re.escape, store.registry.kinds)) + ')"'
         with store.read() as rows:
-            self.dropped = _dropped(rows)
+            self.dropped = _count_all_dropped(rows)
 
     def keep(self) -> int:
-        """Let go of what is least useful where there are too many; returns how many letters went."""
+        """Drop the least useful letters if there are too many; return how many went."""
         with self._store.read() as rows:
             count = rows.value("select count(*) from dead_letters")
-            self.dropped = _dropped(rows)
+            self.dropped = _count_all_dropped(rows)
         return self._drop(count - int(self._most * KEPT_SHARE)) if count > self._most else 0
 
     def _drop(self, number: int) -> int:
         with self._store.write() as txn:
-            going = txn.rows(LEAST_USEFUL, [LETTER_LIMIT, self._ours, number])
-            logged = [row["event_seq"] for row in going if row["event_seq"] is not None]
+            dropped_letters = txn.rows(LEAST_USEFUL, [LETTER_LIMIT, self._own_pattern, number])
+            logged = [row["event_seq"] for row in dropped_letters if row["event_seq"] is not None]
             txn.execute(MARK, [logged])
-            ids = [row["letter_id"] for row in going]
+            ids = [row["letter_id"] for row in dropped_letters]
             txn.execute("delete from dead_letters where letter_id in (select unnest(?::varchar[]))", [ids])
-            count_dropped(txn, len(going) - len(logged))
-            self.dropped = _dropped(txn)
-        return len(going)
+            count_dropped(txn, len(dropped_letters) - len(logged))
+            self.dropped = _count_all_dropped(txn)
+        return len(dropped_letters)
 
 
-def _dropped(rows: Rows) -> int:
-    return _gone(rows) + rows.value("select count(*) from unread_events")
+def _count_all_dropped(rows: Rows) -> int:
+    return _count_dropped_texts(rows) + rows.value("select count(*) from unread_events")
 
 
-def _gone(rows: Rows) -> int:
+def _count_dropped_texts(rows: Rows) -> int:
     return rows.value("select position_seq from hops where name = 'letters'") or 0
 
 
@@ -77,19 +77,21 @@ LETTER_LIMIT = 65_536
 
 
 def count_dropped(txn: Transaction, number: int) -> None:
-    """Count dead letters that were let go for good: no event was, and no log holds, what they said."""
-    txn.execute("insert or replace into hops values ('letters', ?, ?)", [_gone(txn) + number, txn.wall()])
+    """Count dead letters that were dropped for good: they have no event, and no log holds their text."""
+    txn.execute(
+        "insert or replace into hops values ('letters', ?, ?)", [_count_dropped_texts(txn) + number, txn.wall()]
+    )
 
 
 def add_letters(txn: Transaction, letters: Sequence[Mapping[str, object]], wall: datetime) -> int:
-    """Append dead letters that are not there yet (a rewound stream repeats them); returns how many were new."""
+    """Append dead letters that are new (a rewound stream repeats them); return how many."""
     if not letters:
         return 0
-    last = txn.value("select coalesce(max(letter_seq), 0) from dead_letters")
+    last_seq = txn.value("select coalesce(max(letter_seq), 0) from dead_letters")
     unique = {row["letter_id"]: row for row in letters}
-    rows = [{**row, "letter_seq": last + n, "found_clock": wall} for n, row in enumerate(unique.values(), start=1)]
+    rows = [{**row, "letter_seq": last_seq + n, "found_clock": wall} for n, row in enumerate(unique.values(), start=1)]
     for row in rows:
-        if row["event_id"] is None:  # else the text is the event's own, as the log has it
+        if row["event_id"] is None:  # otherwise the text is the event's own, in the log
             row["body"] = txn.long_texts.keep(str(row["body"]))
     return txn.append_new("dead_letters", rows)
 
@@ -97,7 +99,7 @@ def add_letters(txn: Transaction, letters: Sequence[Mapping[str, object]], wall:
 def letter(
     source: str, reason: str, body: str, event_id: str | None = None, event_seq: int | None = None
 ) -> dict[str, object]:
-    """A dead letter: one for each event, or for each text that is no event, and reason."""
+    """Return a dead letter: one for each event, or each text without an event, and reason."""
     return {
         "letter_id": _hash(event_id or body, reason),
         "event_id": event_id,
@@ -115,7 +117,7 @@ def _hash(*parts: str) -> str:
 
 MOST_SHAPES = 1000
 NAME_LIMIT = 100
-FIELD_LIMIT = 100  # names counted of one record: one may carry 100,000
+FIELD_LIMIT = 100  # names counted in one record: a record may carry 100,000
 OTHERS = ("(others)", "(others)")
 FORGET = """
 delete from unknown_shapes where (collection, what) in (select (unnest(?::varchar[]), unnest(?::varchar[])))
@@ -139,36 +141,38 @@ class UnknownShapes:
         self._count(event, "collection")
 
     def note_record(self, event: Event, record: Mapping[str, Any], kind: Kind) -> None:
-        """Count the fields, and the words in fields of few words, that the entry does not name."""
+        """Count the fields, and the values of fields with fixed words, that the registry's entry does not name."""
         if not kind.fields.issuperset(record):
             for name in [name for name in record if name not in kind.fields][:FIELD_LIMIT]:
                 self._count(event, f"field:{name[:NAME_LIMIT]}")
         for name, words in kind.values.items():
             value = record.get(name)
             if value is not None and not (isinstance(value, str) and last_word(value) in words):
-                told = value[:NAME_LIMIT] if isinstance(value, str) else "(no text)"
-                self._count(event, f"value:{name}={told}")
+                shown_value = value[:NAME_LIMIT] if isinstance(value, str) else "(no text)"
+                self._count(event, f"value:{name}={shown_value}")
 
-    def _count(self, event: Event, what: str) -> None:
-        shape, now = (event.collection or "", what), event.seen_at
+    def _count(self, event: Event, shape_name: str) -> None:
+        shape, now = (event.collection or "", shape_name), event.seen_at
         times, first, last = self._seen.get(shape, (0, now, now))
         self._seen[shape] = (times + 1, min(first, now), max(last, now))
 
     def forget(self) -> None:
-        """Sum under '(others)' what was counted here as often as in all."""
+        """Sum names under '(others)' that occurred only in this batch."""
         rows = {(row["collection"], row["what"]): row for row in self._txn.rows("select * from unknown_shapes")}
-        going = [row for shape, row in rows.items() if shape in self._seen and row["sightings"] <= self._seen[shape][0]]
-        if going:
-            names = [[row[name] for row in going] for name in ("collection", "what")]
+        rows_to_sum = [
+            row for shape, row in rows.items() if shape in self._seen and row["sightings"] <= self._seen[shape][0]
+        ]
+        if rows_to_sum:
+            names = [[row[name] for row in rows_to_sum] for name in ("collection", "what")]
             self._txn.execute(FORGET, names)
-            others = [rows[OTHERS]] if OTHERS in rows else []
-            self._txn.upsert("unknown_shapes", [_sum([*others, *going])])
+            others_row = [rows[OTHERS]] if OTHERS in rows else []
+            self._txn.upsert("unknown_shapes", [_sum([*others_row, *rows_to_sum])])
 
     def write(self) -> None:
         if not self._seen:
             return
-        found = self._txn.rows("select * from unknown_shapes")
-        rows: dict[Shape, dict[str, Any]] = {(row["collection"], row["what"]): row for row in found}
+        stored = self._txn.rows("select * from unknown_shapes")
+        rows: dict[Shape, dict[str, Any]] = {(row["collection"], row["what"]): row for row in stored}
         changed: dict[Shape, dict[str, Any]] = {}
         for shape, (times, first, last) in self._seen.items():
             distinct = len(rows) - (OTHERS in rows)
@@ -183,7 +187,7 @@ class UnknownShapes:
 
 
 def forget_shapes(txn: Transaction, did: str) -> None:
-    """Sum under '(others)' what nobody but this account showed: whoever writes a record chooses its names."""
+    """Sum names under '(others)' that only this account used: the author of a record chooses its names."""
     shapes, kinds = UnknownShapes(txn), txn.registry.kinds
     for event in (Event(**row) for row in txn.rows(RECORDS.format(events=events_at_hand(txn)), [did])):
         kind = kinds.get(event.collection or "")
@@ -203,6 +207,6 @@ def _sum(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _row(shape: Shape, seen_at: datetime) -> dict[str, Any]:
-    collection, what = shape
-    moments = {"first_seen_at": seen_at, "last_seen_at": seen_at}
-    return {"collection": collection, "what": what, "sightings": 0} | moments
+    collection, shape_name = shape
+    times = {"first_seen_at": seen_at, "last_seen_at": seen_at}
+    return {"collection": collection, "what": shape_name, "sightings": 0} | times

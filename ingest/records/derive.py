@@ -1,9 +1,9 @@
-"""From the event log to typed tables, in the order of arrival: the hop `derive`.
+"""Derive typed tables from the event log, in the order of arrival: the hop `derive`.
 
-A batch of events, the rows it leads to and the hop's position are one transaction, so a crash repeats it and a replay
-of the log gives the same tables. Rows that a batch touches are read once, changed in memory and written once.
+A batch of events, its rows and the hop's position are one transaction, so a crash repeats it and a replay of the log
+gives equal tables. Rows that a batch touches are read once, changed in memory and written once.
 
-Identity and account events say how accounts stand, and whose DID documents are to be looked at again.
+Identity and account events give the status of accounts, and mark the DID documents that must be read again.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from ingest.store.transaction import Rows, Transaction
 
 BATCH = 10_000
 BATCH_BYTES = 64_000_000  # of record text: 10,000 records of 1 MB would not fit into memory
-# Records of collections that lead to no rows stay in the table unread.
+# Records of collections without a table stay in the log unread.
 READ_EVENTS = f"""
 with position as (select position_seq from hops where name = 'derive'), wanted as (
   select *, kind <> 'commit' or collection in (select unnest($collections)) as is_read
@@ -41,7 +41,7 @@ Work = tuple[Event, Record | None, str]  # the record, None for a delete, and it
 
 
 def derive(store: Store, rows: int = BATCH, size: int = BATCH_BYTES) -> int:
-    """Work off the events that are not derived yet, at most so many and so many bytes; returns how many."""
+    """Derive the next events, at most `rows` and `size` bytes; return how many."""
     with store.write() as txn:
         params = {"collections": list(store.registry.kinds), "rows": rows, "bytes": size}
         events = [Event(**row) for row in txn.rows(READ_EVENTS, params)]
@@ -49,7 +49,7 @@ def derive(store: Store, rows: int = BATCH, size: int = BATCH_BYTES) -> int:
             return 0
         batch = DeriveBatch(txn, events, store.registry)
         batch.write()
-        add_letters(txn, [_letter(event, reason) for event, reason in batch.unreadable], store.wall())
+        add_letters(txn, [_letter_for(event, reason) for event, reason in batch.unreadable], store.wall())
         batch.shapes.write()
         txn.execute(
             "update hops set position_seq = ?, ran_clock = ? where name = 'derive'", [events[-1].seq, store.wall()]
@@ -64,7 +64,7 @@ def has_underived(rows: Rows) -> bool:
 
 
 class DeriveBatch:
-    """Events and the rows they lead to; `unreadable` are those that say nothing, each with the reason."""
+    """Events and the rows that they lead to; `unreadable` holds the unreadable events, each with the reason."""
 
     def __init__(self, txn: Transaction, events: Sequence[Event], registry: Registry) -> None:
         self.txn, self.registry = txn, registry
@@ -73,21 +73,21 @@ class DeriveBatch:
         self._accounts = Accounts(txn)
         self._work: list[Work] = []
         for event in events:
-            self._read(event)
+            self._read_status(event)
 
-    def _read(self, event: Event) -> None:
-        """Take an event that leads to rows; what cannot be understood is put aside."""
+    def _read_status(self, event: Event) -> None:
+        """Read an event that leads to rows; set it aside if it cannot be read."""
         try:
             if event.kind != "commit":
                 self._accounts.take(event, self._text(event))
             elif kind := self.registry.kinds.get(event.collection or ""):
                 record = None
-                if event.is_put and event.body is None:  # it told of an erased account
+                if event.is_put and event.body is None:  # it was about an erased account
                     return
                 if event.is_put:
-                    told = decode(self._text(event), "a record")
-                    self.shapes.note_record(event, told, kind)
-                    record = kind.read(told, event)
+                    parsed = decode(self._text(event), "a record")
+                    self.shapes.note_record(event, parsed, kind)
+                    record = kind.read(parsed, event)
                 self._work.append((event, record, kind.table))
             else:
                 self.shapes.note_collection(event)
@@ -95,16 +95,16 @@ class DeriveBatch:
             self.unreadable.append((event, str(reason)))
 
     def _text(self, event: Event) -> str | None:
-        """The event's text, read where it is long: only one such text is in memory at a time."""
+        """Return the event's text, also if it is long: only one long text is in memory at a time."""
         try:
             return self.txn.long_texts.read(event.body) if event.body else event.body
         except TextLost as lost:
             raise Unreadable(str(lost)) from lost
 
     def write(self) -> None:
-        """Take the events into account, one after the other, and write every touched row."""
+        """Apply the events one after the other, and write every touched row."""
         order = Order(self.txn, [event for event, _, _ in self._work])
-        writers = self._writers()
+        writers = self._open_writers()
         for event, record, table in self._work:
             place = order.place(event)
             if record is None:
@@ -116,29 +116,35 @@ class DeriveBatch:
         self._accounts.write()
         note_returns(self.txn, [event for event, _, _ in self._work])
 
-    def _writers(self) -> Mapping[str, Writer]:
-        """Return who takes the records of each table that this batch touches; repositories are written first."""
+    def _open_writers(self) -> Mapping[str, Writer]:
+        """Return the writer of each table that this batch touches; repositories are written first."""
         if not self._work:
             return {}
-        txn, people = self.txn, self._people()
+        txn, people = self.txn, self._number_people()
         repositories = Repositories(txn, names_in((event, record) for event, record, _ in self._work))
-        events: dict[str, list[Event]] = {"repositories": []}  # whose numbers a pull request may need
+        events: dict[str, list[Event]] = {"repositories": []}  # a pull request may need their numbers
         for event, _, table in self._work:
             events.setdefault(table, []).append(event)
-        special: Mapping[str, Callable[[list[Event]], Writer]] = {
+        special_writers: Mapping[str, Callable[[list[Event]], Writer]] = {
             "repositories": lambda _: RepositoryRows(repositories, people),
-            "pull_requests": lambda found: PullRows(txn, _uris(found), people, repositories),
-            "statuses": lambda found: StatusRows(txn, _uris(found), people),
-            "vouches": lambda found: Vouches(txn, found, people),
+            "pull_requests": lambda table_events: PullRows(txn, _uris(table_events), people, repositories),
+            "statuses": lambda table_events: StatusRows(txn, _uris(table_events), people),
+            "vouches": lambda table_events: Vouches(txn, table_events, people),
         }
         return {
-            table: special[table](found) if table in special else SmallRows(txn, table, _uris(found), people)
-            for table, found in events.items()
+            table: special_writers[table](table_events)
+            if table in special_writers
+            else SmallRows(txn, table, _uris(table_events), people)
+            for table, table_events in events.items()
         }
 
-    def _people(self) -> dict[str, int]:
-        named = self.registry.people_named
-        dids = (did for event, _, _ in self._work for did in named(event.did, event.collection or "", event.rkey or ""))
+    def _number_people(self) -> dict[str, int]:
+        people_named = self.registry.people_named
+        dids = (
+            did
+            for event, _, _ in self._work
+            for did in people_named(event.did, event.collection or "", event.rkey or "")
+        )
         return self.txn.person_ids(dict.fromkeys(dids))
 
 
@@ -146,15 +152,15 @@ def _uris(events: Sequence[Event]) -> list[str]:
     return list(dict.fromkeys(event.uri for event in events))
 
 
-def _letter(event: Event, reason: str) -> dict[str, object]:
+def _letter_for(event: Event, reason: str) -> dict[str, object]:
     return letter(event.source, reason, event.body or "", event.event_id, event.seq)
 
 
 Row = Mapping[str, Any]
-# Words of an account event after which an account is there again; others ('throttled') never hid it (hidden_people).
+# An account with one of these statuses is gone; other statuses ('throttled') never hide it (hidden_people).
 GONE = frozenset({"deactivated", "takendown", "suspended", "deleted", "inactive", "erasing"})
 KNOWN = "select did, contributor_id, account_status from contributors where did in (select unnest(?))"
-# Of what a dead letter gave back only the newest word on an account counts.
+# An event from a dead letter counts only if no newer event is about the account.
 OVERTAKEN = "select 1 from {events} where kind = 'account' and did = ? and event_seq > ? limit 1"
 
 
@@ -162,11 +168,11 @@ class Accounts:
     def __init__(self, txn: Transaction) -> None:
         self._txn = txn
         self._status: dict[str, str | None] = {}
-        self._told: list[tuple[Event, str | None]] = []
+        self._events: list[tuple[Event, str | None]] = []
 
     def take(self, event: Event, body: str | None) -> None:
-        """Note an event with its text; Unreadable where an account event does not say how the account stands."""
-        status = _read(body) if event.kind == "account" else None
+        """Note an event with its text. Raises Unreadable if an account event has no status."""
+        status = _read_status(body) if event.kind == "account" else None
         if (
             status
             and event.late
@@ -174,60 +180,63 @@ class Accounts:
         ):
             return
         self._status[event.did] = status or self._status.get(event.did)
-        self._told.append((event, status))
+        self._events.append((event, status))
 
     def write(self) -> None:
-        """Have the DIDs asked about again and say how those accounts stand."""
+        """Make the DIDs due for a look-up, and write the status of those accounts."""
         if not self._status:
             return
         dids = list(self._status)
-        known = {row["did"]: row for row in self._txn.rows(KNOWN, [dids])}
+        people = {row["did"]: row for row in self._txn.rows(KNOWN, [dids])}
         self._txn.append_new(
-            "account_changes", list({tuple(row.values()): row for row in self._changes(known)}.values())
+            "account_changes", list({tuple(row.values()): row for row in self._list_changes(people)}.values())
         )
         self._txn.execute("delete from fetches where kind = 'identity' and subject in (select unnest(?))", [dids])
-        news = {did: status for did, status in self._status.items() if status}
-        if news:
+        new_statuses = {did: status for did, status in self._status.items() if status}
+        if new_statuses:
             self._txn.execute(
                 "update contributors set account_status = n.status "
                 "from (select unnest(?) as did, unnest(?) as status) n where n.did = contributors.did",
-                [list(news), list(news.values())],
+                [list(new_statuses), list(new_statuses.values())],
             )
 
-    def _changes(self, known: Mapping[str, Row]) -> Iterator[Row]:
-        """Rows of `account_changes`: accounts that came back, and changes of a did:web, of which nobody keeps a log."""
-        status = {did: row["account_status"] for did, row in known.items()}
-        for event, told in self._told:
-            if event.did not in known:
+    def _list_changes(self, people: Mapping[str, Row]) -> Iterator[Row]:
+        """Yield rows of `account_changes`: returned accounts, and changes of a did:web, which no directory logs."""
+        status = {did: row["account_status"] for did, row in people.items()}
+        for event, new_status in self._events:
+            if event.did not in people:
                 continue
             kind = None
-            if told is None and event.did.startswith("did:web:"):
+            if new_status is None and event.did.startswith("did:web:"):
                 kind = "identity"
-            if told is not None:
-                kind = "returns" if told not in GONE and status[event.did] in GONE else None
-                status[event.did] = told
+            if new_status is not None:
+                kind = "returns" if new_status not in GONE and status[event.did] in GONE else None
+                status[event.did] = new_status
             if kind:
-                yield _change(known[event.did]["contributor_id"], kind, event)
+                yield _change_row(people[event.did]["contributor_id"], kind, event)
 
 
 def note_returns(txn: Transaction, events: Sequence[Event]) -> None:
-    """Note of everybody who was erased and wrote again that they came back; told once, by the first such event."""
-    back = {event.did: event for event in reversed(events) if txn.tombstones.erased_at(event.did) is not None}
-    if not back:
+    """Note that erased people who wrote again came back; once, by the first such event."""
+    first_events = {event.did: event for event in reversed(events) if txn.tombstones.erased_at(event.did) is not None}
+    if not first_events:
         return
-    numbers = txn.rows(KNOWN, [list(back)])
-    noted = txn.rows("select contributor_id from account_changes where kind = 'returns'")
-    before = {row["contributor_id"] for row in noted}
-    new = [row for row in numbers if row["contributor_id"] not in before]
-    txn.append_new("account_changes", [_change(row["contributor_id"], "returns", back[row["did"]]) for row in new])
+    people = txn.rows(KNOWN, [list(first_events)])
+    stored = txn.rows("select contributor_id from account_changes where kind = 'returns'")
+    returned_before = {row["contributor_id"] for row in stored}
+    newly_returned = [row for row in people if row["contributor_id"] not in returned_before]
+    txn.append_new(
+        "account_changes",
+        [_change_row(row["contributor_id"], "returns", first_events[row["did"]]) for row in newly_returned],
+    )
 
 
-def _change(number: int, kind: str, event: Event) -> Row:
+def _change_row(number: int, kind: str, event: Event) -> Row:
     return {"contributor_id": number, "kind": kind, "seen_at": event.seen_at}
 
 
-def _read(body: str | None) -> str:
-    """Return how an account stands: 'active', or why not."""
+def _read_status(body: str | None) -> str:
+    """Return the status of an account: 'active', or the reason why not."""
     account = decode(body, "an account event")
     active = account.get("active")
     if not isinstance(active, bool):

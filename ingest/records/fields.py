@@ -1,7 +1,7 @@
-"""Takes values out of records that anybody wrote: every text is cut, every list bounded, every name checked.
+"""Take values out of records that anybody wrote: every text is cut, every list bounded, every name checked.
 
-A column is a function from a record to what a table keeps of it; the registry's entries are made of them. A column that
-must say something raises Unreadable with the reason; every other is None or empty where a record is silent or wrong.
+A column is a function from a record to a value for a table; the registry's entries consist of them. A required column
+raises Unreadable with the reason; every other is None or empty if a record lacks the value or has a wrong one.
 """
 
 import re
@@ -22,14 +22,13 @@ CID = re.compile(r"[A-Za-z0-9]{8,128}")
 
 
 class Unreadable(Exception):
-    """A record that says nothing we can use; the message is the reason."""
+    """The record has nothing usable; the message is the reason."""
 
 
 class Event(msgspec.Struct, frozen=True):
     """One row of the event log.
 
-    `late`: the stream did not bring it in its turn, so that `rev` decides whether it still counts
-    (ingest/records/order.py).
+    `late`: the stream did not bring it in order, so `rev` decides if it still counts (ingest/records/order.py).
     """
 
     seq: int
@@ -56,61 +55,61 @@ class Event(msgspec.Struct, frozen=True):
 
     @property
     def witnessed(self) -> bool:
-        """Return whether the stream saw it happen; a listing tells only that it is there."""
+        """Return True if the stream saw it happen; a listing shows only that it exists."""
         return self.source != "backfill"
 
 
 def decode(body: str | None, what: str) -> Mapping[str, Any]:
-    """An object out of JSON text; Unreadable where it is none. `what` names it: 'a record', 'an account event'."""
+    """Decode JSON text to an object. Raises Unreadable with `what` as its name: 'a record', 'an account event'."""
     try:
-        found = msgspec.json.decode(body or "null")
+        parsed = msgspec.json.decode(body or "null")
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
         raise Unreadable(f"{what} that is not JSON: {str(error)[:100]}") from error
-    if not isinstance(found, dict):
+    if not isinstance(parsed, dict):
         raise Unreadable(f"{what} that is not an object")
-    return found
+    return parsed
 
 
 def text(record: Mapping[str, Any], key: str, limit: int) -> str | None:
-    """A text field cut at `limit` characters and at COLUMN_BYTES; None where it is missing or no text."""
+    """Return a text field cut at `limit` characters and at COLUMN_BYTES, or None if it is missing or not text."""
     value = record.get(key)
     if not isinstance(value, str):
         return None
     value = value[:limit]
-    if len(value) * 4 <= COLUMN_BYTES:  # no character takes more
+    if len(value) * 4 <= COLUMN_BYTES:  # no character takes more than 4 bytes
         return value
     return value.encode(errors="replace")[:COLUMN_BYTES].decode(errors="ignore")
 
 
 def mapping(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """A nested object, empty where it is missing, null or something else."""
+    """Return a nested object; empty if it is missing, null or not an object."""
     value = record.get(key)
     return value if isinstance(value, dict) else {}
 
 
 def items(record: Mapping[str, Any], key: str) -> list[Any]:
-    """A list field, empty where it is missing, null or something else."""
+    """Return a list field; empty if it is missing, null or not a list."""
     value = record.get(key)
     return value if isinstance(value, list) else []
 
 
 def moment(record: Mapping[str, Any], key: str) -> datetime | None:
-    """A self-declared time as naive UTC; None where it cannot be read."""
+    """Return a self-declared time as naive UTC, or None if it cannot be read."""
     return parse_time(text(record, key, 64) or "")
 
 
 def identifier(pattern: re.Pattern[str], value: object) -> str | None:
-    """The value where it is a text of exactly this form, else None; the longest, an at-uri, has 2,900 characters."""
+    """Return the value if it is a text of exactly this form, else None; the longest is an at-uri (2,900 characters)."""
     return value if isinstance(value, str) and len(value) <= 3000 and pattern.fullmatch(value) else None
 
 
 def did_or_uri(value: object) -> str | None:
-    """A DID or an at-uri, the two ways in which records name a repository."""
+    """Return a DID or an at-uri, the two ways in which records name a repository."""
     return identifier(DID, value) or identifier(AT_URI, value)
 
 
 def json_text(value: object) -> str:
-    """A bounded value as the JSON that a column keeps; Unreadable where it takes more than COLUMN_BYTES."""
+    """Return a bounded value as JSON for a column. Raises Unreadable if it takes more than COLUMN_BYTES."""
     data = msgspec.json.encode(value)
     if len(data) > COLUMN_BYTES:
         raise Unreadable("a record whose lists and texts are too long")
@@ -118,18 +117,18 @@ def json_text(value: object) -> str:
 
 
 def written_at(event: Event, created_at: datetime | None) -> datetime:
-    """Return when a record says it was written: its TID, else its own createdAt, never later than it was seen."""
-    told = tid_time(event.rkey or "") or created_at or event.seen_at
-    return min(told, event.seen_at)
+    """Return the claimed time of writing: the TID of the record key, else createdAt, never later than it was seen."""
+    claimed = tid_time(event.rkey or "") or created_at or event.seen_at
+    return min(claimed, event.seen_at)
 
 
 def last_word(name: str) -> str:
-    """The last segment of a dotted name, cut at 32 characters: states are named so."""
+    """Return the last segment of a dotted name, cut at 32 characters: states have such names."""
     return name.rsplit(".", 1)[-1][:32]
 
 
 def is_back_written(event: Event, subject_uri: str) -> bool:
-    """Tell if the forge's migration wrote it long afterwards, under the key of its subject: its time is void."""
+    """Tell if the forge's migration wrote it later, under the key of its subject, so that its time is invalid."""
     return event.rkey == subject_uri.rsplit("/", 1)[-1]
 
 
@@ -143,25 +142,25 @@ MOST_ROUNDS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class SmallRecord:
-    """A record of one of the smaller kinds: its own columns, and when it says it was written."""
+    """A record of one of the smaller kinds: its own columns, and its claimed time of writing."""
 
     values: Mapping[str, Any]
     created_at: datetime | None
 
 
 def reader(dated: tuple[str, ...], columns: Mapping[str, Column]) -> Callable[[Mapping[str, Any], Event], SmallRecord]:
-    """Reads a record column by column; `dated` are the fields that may hold its own time, the first readable one is."""
+    """Return a reader that reads a record column by column; the first readable field in `dated` gives its own time."""
     pairs = tuple(columns.items())
 
     def read(record: Mapping[str, Any], event: Event) -> SmallRecord:
-        created = next((told for name in dated if (told := moment(record, name))), None)
+        created = next((created_at for name in dated if (created_at := moment(record, name))), None)
         return SmallRecord({name: column(record, event) for name, column in pairs}, created)
 
     return read
 
 
 def needed(column: Column, reason: str) -> Column:
-    """A column without which the record is no row."""
+    """Return a required column: without it the record leads to no row."""
 
     def read(record: Mapping[str, Any], event: Event) -> object:
         value = column(record, event)
@@ -173,12 +172,14 @@ def needed(column: Column, reason: str) -> Column:
 
 
 def first(*columns: Column) -> Column:
-    """The first of these columns that says something."""
-    return lambda record, event: next((told for column in columns if (told := column(record, event)) is not None), None)
+    """Return the first of these columns that has a value."""
+    return lambda record, event: next(
+        (value for column in columns if (value := column(record, event)) is not None), None
+    )
 
 
 def inside(name: str, column: Column) -> Column:
-    """A column of a nested object."""
+    """Return a column of a nested object."""
     return lambda record, event: column(mapping(record, name), event)
 
 
@@ -187,11 +188,11 @@ def always(value: object) -> Column:
 
 
 def words(name: str, limit: int, otherwise: str | None = None) -> Column:
-    """A text, cut."""
+    """Return a column with a cut text."""
 
     def read(record: Mapping[str, Any], event: Event) -> str | None:
-        found = text(record, name, limit)
-        return otherwise if found is None else found
+        value = text(record, name, limit)
+        return otherwise if value is None else value
 
     return read
 
@@ -201,7 +202,7 @@ def matching(name: str, pattern: re.Pattern[str]) -> Column:
 
 
 def whole(name: str, limit: int) -> Column:
-    """A text that means nothing once it is cut: None where it is longer."""
+    """Return a column with a text that is useless once cut: None if it is longer."""
 
     def read(record: Mapping[str, Any], event: Event) -> str | None:
         value = record.get(name)
@@ -215,7 +216,7 @@ def did(name: str) -> Column:
 
 
 def uri(name: str) -> Column:
-    """An at-uri, bare or in a strongRef."""
+    """Return a column with an at-uri, bare or in a strongRef."""
 
     def read(record: Mapping[str, Any], event: Event) -> str | None:
         value = record.get(name)
@@ -225,11 +226,13 @@ def uri(name: str) -> Column:
 
 
 def named_repository(*names: str) -> Column:
-    return lambda record, event: next((found for name in names if (found := did_or_uri(record.get(name)))), None)
+    return lambda record, event: next(
+        (repository for name in names if (repository := did_or_uri(record.get(name)))), None
+    )
 
 
 def number(name: str) -> Column:
-    """An integer from 0; a truth value is none."""
+    """Return a column with an integer from 0; a boolean does not count."""
 
     def read(record: Mapping[str, Any], event: Event) -> int | None:
         value = record.get(name)
@@ -243,7 +246,7 @@ def flag(name: str) -> Column:
 
 
 def state(name: str) -> Column:
-    """The last word of a state's dotted name; an unknown one is kept."""
+    """Return a column with the last word of a state's dotted name; an unknown word stays."""
 
     def read(record: Mapping[str, Any], event: Event) -> str | None:
         value = text(record, name, 200)
@@ -253,12 +256,12 @@ def state(name: str) -> Column:
 
 
 def back_written(name: str) -> Column:
-    """Return whether a state was written long after what it tells."""
+    """Return a column: True if a state was written long after its event."""
     return lambda record, event: is_back_written(event, text(record, name, 3000) or "")
 
 
 def key_matching(pattern: re.Pattern[str]) -> Column:
-    """The record key, where it has this form."""
+    """Return a column with the record key if it has this form."""
     return lambda record, event: identifier(pattern, event.rkey)
 
 
@@ -267,31 +270,31 @@ def author(record: Mapping[str, Any], event: Event) -> str:
 
 
 def listed(name: str, most: int, pattern: re.Pattern[str]) -> Column:
-    """The first `most` items of a list, those of this form, as JSON."""
+    """Return a column with the first `most` items of a list that have this form, as JSON."""
     return lambda record, event: json_text(
         fitting(item for item in items(record, name)[:most] if identifier(pattern, item) is not None)
     )
 
 
 def pairs(name: str, most: int) -> Column:
-    """A list of {key, value} with texts, as JSON; what is no such pair is left out."""
+    """Return a column with a list of {key, value} texts, as JSON; other items are left out."""
 
     def read(record: Mapping[str, Any], event: Event) -> str:
         maps = [item for item in items(record, name)[:most] if isinstance(item, dict)]
-        found = [(text(item, "key", 3000), text(item, "value", 1000)) for item in maps]
-        return json_text(fitting({"key": key, "value": value or ""} for key, value in found if key))
+        key_values = [(text(item, "key", 3000), text(item, "value", 1000)) for item in maps]
+        return json_text(fitting({"key": key, "value": value or ""} for key, value in key_values if key))
 
     return read
 
 
 def value_type(record: Mapping[str, Any], event: Event) -> str:
-    """Return what values a label may take, as JSON."""
-    told = mapping(record, "valueType")
-    enum = fitting(word[:200] for word in items(told, "enum")[:100] if isinstance(word, str))
-    return json_text({"type": text(told, "type", 40), "format": text(told, "format", 40), "enum": enum})
+    """Return the values that a label may take, as JSON."""
+    definition = mapping(record, "valueType")
+    enum = fitting(word[:200] for word in items(definition, "enum")[:100] if isinstance(word, str))
+    return json_text({"type": text(definition, "type", 40), "format": text(definition, "format", 40), "enum": enum})
 
 
 def markdown(record: Mapping[str, Any], event: Event) -> str:
-    """The text of a comment: a plain text in the older kinds, an object with `text` in today's."""
+    """Return the text of a comment: a plain text in the older kinds, an object with `text` in today's."""
     limit = 20_000
     return text(record, "body", limit) or text(mapping(record, "body"), "text", limit) or ""

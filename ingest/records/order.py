@@ -1,9 +1,9 @@
-"""The order of words on a record, where they arrive out of it: the last writer by rev wins.
+"""Decide the order of events on a record that arrive out of order: the last writer by rev wins.
 
-Events that arrive in their turn (nearly all) need no look at the past. A late one, which the stream reordered, a
-listing told or a dead letter gave back, is held against what was logged of the same record: the highest rev wins, of
-two with the same rev the later number. So a live delete beats an older listed create, and a listed newer version
-beats an older live one. A listing's rev is the whole repository's at that moment: an upper bound of the record's own.
+Events that arrive in order (nearly all) need no look at the past. A late one, which the stream reordered, a listing
+showed or a dead letter gave back, is compared with the logged events of its record: the highest rev wins; with equal
+revs the later number. So a live delete beats an older listed create, and a listed newer version beats an older live
+one. A listing's rev is the whole repository's at that time: an upper bound of the record's own.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ from ingest.store.transaction import Transaction
 Key = tuple[str, str | None, str | None]  # did, collection, rkey
 Version = tuple[str, int]  # rev and number in the log
 
-# Events that could not be understood wrote nothing. What is no TID is no rev, and orders by number alone.
+# Unreadable events wrote nothing. A rev must be a TID; other events are ordered by number alone.
 LOGGED = f"""
 with wanted as (select unnest($dids) as did, unnest($collections) as collection, unnest($rkeys) as rkey),
 logged as (
@@ -42,9 +42,9 @@ from logged group by all
 class Place(NamedTuple):
     """The effect of an event on the tables.
 
-    `counts`: a put is the newest version, or the stream's own sight of it; a delete is the last word. `gone`: a newer
-    delete stands, since then. `first`: it was seen before whatever is known. `witness`: the stream's sight of the
-    version that a listing told. `known`: a listing of what stands already.
+    `counts`: a put is the newest version or its first sight by the stream; a delete is the last event. `gone`: the time
+    of a newer delete. `first`: it was seen before all known events. `witness`: the stream's sight of a version that a
+    listing showed. `known`: a listing of the present version.
     """
 
     late: bool = False
@@ -84,71 +84,73 @@ class Past:
 
 
 class Order:
-    """The place of each event of a batch; asks the log once, and only where some event is late."""
+    """The place of each event of a batch; reads the log once, and only if some event is late."""
 
     def __init__(self, txn: Transaction, events: Iterable[Event]) -> None:
-        keys = dict.fromkeys(_key(event) for event in events if event.late and event.kind == "commit")
-        self._past: dict[Key, Past | None] = dict.fromkeys(keys)
+        keys = dict.fromkeys(_record_key(event) for event in events if event.late and event.kind == "commit")
+        self._read_past: dict[Key, Past | None] = dict.fromkeys(keys)
         if keys:
             dids, collections, rkeys = zip(*keys, strict=True)
             params = {"dids": list(dids), "collections": list(collections), "rkeys": list(rkeys)}
             for row in txn.rows(LOGGED.replace("{events}", all_events(txn)), params):
-                self._past[row["did"], row["collection"], row["rkey"]] = _past(row)
+                self._read_past[row["did"], row["collection"], row["rkey"]] = _read_past(row)
 
     def place(self, event: Event) -> Place:
-        """Return its place among those before it; to be asked for once each, in order of number."""
-        key = _key(event)
-        if key not in self._past:
+        """Return the place of an event among those before it; call it once for each event, in order of number."""
+        key = _record_key(event)
+        if key not in self._read_past:
             return IN_TURN
-        past, version = self._past[key], _version(event)
-        place = _place(event, version, past) if event.late and past else IN_TURN
+        past, version = self._read_past[key], _event_version(event)
+        place = _compare(event, version, past) if event.late and past else IN_TURN
         if past is None:
-            past = self._past[key] = Past(version, event.seen_at, event.is_put)
+            past = self._read_past[key] = Past(version, event.seen_at, event.is_put)
         past.take(event, version)
         return place._replace(late=event.late)
 
 
-def _place(event: Event, version: Version, past: Past) -> Place:
-    last = version >= past.newest
+def _compare(event: Event, version: Version, past: Past) -> Place:
+    is_last = version >= past.newest
     if not event.is_put:
-        return Place(counts=last)
-    same = event.cid == past.cid and past.put is not None
-    if not event.witnessed and same and (past.stands or not last):
+        return Place(counts=is_last)
+    is_same_version = event.cid == past.cid and past.put is not None
+    if not event.witnessed and is_same_version and (past.stands or not is_last):
         return Place(counts=False, known=True)
     newest = past.put is None or version >= past.put
-    witness = not newest and event.witnessed and same and (past.witnessed is None or version > past.witnessed)
-    gone = None if last or past.stands else past.newest_at
-    return Place(counts=newest or witness, gone=gone, first=_is_first(event, version, past), witness=witness)
+    witness = (
+        not newest and event.witnessed and is_same_version and (past.witnessed is None or version > past.witnessed)
+    )
+    deleted_at = None if is_last or past.stands else past.newest_at
+    return Place(counts=newest or witness, gone=deleted_at, first=_is_first(event, version, past), witness=witness)
 
 
 def _is_first(event: Event, version: Version, past: Past) -> bool:
-    """Tell if the stream saw this before all that is known. A listing, whose time is a claim, displaces nothing."""
+    """Tell if the stream saw this before all known events. A listing's time is a claim, so it displaces nothing."""
     if not event.witnessed or (past.first_listed is not None and past.first_listed < version[0]):
         return False
     return past.first_witness is None or event.seen_at < past.first_witness
 
 
-def _key(event: Event) -> Key:
+def _record_key(event: Event) -> Key:
     return event.did, event.collection, event.rkey
 
 
-def _version(event: Event) -> Version:
+def _event_version(event: Event) -> Version:
     return (event.rev if event.rev and PATTERN.fullmatch(event.rev) else "", event.seq)
 
 
-def _past(row: Mapping[str, Any]) -> Past:
+def _read_past(row: Mapping[str, Any]) -> Past:
     newest = row["newest"]
     return Past(
         newest=(newest["rev"], newest["seq"]),
         newest_at=row["newest_at"],
         stands=row["stands"],
-        put=_told(row["put"]),
+        put=_read_version(row["put"]),
         cid=row["cid"],
-        witnessed=_told(row["witnessed"]),
+        witnessed=_read_version(row["witnessed"]),
         first_witness=row["first_witness"],
         first_listed=row["first_listed"],
     )
 
 
-def _told(version: Mapping[str, Any] | None) -> Version | None:
+def _read_version(version: Mapping[str, Any] | None) -> Version | None:
     return (version["rev"], version["seq"]) if version else None

@@ -1,28 +1,29 @@
-"""The state of a pull request, by the people who may say that it was merged: rule 3 of docs/threat-model.md.
+"""The state of a pull request, decided by the people who may say that it was merged: rule 3 of docs/threat-model.md.
 
-A status proves only that its author wrote it. It is worth what its author might do when it was seen: a right that ended
-leaves what was said before, and one that was given later lifts nothing. `merged` counts from people who may push to the
-target repository; `closed` and `open` count from the pull request's author too. Of those that count the one seen last
-stands, never the one that claims the latest time.
+A status proves only that its author wrote it. It counts by its author's rights when it was seen: if a right ended,
+earlier statuses stay valid, and a later right validates no earlier status. `merged` counts from people who may push to
+the target repository; `closed` and `open` count from the pull request's author too. Of those that count, the one seen
+last is the state, never the one that claims the latest time.
 
-A merge is *verified* where the last word of those who may push, but for the author, says so, or where the patch has
-landed on the target branch and was new there (`landings.proven`): merging by plain push writes no status at all. Beyond
-the author's reach is what others settled: it cannot be reopened once merged, nor deleted. A landing stands against a
-later `closed` of anybody, who then only tidies up; a later `open` of another push-holder takes it back. A merge that
-only somebody without the right claims, or an author who may push, is *unverified*; the former is *contradicted* where
-the last word of those who may push is `closed`, or where the mirror, read after the claim, has the target branch
-without the patch. A knot or mirror that cannot be reached proves nothing.
+A merge is *verified* if the last status of the people who may push, without the author, says so, or if the patch has
+landed on the target branch and was new there (`landings.proven`): merging by plain push writes no status at all. The
+author cannot change what others decided: a merged pull request cannot be reopened or deleted by its author. A landing
+outweighs a later `closed` of anybody, who then only tidies up; a later `open` of another push-holder reverses it. A
+merge that is claimed only by somebody without the right, or by an author who may push, is *unverified*. The former is
+*contradicted* if the last status of the people who may push is `closed`, or if the mirror, read after the claim, has
+the target branch without the patch. A knot or mirror that cannot be reached proves nothing.
 
-A merge happened when the word or the landing was seen, whichever came first: its writer could date it out of the window
-in which it may be reverted. Of a back-written one the moment is unknown. What somebody settled who was erased since
-stands as nobody's (0). Set-based and idempotent: it also repairs what was judged before a knot told who may
-push.
+The time of a merge is when the status or the landing was seen, whichever came first: its writer could otherwise date it
+out of the window in which it may be reverted. For a back-written status the time is unknown. Statuses of a person who
+was erased since count as nobody's (0). Settling is set-based and idempotent: it also repairs earlier results after a
+knot lists its push-holders.
 
-Push rights have three sources, each a row of its own. The owner: of the repository's record, or whom the operator
-named; ever, and without a trace once the operator named another. The knot, asked daily: from the moment that it gives
-for a right, never later than it was learned, until a complete listing no longer names the person; so a new right
-reaches back over the day in which nobody had asked, and a right that ended may outlive itself by that day. The owner's
-own collaborator records: from when one was seen, whatever it claims, until it was deleted; anybody else's name nobody.
+Push rights have three sources, each with its own rows. The owner: of the repository's record, or named by the operator;
+without time limits, and removed once the operator names another. The knot, asked daily: from the time that it gives for
+a right, never later than we learned of it, until a complete listing no longer names the person; so a new right reaches
+back over the day since the last request, and an ended right may last a day too long. The owner's own collaborator
+records: from the time one was seen, whatever it claims, until it was deleted; records of other people count for
+nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,8 +35,8 @@ from weakref import WeakKeyDictionary
 from ingest.store.database import Store
 from ingest.store.transaction import Rows, Transaction
 
-# Every right that records give, as the tables stand. Only the form in which an owner names somebody: an invitation and
-# its acceptance are about the knot's own list, which the knot tells.
+# Every right that records give now. Only records in which an owner names somebody count: an invitation and its
+# acceptance are about the knot's own list, which the knot reports.
 CLAIMED = """
 create or replace temp table claimed as
 select repository_id, owner_id as contributor_id, 'owner' as role, 'owner' as learned_from,
@@ -68,14 +69,14 @@ BY_KNOT = (
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Somebody whom a knot lets push; `since` as the knot says, None where it does not."""
+    """A person whom a knot lets push; `since` from the knot, None if it gives no time."""
 
     did: str
     since: datetime | None
 
 
 def follow_claims(txn: Transaction) -> bool:
-    """Bring the rights of owners and of their collaborator records up to date; returns whether any changed."""
+    """Update the rights of owners and of their collaborator records; return True if any changed."""
     txn.execute(CLAIMED)
     return bool(txn.rows(END_CLAIMS) + txn.rows(BEGIN_CLAIMS))
 
@@ -83,26 +84,26 @@ def follow_claims(txn: Transaction) -> bool:
 def write_holders(
     txn: Transaction, repository_id: int, owner_id: int | None, listed: Sequence[Holder], now: datetime
 ) -> bool:
-    """Take a knot's complete answer on who may push besides the owner; returns whether anything changed.
+    """Store a knot's complete answer about who may push besides the owner; return True if anything changed.
 
-    `owner_id`: whose repository it was when the knot was asked; if it is another's by now, the answer is void. `now`:
-    the present. Only for an answer: a knot that is silent or fails ends nothing and gives nothing.
+    `owner_id`: the repository's owner when the knot was asked; if the owner has changed, the answer is void. `now`: the
+    present. Call it only with an answer: a knot that is silent or fails changes no right.
     """
     if txn.value("select owner_id from repositories where repository_id = ?", [repository_id]) != owner_id:
         return False
-    known = txn.rows(BY_KNOT, [repository_id])
+    stored = txn.rows(BY_KNOT, [repository_id])
     listed = [holder for holder in listed if txn.tombstones.erased_at(holder.did) is None]
     people = txn.person_ids([holder.did for holder in listed])
-    named = {people[holder.did]: min(holder.since or now, now) for holder in listed}
-    named.pop(owner_id or 0, None)
-    standing = {row["contributor_id"] for row in known if row["held_until"] is None}
-    _end(txn, repository_id, sorted(standing - named.keys()), now)
-    fresh = {person: since for person, since in named.items() if person not in standing}
-    _begin(txn, repository_id, known, fresh)
-    return standing != named.keys()
+    since_by_person = {people[holder.did]: min(holder.since or now, now) for holder in listed}
+    since_by_person.pop(owner_id or 0, None)
+    current = {row["contributor_id"] for row in stored if row["held_until"] is None}
+    _end_rights(txn, repository_id, sorted(current - since_by_person.keys()), now)
+    new_rights = {person: since for person, since in since_by_person.items() if person not in current}
+    _begin_rights(txn, repository_id, stored, new_rights)
+    return current != since_by_person.keys()
 
 
-def _end(txn: Transaction, repository_id: int, people: Sequence[int], now: datetime) -> None:
+def _end_rights(txn: Transaction, repository_id: int, people: Sequence[int], now: datetime) -> None:
     txn.execute(
         "update push_holders set held_until = greatest(held_from, ?) where repository_id = ? "
         "and learned_from = 'knot' and held_until is null and contributor_id in (select unnest(?::integer[]))",
@@ -110,27 +111,29 @@ def _end(txn: Transaction, repository_id: int, people: Sequence[int], now: datet
     )
 
 
-def _begin(
-    txn: Transaction, repository_id: int, known: Sequence[Mapping[str, Any]], fresh: Mapping[int, datetime]
+def _begin_rights(
+    txn: Transaction, repository_id: int, stored: Sequence[Mapping[str, Any]], new_rights: Mapping[int, datetime]
 ) -> None:
-    """A right that is named again since the very moment of before had never ended; any other is a new one."""
-    ended = {(row["contributor_id"], row["held_from"]) for row in known}
-    again = [item for item in fresh.items() if item in ended]
+    """Resume a right that is listed again with its old start, as it never ended; any other is a new right."""
+    ended = {(row["contributor_id"], row["held_from"]) for row in stored}
+    resumed = [item for item in new_rights.items() if item in ended]
     txn.execute(
         "update push_holders h set held_until = null "
         "from (select unnest(?::integer[]) as person, unnest(?::timestamp[]) as since) n "
         "where h.repository_id = ? and h.learned_from = 'knot' "
         "and (h.contributor_id, h.held_from) = (n.person, n.since)",
-        [[person for person, _ in again], [since for _, since in again], repository_id],
+        [[person for person, _ in resumed], [since for _, since in resumed], repository_id],
     )
     row = {"repository_id": repository_id, "role": "collaborator", "learned_from": "knot", "held_until": None}
-    news = [
-        row | {"contributor_id": who, "held_from": since} for who, since in fresh.items() if (who, since) not in ended
+    new_rows = [
+        row | {"contributor_id": person_id, "held_from": since}
+        for person_id, since in new_rights.items()
+        if (person_id, since) not in ended
     ]
-    txn.append("push_holders", news)
+    txn.append("push_holders", new_rows)
 
 
-# Somebody may hold a right from two sources at once: both rows say the same.
+# A person may hold a right from two sources at once: both rows lead to one result.
 AUTHORITY = """
 with judged as (
   select s.status_uri,
@@ -146,9 +149,9 @@ update statuses set authority = judged.authority from judged
 where judged.status_uri = statuses.status_uri and judged.authority <> statuses.authority
 """
 
-# Whose last words are asked for. `others` may push and are not the author; `pushers` may push; `anyone` counts for the
-# state. A word is its place in the order of arrival times 16, with what it says in the lower bits, and the last of
-# several is the highest: structs of four columns took four times as long to group (100,000 pull requests).
+# Classes of people whose last status matters. `others` may push and are not the author; `pushers` may push; `anyone`
+# counts for the state. A word is 16 times its place in the order of arrival, with its content in the lower bits, so the
+# last of several is the highest: structs of four columns took four times as long to group (100,000 pull requests).
 CLASSES = {
     "others": "authority = 'push_holder'",
     "pushers": "authority in ('push_holder', 'author_push_holder')",
@@ -160,7 +163,7 @@ LAST = ", ".join(
     for name, which in CLASSES.items()
 )
 OPEN, CLOSED, MERGED = "% 4 = 0", "% 4 = 1", "% 4 = 2"
-BACK_WRITTEN, NO_RIGHT = "% 8 >= 4", "% 16 >= 8"  # no right: the author's, who may not push
+BACK_WRITTEN, NO_RIGHT = "% 8 >= 4", "% 16 >= 8"  # no right: a status of an author who may not push
 STATES = f"""
 with words as (
   select pull_uri, authority, status, seen_at, row_number() over (order by seen_at, event_seq) * 16
@@ -216,12 +219,12 @@ where w.pull_uri = p.pull_uri and (w.state, w.merge_proof, w.state_at, w.merged_
 """
 
 INPUTS = "select position_seq from hops where name = 'inputs'"
-# The inputs that the states of a store were last settled from.
+# The position of the inputs when the states of a store were last settled.
 SETTLED: WeakKeyDictionary[Store, int] = WeakKeyDictionary()
 
 
 def settle(store: Store) -> None:
-    """Bring push-holders, the authority of every status and the state of every pull request up to date."""
+    """Update push-holders, the authority of every status and the state of every pull request."""
     with store.write() as txn:
         follow_claims(txn)
         txn.execute(AUTHORITY)
@@ -231,10 +234,10 @@ def settle(store: Store) -> None:
 
 
 def settle_changed(store: Store) -> None:
-    """Settle where any input was written since this process last did; after a look at mirrors `settle`.
+    """Settle if any input was written since this process last did; after reading mirrors call `settle` itself.
 
-    Whatever settling reads is an input but for the moment at which a mirror was read, which only its hop writes. Each
-    event wakes several hops that want settled states, and 13,000 pull requests take .06 s.
+    Everything that settling reads is an input, except the time at which a mirror was read, which only its hop writes.
+    Each event wakes several hops that want settled states, and 13,000 pull requests take .06 s.
     """
     with store.read() as rows:
         position = rows.value(INPUTS)
@@ -242,21 +245,22 @@ def settle_changed(store: Store) -> None:
         settle(store)
 
 
-# Without a host that names accounts no run fills a gap: one for each time that gaps were found lists who is known.
+# Without a host that lists accounts no run fills a gap: each time gaps are found, one run lists the known accounts.
 OPEN_GAP = """
 select min(from_us) from gaps where filled_clock is null and (? or found_clock > coalesce(
   (select max(began_clock) from backfills where reason in ('first_start', 'gap')), 'epoch'::timestamp))
 """
 
-# What was offered before now may not be known yet: a whole run is under way, or a gap waits for its run.
+# Earlier offers may not be known yet: a whole run is under way, or a gap waits for its run.
 INCOMPLETE = f"""
 select exists (from backfills where state <> 'done' and reason in ('first_start', 'gap')) or ({OPEN_GAP}) is not null
 """
 
 
 def is_incomplete(rows: Rows) -> bool:
-    """Return whether a run will still list what came before, so that "nobody offered this earlier" cannot be said yet.
+    """Return True if a run will still list earlier records, so that "nobody offered this earlier" cannot be said yet.
 
-    Also while no host answers: what nobody can rule out is not proven. What push-holders say counts meanwhile.
+    This is so also while no host answers: a merge is not proven while an earlier offer is possible. Statuses of
+    push-holders count at that time.
     """
     return bool(rows.value(INCOMPLETE, [False]))

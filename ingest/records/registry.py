@@ -1,12 +1,12 @@
-"""The one registry of record types: from NSID to the table its rows go to and the reader that makes them.
+"""The one registry of record types: from NSID to the table of its rows and the reader that makes them.
 
-To add a record type add one entry here. Records are hostile: what cannot be understood raises Unreadable with the
-reason, and the caller keeps it as a dead letter; fields and values that an entry does not name are counted
+To add a record type add one entry here. Records are hostile: an unreadable one raises Unreadable with the reason, and
+the caller stores it as a dead letter; fields and values that an entry does not name are counted
 (ingest/records/dead_letters.py).
 
-Sunstead's own records are read as their lexicon documents (ingest/records/lexicons) say, under the operator's
-authority. Such a record proves only that its author wrote it. `subject` is what it is about, empty for its author: a
-declaration about somebody else's affairs is kept and counts for nothing, which is for the reader of the table to heed.
+Sunstead's own records are read by their lexicon documents (ingest/records/lexicons), under the operator's authority.
+Such a record proves only that its author wrote it. `subject` is the account or record that it is about, empty for its
+author: a declaration about somebody else is stored and counts for nothing, which the reader of the table must respect.
 """
 
 import json
@@ -48,7 +48,7 @@ from ingest.records.shapes import (
 )
 
 FOLDER = Path(__file__).with_name("lexicons")
-PLACEHOLDER = "org.sunstead"  # the authority that the documents stand under
+PLACEHOLDER = "org.sunstead"  # the authority in the documents
 KINDS: Mapping[str, str] = {
     "jurisdiction": "jurisdiction",
     "jurisdictionAttestation": "jurisdiction_attestation",
@@ -67,8 +67,8 @@ Property = Mapping[str, Any]
 
 @cache
 def document(name: str, authority: str) -> Mapping[str, Any]:
-    told = json.loads((FOLDER / f"{name}.json").read_text())
-    return told | {"id": f"{authority}.{name}"}
+    parsed = json.loads((FOLDER / f"{name}.json").read_text())
+    return parsed | {"id": f"{authority}.{name}"}
 
 
 def properties(name: str) -> Mapping[str, Property]:
@@ -76,13 +76,17 @@ def properties(name: str) -> Mapping[str, Property]:
 
 
 def known_values(name: str) -> Mapping[str, frozenset[str]]:
-    """The words that a field may hold, for the fields that name them."""
-    told = {field: one["knownValues"] for field, one in properties(name).items() if "knownValues" in one}
-    return {field: frozenset(words) for field, words in told.items()}
+    """Return the words that a field may hold, for the fields that name them."""
+    words_by_field = {
+        field: definition["knownValues"]
+        for field, definition in properties(name).items()
+        if "knownValues" in definition
+    }
+    return {field: frozenset(words) for field, words in words_by_field.items()}
 
 
 def read_declaration(name: str) -> Callable[[Mapping[str, Any], Event], SmallRecord]:
-    """Reads records of this name; Unreadable where a field that the lexicon requires says nothing."""
+    """Return a reader of records of this name, which raises Unreadable if a required field is missing."""
     main = document(name, PLACEHOLDER)["defs"]["main"]
     required = tuple(field for field in main["record"]["required"] if field != "createdAt")
     return partial(_read_own, name, main["key"].removeprefix("literal:"), required)
@@ -92,44 +96,48 @@ def _read_own(name: str, key: str, required: tuple[str, ...], record: Mapping[st
     kind = KINDS[name]
     if key == "self" and event.rkey != key:
         raise Unreadable(f"a record of kind {kind} under another key than {key}")
-    told = {field: _read_value(field, one, record) for field, one in properties(name).items() if field != "createdAt"}
-    if missing := [field for field in required if told[field] in (None, "")]:
+    values = {
+        field: _read_value(field, definition, record)
+        for field, definition in properties(name).items()
+        if field != "createdAt"
+    }
+    if missing := [field for field in required if values[field] in (None, "")]:
         raise Unreadable(f"a record of kind {kind} without a readable {missing[0]}")
-    subject = told.pop("subject", None)
-    value = json_text({field: value for field, value in told.items() if value is not None})
-    about = subject["uri"] if isinstance(subject, dict) else subject
+    subject = values.pop("subject", None)
+    value = json_text({field: value for field, value in values.items() if value is not None})
+    subject_uri = subject["uri"] if isinstance(subject, dict) else subject
     if isinstance(subject, dict):
         value = json_text({"subject_cid": subject["cid"]} | json.loads(value))
-    return SmallRecord({"kind": kind, "subject": about, "value": value}, moment(record, "createdAt"))
+    return SmallRecord({"kind": kind, "subject": subject_uri, "value": value}, moment(record, "createdAt"))
 
 
-def _read_value(field: str, told: Property, record: Mapping[str, Any]) -> Any:
+def _read_value(field: str, definition: Property, record: Mapping[str, Any]) -> Any:
     """Return the usable part of one field, as far as its lexicon allows, else None."""
     value = record.get(field)
-    if told["type"] == "string":
-        return _read_text(field, told, record)
-    if told["type"] == "integer":
-        fits = type(value) is int and told["minimum"] <= value <= told["maximum"]
+    if definition["type"] == "string":
+        return _read_text(field, definition, record)
+    if definition["type"] == "integer":
+        fits = type(value) is int and definition["minimum"] <= value <= definition["maximum"]
         return value if fits else None
-    if told["type"] == "boolean":
+    if definition["type"] == "boolean":
         return value is True
-    if told["type"] == "array":
-        longest = told["items"]["maxLength"]
-        return [item[:longest] for item in items(record, field)[: told["maxLength"]] if isinstance(item, str)]
-    if told.get("ref") == STRONG_REFERENCE and isinstance(value, dict):
+    if definition["type"] == "array":
+        longest = definition["items"]["maxLength"]
+        return [item[:longest] for item in items(record, field)[: definition["maxLength"]] if isinstance(item, str)]
+    if definition.get("ref") == STRONG_REFERENCE and isinstance(value, dict):
         uri = identifier(AT_URI, value.get("uri"))
         return {"uri": uri, "cid": text(value, "cid", 128)} if uri else None
     return None
 
 
-def _read_text(field: str, told: Property, record: Mapping[str, Any]) -> str | None:
-    if told.get("format") == "at-uri":
+def _read_text(field: str, definition: Property, record: Mapping[str, Any]) -> str | None:
+    if definition.get("format") == "at-uri":
         return did_or_uri(record.get(field))
-    if told.get("format") == "did":
+    if definition.get("format") == "did":
         return identifier(DID, record.get(field))
     if field in CODES:
         return identifier(CODES[field], record.get(field))
-    return text(record, field, told["maxLength"])
+    return text(record, field, definition["maxLength"])
 
 
 Record = RepositoryRecord | PullRecord | StatusRecord | VouchRecord | SmallRecord
@@ -137,9 +145,9 @@ Record = RepositoryRecord | PullRecord | StatusRecord | VouchRecord | SmallRecor
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The reading of one collection.
+    """How to read one collection.
 
-    `table` is where its rows go; `fields` and `values` are what its records are known to carry at the top level.
+    `table` gets its rows; `fields` and `values` are the known content of its records at the top level.
     """
 
     table: str
@@ -149,12 +157,12 @@ class Kind:
 
 
 def known(*names: str) -> frozenset[str]:
-    """These field names, and those that every record may carry."""
+    """Return these field names, and those that every record may carry."""
     return frozenset({"$type", "createdAt", *(word for name in names for word in name.split())})
 
 
 def one_of(**values: str) -> Mapping[str, frozenset[str]]:
-    return {name: frozenset(told.split()) for name, told in values.items()}
+    return {name: frozenset(allowed.split()) for name, allowed in values.items()}
 
 
 def small(
@@ -164,7 +172,7 @@ def small(
     dated: tuple[str, ...] = ("createdAt",),
     **columns: Column,
 ) -> Kind:
-    """A kind whose rows are its columns, with author, CID and times beside them."""
+    """Return a kind with rows of its own columns, with author, CID and times beside them."""
     return Kind(table, c.reader(dated, columns), known(fields, *dated), values)
 
 
@@ -172,7 +180,7 @@ NOTHING = c.always(None)
 
 
 def comment(form: str, fields: str, subject: Column, revision: Column = NOTHING, number: Column = NOTHING) -> Kind:
-    """The three comment records; the older two have no revision and no round."""
+    """Return a kind of the three comment records; the older two have no revision and no round."""
     return small(
         "comments",
         f"body replyTo mentions references {fields}",
@@ -186,7 +194,7 @@ def comment(form: str, fields: str, subject: Column, revision: Column = NOTHING,
 
 
 def collaborator(form: str, fields: str, subject: Column) -> Kind:
-    """A collaborator record, an invite or an acceptance; where it does not name the repository, nothing is guessed."""
+    """Return the kind of a collaborator record, an invite or an acceptance; a missing repository is not guessed."""
     return small(
         "collaborators",
         f"repo {fields}",
@@ -197,20 +205,20 @@ def collaborator(form: str, fields: str, subject: Column) -> Kind:
 
 
 def server(kind: str) -> Kind:
-    """A claim to run a knot or spindle, whose host is the record key."""
+    """Return the kind of a claim to run a knot or spindle; its host is the record key."""
     host = c.needed(c.key_matching(c.HOST), "a server whose record key is not a host name")
     return small("servers", "", kind=c.always(kind), host=host)
 
 
-def member(kind: str, place: str) -> Kind:
-    """A member of a knot or spindle; some records name them in the key only."""
-    somebody = c.first(c.did("subject"), c.key_matching(DID))
+def member(kind: str, host_field: str) -> Kind:
+    """Return the kind of a member of a knot or spindle; some records name the member only in the key."""
+    member_column = c.first(c.did("subject"), c.key_matching(DID))
     return small(
         "server_members",
-        f"subject {place}",
+        f"subject {host_field}",
         kind=c.always(kind),
-        host=c.matching(place, c.HOST),
-        subject=c.needed(somebody, "a membership of nobody that can be read"),
+        host=c.matching(host_field, c.HOST),
+        subject=c.needed(member_column, "a membership of nobody that can be read"),
     )
 
 
@@ -223,7 +231,7 @@ REPOSITORY = "sh.tangled.repo"
 PULL = "sh.tangled.repo.pull"
 STATUS = "sh.tangled.repo.pull.status"
 VOUCH = "sh.tangled.graph.vouch"
-# The domain of an NSID, reversed: at least two labels, 253 characters (atproto.com/specs/nsid), room for the name.
+# The domain of an NSID, reversed: at least two labels, 253 characters (atproto.com/specs/nsid) minus the name.
 AUTHORITY = re.compile(r"(?=.{3,200}$)[a-z]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)+")
 
 TANGLED: Mapping[str, Kind] = {
@@ -348,17 +356,17 @@ TANGLED: Mapping[str, Kind] = {
 
 @dataclass(frozen=True)
 class Registry:
-    """Every record type by NSID, Sunstead's own under the operator's authority."""
+    """Every record type by NSID; Sunstead's own are under the operator's authority."""
 
     kinds: Mapping[str, Kind]
     own: frozenset[str]
 
     def is_ours(self, collection: str) -> bool:
-        """Return whether the author of such a record is a contributor here."""
+        """Return True if the author of such a record is a contributor here."""
         return collection.startswith(NAMESPACE) or collection in self.own
 
     def people_named(self, did: str, collection: str, rkey: str) -> tuple[str, ...]:
-        """The people a record makes known: its author and, for a vouch, the subject."""
+        """Return the people that a record makes known: its author and, for a vouch, the subject."""
         if not self.is_ours(collection):
             return ()
         return (did, rkey) if collection == VOUCH and identifier(DID, rkey) else (did,)
@@ -367,7 +375,7 @@ class Registry:
         return [f"{NAMESPACE}*", *sorted(self.own)]
 
     def known_fields(self, collection: str) -> frozenset[str] | None:
-        """The fields that such a record is known to carry at its top level; None for an unknown collection."""
+        """Return the known fields of such a record at its top level, or None for an unknown collection."""
         kind = self.kinds.get(collection)
         return kind.fields if kind else None
 
@@ -377,7 +385,7 @@ class Registry:
 
 
 def build_registry(authority: str) -> Registry:
-    """The registry with Sunstead's own records under `authority`; ValueError where that is no name of one's own."""
+    """Return the registry with Sunstead's records under `authority`. Raises ValueError for an invalid domain."""
     if not AUTHORITY.fullmatch(authority) or f"{authority}.".startswith(NAMESPACE):
         raise ValueError(f"{authority!r} is not a domain of yours, reversed, such as com.example")
     own = {f"{authority}.{name}": declaration(name) for name in KINDS}
@@ -385,4 +393,4 @@ def build_registry(authority: str) -> Registry:
 
 
 DEFAULT_AUTHORITY = PLACEHOLDER
-REGISTRY = build_registry(DEFAULT_AUTHORITY)  # where no operator chose: tests, demo and recordings
+REGISTRY = build_registry(DEFAULT_AUTHORITY)  # if no operator chose one: tests, demo and recordings

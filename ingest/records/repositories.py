@@ -1,8 +1,8 @@
-"""Repositories by every name that records use for them, and who owns them.
+"""Repositories under every name that records use for them, and their owners.
 
 A record's author owns the key that it names only if nobody claimed that key before: `repoDid` is a claim that anyone
-can write, so a later record by somebody else stays a repository of its own under its at-uri. Who came first proves
-nothing either: the operator's word on who the owner is outranks every claim.
+can write, so a later record by somebody else stays a repository of its own under its at-uri. Being first proves nothing
+either: the operator's word on the owner outranks every claim.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,11 +23,10 @@ select alias, repository_id from repository_aliases semi join (
   select repository_id from repository_aliases where alias in (select unnest(?))
 ) using (repository_id)
 """
-# What an operator or a maintainer said of a repository goes with it; of two that are one, what the kept one has stands.
+# Settings of an operator or a maintainer move with a repository; if two are joined, those of the remaining one win.
 FILED = ("watched_repositories", "maintainers", "repository_settings", "seed_choices")
 JOINS = "(select unnest(?) as gone, unnest(?) as kept)"
-# The newest event of each record that was derived, by rev as in ingest/records/order.py, where it left the record
-# standing.
+# The newest derived event of each record, by rev as in ingest/records/order.py, unless it deleted the record.
 STANDING = """
 with derived as (
   select n.uri, e.event_seq, e.operation,
@@ -47,7 +46,7 @@ Standing = tuple[Event, RepositoryRecord]
 
 
 def names_in(records: Iterable[tuple[Event, object]]) -> list[str]:
-    """Every name of a repository that these records use; a deleted record is None."""
+    """Return every name of a repository that these records use; a deleted record is None."""
     names: dict[str, None] = {}
     for event, record in records:
         if isinstance(record, PullRecord):
@@ -60,23 +59,25 @@ def names_in(records: Iterable[tuple[Event, object]]) -> list[str]:
 
 
 def standing_records(rows: Rows, uris: Iterable[str]) -> Mapping[str, int]:
-    """Of these at-uris those where a repository's record stands, each with the event that wrote it."""
-    parts = [parts for uri in uris if (parts := AT_URI.fullmatch(uri)) and parts[2] == REPOSITORY]
-    if not parts:
+    """Return the at-uris with a present repository record, each with the event that wrote it."""
+    uri_parts = [uri_parts for uri in uris if (uri_parts := AT_URI.fullmatch(uri)) and uri_parts[2] == REPOSITORY]
+    if not uri_parts:
         return {}
-    names = [[part[place] for part in parts] for place in (0, 1, 3)]
-    return {row["uri"]: row["seq"] for row in read_log(rows, STANDING, [syntax.PATTERN.pattern, *names, REPOSITORY])}
+    name_columns = [[parts_of_uri[place] for parts_of_uri in uri_parts] for place in (0, 1, 3)]
+    return {
+        row["uri"]: row["seq"] for row in read_log(rows, STANDING, [syntax.PATTERN.pattern, *name_columns, REPOSITORY])
+    }
 
 
 def logged_record(txn: Transaction, seq: int | None) -> Standing | None:
-    """The repository's record that this event wrote; None where there is none, or none that can be read."""
-    found = read_log(txn, LOGGED, [seq], "? between first_seq and last_seq", [seq])
-    if not found:
+    """Return the repository record that this event wrote, or None if there is no readable one."""
+    rows_found = read_log(txn, LOGGED, [seq], "? between first_seq and last_seq", [seq])
+    if not rows_found:
         return None
     try:
-        if body := found[0]["body"]:
-            found[0]["body"] = txn.long_texts.read(body)
-        event = Event(**found[0])
+        if body := rows_found[0]["body"]:
+            rows_found[0]["body"] = txn.long_texts.read(body)
+        event = Event(**rows_found[0])
         record = REGISTRY.read(event)
     except (Unreadable, TextLost):
         return None
@@ -90,8 +91,8 @@ class Repositories:
         self.txn = txn
         self.aliases: dict[str, int] = {row["alias"]: row["repository_id"] for row in txn.rows(KNOWN_ALIASES, [names])}
         sql = "select * from repositories where repository_id in (select unnest(?))"
-        known = list(set(self.aliases.values()))
-        self.rows: dict[int, dict[str, Any]] = {row["repository_id"]: row for row in txn.rows(sql, [known])}
+        known_numbers = list(set(self.aliases.values()))
+        self.rows: dict[int, dict[str, Any]] = {row["repository_id"]: row for row in txn.rows(sql, [known_numbers])}
         unknown = sum(name not in self.aliases for name in names)
         self._free = [
             row["n"] for row in txn.rows("select nextval('repository_numbers') as n from range(?)", [unknown])
@@ -103,19 +104,19 @@ class Repositories:
         self._names: dict[int, set[str]] = {number: set() for number in self.rows}
         for alias, number in self.aliases.items():
             self._names[number].add(alias)
-        self._records: dict[str, Standing | None] = {}  # what this batch wrote or deleted, or was read from the log
+        self._records: dict[str, Standing | None] = {}  # records that this batch wrote or deleted, or read from the log
 
     def find(self, name: str, seen_at: datetime) -> int:
-        """The number of the repository with this DID or at-uri, given now where it is new."""
+        """Return the number of the repository with this DID or at-uri; a new one gets its number now."""
         if name in self.aliases:
             return self.aliases[name]
         number = self._free.pop()
         self.rows[number] = _unowned(name, number, seen_at)
-        self._name(name, number)
+        self._set_alias(name, number)
         return number
 
     def current(self, number: int) -> int:
-        """The number under which a repository is kept now, in case it turned out to be another one."""
+        """Return the present number of a repository, in case it was joined with another one."""
         while number in self._joined:
             number = self._joined[number]
         return number
@@ -123,7 +124,7 @@ class Repositories:
     def put(self, event: Event, record: RepositoryRecord, owner_id: int) -> None:
         """Take a repository record: its author becomes the owner unless somebody claimed the DID before."""
         self._records[event.uri] = (event, record)
-        self._describe(self._claim(event, record.repo_did, owner_id), event, record, owner_id)
+        self._describe(self._claim_number(event, record.repo_did, owner_id), event, record, owner_id)
 
     def _describe(self, number: int, event: Event, record: RepositoryRecord, owner_id: int) -> None:
         row = self.rows[number]
@@ -139,8 +140,8 @@ class Repositories:
         }
         self._touched.add(number)
 
-    def _claim(self, event: Event, did: str | None, owner_id: int) -> int:
-        """The number of the repository that this record describes."""
+    def _claim_number(self, event: Event, did: str | None, owner_id: int) -> int:
+        """Return the number of the repository that this record describes."""
         number = self.find(event.uri, event.seen_at)
         claimed = self.aliases.get(did) if did else number
         if did is None or claimed == number:
@@ -148,54 +149,54 @@ class Repositories:
         if claimed is not None and self.rows[claimed]["owner_id"] not in (None, owner_id):
             return number
         if identifier(DID, self.rows[number]["repo_key"]):
-            return self._reuse(event, number, did)
+            return self._reuse_key(event, number, did)
         if claimed is None:
             self.rows[number]["repo_key"] = did
-            self._name(did, number)
+            self._set_alias(did, number)
             return number
         del self.rows[number]
         self._touched.discard(number)
         self._joined[number] = claimed
         for alias in list(self._names[number]):
-            self._name(alias, claimed)
+            self._set_alias(alias, claimed)
         return claimed
 
-    def _reuse(self, event: Event, before: int, did: str) -> int:
-        """A key that stood for one repository stands for another from now on: two repositories, never one."""
-        self._leave(event, before)
+    def _reuse_key(self, event: Event, old_number: int, did: str) -> int:
+        """Let a key that named one repository name another from now on: they are two repositories, never one."""
+        self._detach(event, old_number)
         number = self.find(did, event.seen_at)
-        self._name(event.uri, number)
+        self._set_alias(event.uri, number)
         return number
 
-    def _leave(self, event: Event, number: int) -> None:
-        """A record describes this repository no more: another record of it does, else it is deleted."""
+    def _detach(self, event: Event, number: int) -> None:
+        """Stop describing this repository by a record: another record of it takes over, else it is deleted."""
         row = self.rows[number]
         if row["rkey"] != event.rkey and row["deleted_at"] is None:
             return
         self._touched.add(number)
-        other = min((name for name in self._names[number] - {event.uri} if self._stands(name)), default=None)
+        other = min((name for name in self._names[number] - {event.uri} if self._is_present(name)), default=None)
         if other is None:
             row["deleted_at"] = event.seen_at
-        elif found := self._record(other):
-            self._describe(number, *found, row["owner_id"])
+        elif record := self._find_record(other):
+            self._describe(number, *record, row["owner_id"])
 
-    def _stands(self, uri: str) -> bool:
+    def _is_present(self, uri: str) -> bool:
         return self._records[uri] is not None if uri in self._records else uri in self._logged
 
     @cached_property
     def _logged(self) -> Mapping[str, int]:
-        """Asked once a batch: anybody can move their records by the thousand."""
+        """Query once a batch: anybody can move their records by the thousand."""
         return standing_records(self.txn, self.aliases)
 
-    def _record(self, uri: str) -> Standing | None:
+    def _find_record(self, uri: str) -> Standing | None:
         if uri not in self._records:
             self._records[uri] = logged_record(self.txn, self._logged.get(uri))
         return self._records[uri]
 
     def outrank(self, event: Event, record: RepositoryRecord, owner_id: int) -> None:
-        """Give the DID that this record names to its author, whoever claimed it before; the others keep what is theirs.
+        """Give the DID in this record to the record's author, whoever claimed it before; other names stay.
 
-        Only for who the operator named: a record alone proves nothing.
+        Only for an owner named by the operator: a record alone proves nothing.
         """
         claimed = self.aliases.get(record.repo_did or "")
         if claimed is None or self.rows[claimed]["owner_id"] in (None, owner_id):
@@ -207,19 +208,19 @@ class Repositories:
         self.txn.execute("delete from fetches where kind = 'push_holders' and subject = ?", [key])
         self.put(event, record, owner_id)
         for uri in rivals:
-            self._part(uri)
+            self._split_off(uri)
 
-    def _part(self, uri: str) -> None:
-        """Make a repository of its own of a record whose claim was outranked."""
-        found = self._record(uri)
+    def _split_off(self, uri: str) -> None:
+        """Make a separate repository of a record whose claim was outranked."""
+        record_found = self._find_record(uri)
         number = self.txn.value("select nextval('repository_numbers')")
         self.rows[number] = _unowned(uri, number, None)
-        self._name(uri, number)
-        if found:
-            event, record = found
+        self._set_alias(uri, number)
+        if record_found:
+            event, record = record_found
             self.put(event, record, self.txn.person_ids([event.did])[event.did])
 
-    def _name(self, alias: str, number: int) -> None:
+    def _set_alias(self, alias: str, number: int) -> None:
         if alias in self.aliases:
             self._names[self.aliases[alias]].discard(alias)
         self._names.setdefault(number, set()).add(alias)
@@ -230,28 +231,28 @@ class Repositories:
         self._records[event.uri] = None
         number = self.aliases.get(event.uri)
         if number is not None and self.rows[number]["owner_id"] == owner_id:
-            self._leave(event, number)
+            self._detach(event, number)
 
     def write(self) -> None:
-        """Write the touched repositories and the new names, and move what was filed under a name that is gone."""
+        """Write the touched repositories and the new names, and move rows that were filed under a removed number."""
         replaced = sorted(self._stored & (self._touched | self._joined.keys()))
         self.txn.execute("delete from repositories where repository_id in (select unnest(?))", [replaced])
         self.txn.append("repositories", [self.rows[number] for number in sorted(self._touched)])
         rows = [{"alias": alias, "repository_id": number} for alias, number in self._new_aliases.items()]
         self.txn.upsert("repository_aliases", rows)
-        self._move()
+        self._move_filed_rows()
 
-    def _move(self) -> None:
-        gone = sorted(self._stored & self._joined.keys())
-        if not gone:
+    def _move_filed_rows(self) -> None:
+        removed = sorted(self._stored & self._joined.keys())
+        if not removed:
             return
-        joins = [gone, [self.current(number) for number in gone]]
+        joins = [removed, [self.current(number) for number in removed]]
         self.txn.execute(
             f"update pull_requests set repository_id = j.kept from {JOINS} j where repository_id = j.gone", joins
         )
-        # Rights that follow from records are found anew under the name that stays.
+        # Rights from records are found again under the remaining number.
         self.txn.execute(
-            "delete from push_holders where learned_from <> 'knot' and repository_id in (select unnest(?))", [gone]
+            "delete from push_holders where learned_from <> 'knot' and repository_id in (select unnest(?))", [removed]
         )
         self.txn.execute(
             f"update push_holders set repository_id = j.kept from {JOINS} j where repository_id = j.gone", joins
@@ -262,7 +263,7 @@ class Repositories:
                 f"from {table} t join {JOINS} j on t.repository_id = j.gone",
                 joins,
             )
-            self.txn.execute(f"delete from {table} where repository_id in (select unnest(?))", [gone])
+            self.txn.execute(f"delete from {table} where repository_id in (select unnest(?))", [removed])
 
 
 def _unowned(name: str, number: int, seen_at: datetime | None) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """The rows that one batch of events touches, table by table: read once, changed in memory, written once.
 
-Every kind of the smaller records goes through SmallRows. Three tables follow rules of their own: repositories
-(ingest/records/repositories.py), pull requests with their rounds, and vouches (ingest/records/rows.py).
+All smaller kinds of records go through SmallRows. Three tables follow rules of their own: repositories
+(ingest/records/repositories.py), pull requests with their rounds, and vouches.
 
-Every version of a vouch or denounce is kept; at most one stands between two people.
+Every version of a vouch or denounce is stored; at most one stands between two people.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ from ingest.records.shapes import NO_PATCH, PullRecord, RepositoryRecord, Status
 from ingest.store.transaction import Transaction
 
 People = Mapping[str, int]
-# The stream's own sight of a round dates it, whatever a listing said before.
+# The stream's own sight of a round sets its time, whatever a listing showed before.
 WITNESS_ROUNDS = """
 update pull_rounds r set witnessed = true, seen_at = n.seen_at, record_cid = n.record_cid, created_at = n.created_at
 from (
@@ -50,11 +50,11 @@ class SmallRows:
         sql = f"select uri, seen_at from {table} where uri in (select unnest(?))"
         self._known: dict[str, datetime] = {row["uri"]: row["seen_at"] for row in txn.rows(sql, [list(uris)])}
         self._puts: dict[str, dict[str, Any]] = {}
-        self._ended: dict[str, datetime] = {}  # of rows whose contents stay as they are
+        self._ended: dict[str, datetime] = {}  # deletion times of rows with unchanged contents
         self._dated: dict[str, datetime] = {}
 
     def put(self, event: Event, record: Any, place: Place) -> None:
-        """Take a record; a row keeps when it was first seen."""
+        """Take a record; a row keeps the time when it was first seen."""
         uri, row = event.uri, self._puts.get(event.uri)
         seen_at = row["seen_at"] if row else self._known.get(uri, event.seen_at)
         seen_at = event.seen_at if place.first else seen_at
@@ -83,23 +83,23 @@ class SmallRows:
             self._ended[event.uri] = event.seen_at
 
     def write(self) -> None:
-        """Write the rows: those with new contents whole, of the others only what has changed."""
+        """Write the rows: those with new contents whole, of the others only the changed columns."""
         self._txn.upsert(self._table, list(self._puts.values()))
         self._set("deleted_at", self._ended)
         self._set("seen_at", self._dated)
 
     def _set(self, column: str, changes: Mapping[str, datetime]) -> None:
-        rest = {uri: moment for uri, moment in changes.items() if uri not in self._puts}
-        if rest:
+        remaining = {uri: moment for uri, moment in changes.items() if uri not in self._puts}
+        if remaining:
             self._txn.execute(
                 f"update {self._table} t set {column} = n.moment "
                 "from (select unnest(?) as uri, unnest(?) as moment) n where n.uri = t.uri",
-                [list(rest), list(rest.values())],
+                [list(remaining), list(remaining.values())],
             )
 
 
 class RepositoryRows:
-    """Repositories of one batch; whoever is late tells nothing of who came first."""
+    """Repositories of one batch; a late record does not show who came first."""
 
     def __init__(self, repositories: Repositories, people: People) -> None:
         self._repositories, self._people = repositories, people
@@ -123,7 +123,7 @@ class StatusRows:
         self._rows = keyed(txn, "statuses", "status_uri", uris)
 
     def put(self, event: Event, record: StatusRecord, place: Place) -> None:
-        """Take somebody's word; what it is worth is settled later (ingest/records/pull_state.py)."""
+        """Take a person's status; its weight is settled later (ingest/records/pull_state.py)."""
         if place.counts:
             self._rows[event.uri] = {
                 "status_uri": event.uri,
@@ -147,7 +147,7 @@ class StatusRows:
 
 
 class PullRows:
-    """Pull requests as last written, and every round that was ever seen of them."""
+    """Pull requests in their newest version, and every round of them that was ever seen."""
 
     def __init__(self, txn: Transaction, uris: Sequence[str], people: People, repositories: Repositories) -> None:
         self._txn, self._people, self._repositories = txn, people, repositories
@@ -155,7 +155,7 @@ class PullRows:
         self._rounds: dict[tuple[str, int, str], Mapping[str, Any]] = {}
 
     def put(self, event: Event, record: PullRecord, place: Place) -> None:
-        """Take a version; of an older one only its rounds, and that it was offered first."""
+        """Take a version; from an older one only its rounds, and the time of the first offer."""
         if place.known:
             return
         target = self._repositories.find(record.target, event.seen_at)
@@ -163,13 +163,13 @@ class PullRows:
         if row is None:
             return
         if place.first:
-            row |= _offer(event, record, target)
+            row |= _offer_columns(event, record, target)
         if place.counts:
-            row |= self._contents(event, record, place)
+            row |= self._content_columns(event, record, place)
         self._rows[event.uri] = row
         self._add_rounds(event, record)
 
-    def _contents(self, event: Event, record: PullRecord, place: Place) -> dict[str, Any]:
+    def _content_columns(self, event: Event, record: PullRecord, place: Place) -> dict[str, Any]:
         newest = record.rounds[-1] if record.rounds else None
         return {
             "author_id": self._people[event.did],
@@ -187,11 +187,11 @@ class PullRows:
         }
 
     def _add_rounds(self, event: Event, record: PullRecord) -> None:
-        for one in record.rounds:
-            key = (event.uri, one.number, one.patch_ref)
-            known = self._rounds.get(key)
-            if known is None or (event.witnessed and (not known["witnessed"] or event.seen_at < known["seen_at"])):
-                self._rounds[key] = _round_row(key, event, one.created_at)
+        for pull_round in record.rounds:
+            key = (event.uri, pull_round.number, pull_round.patch_ref)
+            stored = self._rounds.get(key)
+            if stored is None or (event.witnessed and (not stored["witnessed"] or event.seen_at < stored["seen_at"])):
+                self._rounds[key] = _round_row(key, event, pull_round.created_at)
 
     def delete(self, event: Event, place: Place) -> None:
         if place.counts and (row := self._rows.get(event.uri)):
@@ -204,27 +204,27 @@ class PullRows:
         self._txn.upsert("pull_requests", list(self._rows.values()))
         rounds = list(self._rounds.values())
         self._txn.append_new("pull_rounds", rounds)
-        seen = [row for row in rounds if row["witnessed"]]
-        if seen:
-            self._txn.execute(WITNESS_ROUNDS, [[row[name] for row in seen] for name in ROUND_COLUMNS])
+        witnessed = [row for row in rounds if row["witnessed"]]
+        if witnessed:
+            self._txn.execute(WITNESS_ROUNDS, [[row[name] for row in witnessed] for name in ROUND_COLUMNS])
 
 
 def keyed(txn: Transaction, table: str, key: str, uris: Sequence[str]) -> dict[str, dict[str, Any]]:
-    found = txn.rows(f"select * from {table} where {key} in (select unnest(?))", [list(uris)]) if uris else []
-    return {row[key]: row for row in found}
+    rows = txn.rows(f"select * from {table} where {key} in (select unnest(?))", [list(uris)]) if uris else []
+    return {row[key]: row for row in rows}
 
 
 def _new_pull(event: Event, record: PullRecord, repository_id: int) -> dict[str, Any]:
-    """One that nobody has judged."""
+    """Return a row that nobody has judged."""
     state = {"state": "open", "state_at": None, "merged_at": None, "merge_proof": None}
-    return {"pull_uri": event.uri, **_offer(event, record, repository_id), **state}
+    return {"pull_uri": event.uri, **_offer_columns(event, record, repository_id), **state}
 
 
-def _offer(event: Event, record: PullRecord, repository_id: int) -> dict[str, Any]:
-    """Return what stays as the first version said it.
+def _offer_columns(event: Event, record: PullRecord, repository_id: int) -> dict[str, Any]:
+    """Return the columns that stay as in the first version.
 
-    A change stays where it was first offered: else its author could carry a merge to where it counts for more, or a
-    rejection to where it counts for nothing.
+    A change stays in the repository where it was first offered: otherwise its author could move a merge to where it
+    counts for more, or a rejection to where it counts for nothing.
     """
     opened = written_at(event, record.created_at)
     return {
@@ -281,41 +281,41 @@ class Vouches:
         return self._people[event.did], self._people[event.rkey or ""]
 
     def put(self, event: Event, record: VouchRecord, place: Place) -> None:
-        """Take a vouch in place of whatever stands between the two.
+        """Take a vouch in place of the one that stands between the two.
 
-        A late one that no longer counts is kept as a version that never stood: nobody could have acted on it.
+        A late one that no longer counts is stored as a version that never stood: nobody could have acted on it.
         """
         if place.known:
             return
         pair = self._pair(event)
         if place.witness:
-            self._witness(event, record, pair)
+            self._set_witnessed_time(event, record, pair)
             return
-        row = _version(event, record, pair)
+        row = _vouch_row(event, record, pair)
         self._new.append(row)
         if not place.counts:
             row |= {"superseded_at": event.seen_at, "superseded_by": "put"}
         elif place.gone is not None:
             row |= {"superseded_at": max(place.gone, event.seen_at), "superseded_by": "delete"}
         else:
-            self._end(event, pair, "put")
+            self._end_standing(event, pair, "put")
             self._standing[pair] = row
 
-    def _witness(self, event: Event, record: VouchRecord, pair: Pair) -> None:
-        """The stream's own sight of what a listing told dates it."""
+    def _set_witnessed_time(self, event: Event, record: VouchRecord, pair: Pair) -> None:
+        """Set the time of a listed vouch by the stream's own sight of it."""
         row = self._standing.get(pair)
         if row and row["record_cid"] == event.cid:
             row |= {"seen_at": event.seen_at, "written_at": _written_at(event, record)}
 
     def delete(self, event: Event, place: Place) -> None:
-        """End whatever vouch stands between the two, whether it came in this batch or before."""
+        """End the vouch that stands between the two, whether it came in this batch or before."""
         if place.counts and identifier(DID, event.rkey):
-            self._end(event, self._pair(event), "delete")
+            self._end_standing(event, self._pair(event), "delete")
 
-    def _end(self, event: Event, pair: Pair, how: str) -> None:
+    def _end_standing(self, event: Event, pair: Pair, reason: str) -> None:
         if row := self._standing.pop(pair, None):
-            # A listed version is dated by its key, which may lie before what it replaces was seen.
-            row |= {"superseded_at": max(event.seen_at, row["seen_at"]), "superseded_by": how}
+            # A listed version has the time of its key, which may be before the replaced one was seen.
+            row |= {"superseded_at": max(event.seen_at, row["seen_at"]), "superseded_by": reason}
 
     def write(self) -> None:
         self._set(END, ("event_seq", "superseded_at", "superseded_by"))
@@ -332,7 +332,7 @@ def _written_at(event: Event, record: VouchRecord) -> datetime:
     return min(record.created_at or event.seen_at, event.seen_at)
 
 
-def _version(event: Event, record: VouchRecord, pair: Pair) -> dict[str, Any]:
+def _vouch_row(event: Event, record: VouchRecord, pair: Pair) -> dict[str, Any]:
     return {
         "voucher_id": pair[0],
         "subject_id": pair[1],

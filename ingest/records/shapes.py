@@ -1,6 +1,6 @@
 """The four kinds of record that judgement rests on: repositories, pull requests, statuses, vouches.
 
-It reads every form that pull requests had over the years.
+Pull requests are read in every form that they had over the years.
 """
 
 import hashlib
@@ -28,14 +28,14 @@ from ingest.records.fields import (
 COMMIT = re.compile(r"[0-9a-f]{7,64}")
 TITLE_LIMIT = 300
 BODY_LIMIT = 20_000
-ROUND_LIMIT = 200  # of a longer list the newest are read: what would be merged is the last one
+ROUND_LIMIT = 200  # only the newest of a longer list are read: the last one would be merged
 EVIDENCE_LIMIT = 10
 NO_PATCH = "none:"
 
 
 @dataclass(frozen=True, slots=True)
 class RepositoryRecord:
-    """A repository as its owner describes it; `repo_did` is a claim."""
+    """A repository in its owner's description; `repo_did` is a claim."""
 
     repo_did: str | None
     name: str
@@ -47,7 +47,7 @@ class RepositoryRecord:
 class Round:
     """One version of the change, `number` from 0.
 
-    `patch_ref` is 'blob:<cid>', 'compare:<base>..<head>', 'inline:<sha256>', or 'none:' where it cannot be read.
+    `patch_ref` is 'blob:<cid>', 'compare:<base>..<head>', 'inline:<sha256>', or 'none:' if it cannot be read.
     """
 
     number: int
@@ -71,7 +71,7 @@ class PullRecord:
 
 @dataclass(frozen=True, slots=True)
 class StatusRecord:
-    """Somebody's word on the state of a pull request."""
+    """A person's statement on the state of a pull request."""
 
     pull_uri: str
     status: str
@@ -89,7 +89,7 @@ class VouchRecord:
 
 
 def read_repository(record: Mapping[str, Any], event: Event) -> RepositoryRecord:
-    """A repository; a missing name is filled from the record key by the caller (empty here)."""
+    """Read a repository; a missing name is filled from the record key by the caller (empty here)."""
     return RepositoryRecord(
         repo_did=identifier(DID, record.get("repoDid")),
         name=text(record, "name", 200) or "",
@@ -99,11 +99,11 @@ def read_repository(record: Mapping[str, Any], event: Event) -> RepositoryRecord
 
 
 def read_pull(record: Mapping[str, Any], event: Event) -> PullRecord:
-    """A pull request in all four forms: flat, target, rounds, versions."""
-    form, rounds = _rounds(record)
+    """Read a pull request in all four forms: flat, target, rounds, versions."""
+    form, rounds = _read_rounds(record)
     target = mapping(record, "target")
     return PullRecord(
-        target=_target(record),
+        target=_read_target(record),
         target_branch=text(target, "branch", 255) or text(record, "targetBranch", 255),
         source_branch=text(mapping(record, "source"), "branch", 255),
         title=text(record, "title", TITLE_LIMIT) or "",
@@ -115,7 +115,7 @@ def read_pull(record: Mapping[str, Any], event: Event) -> PullRecord:
 
 
 def read_status(record: Mapping[str, Any], event: Event) -> StatusRecord:
-    """A status; an unknown status word is kept."""
+    """Read a status; an unknown status word stays."""
     pull = identifier(AT_URI, record.get("pull"))
     status = text(record, "status", 200)
     if pull is None or not status:
@@ -124,30 +124,30 @@ def read_status(record: Mapping[str, Any], event: Event) -> StatusRecord:
 
 
 def read_vouch(record: Mapping[str, Any], event: Event) -> VouchRecord:
-    """A vouch; a missing kind means vouch, as the lexicon's default says."""
+    """Read a vouch; a missing kind means vouch, the lexicon's default."""
     if not DID.fullmatch(event.rkey or ""):
         raise Unreadable("a vouch whose record key is not a DID")
     kind = record.get("kind", "vouch")
     if kind not in ("vouch", "denounce"):
         raise Unreadable(f"a vouch of unknown kind {(text(record, 'kind', 40) or 'that is not text')!r}")
-    listed = items(record, "evidences")[:EVIDENCE_LIMIT]
-    evidences = [uri for item in listed if (uri := identifier(AT_URI, item))]
+    evidence_items = items(record, "evidences")[:EVIDENCE_LIMIT]
+    evidences = [uri for item in evidence_items if (uri := identifier(AT_URI, item))]
     return VouchRecord(kind, text(record, "reason", 1000), tuple(evidences), moment(record, "createdAt"))
 
 
 def blob_cid(blob: object) -> str | None:
-    """CID of a blob reference, in today's form or the older one with a bare `cid`."""
+    """Return the CID of a blob reference, in today's form or the older one with a bare `cid`."""
     if not isinstance(blob, dict):
         return None
     return identifier(CID, mapping(blob, "ref").get("$link")) or identifier(CID, blob.get("cid"))
 
 
-def _rounds(record: Mapping[str, Any]) -> tuple[str, tuple[Round, ...]]:
-    """The record's form and its newest rounds in order; a round without a readable patch keeps its place."""
+def _read_rounds(record: Mapping[str, Any]) -> tuple[str, tuple[Round, ...]]:
+    """Return the record's form and its newest rounds in order; a round without a readable patch stays in place."""
     if versions := items(record, "versions"):
-        return "versions", _newest(versions, _compare_ref)
+        return "versions", _newest_rounds(versions, _compare_ref)
     if rounds := items(record, "rounds"):
-        return "rounds", _newest(rounds, _blob_ref)
+        return "rounds", _newest_rounds(rounds, _blob_ref)
     form = "target" if "target" in record else "flat"
     created = moment(record, "createdAt")
     if cid := blob_cid(record.get("patchBlob")):
@@ -158,7 +158,7 @@ def _rounds(record: Mapping[str, Any]) -> tuple[str, tuple[Round, ...]]:
     return form, ()
 
 
-def _newest(listed: Sequence[object], patch_ref: Callable[[Mapping[str, Any]], str]) -> tuple[Round, ...]:
+def _newest_rounds(listed: Sequence[object], patch_ref: Callable[[Mapping[str, Any]], str]) -> tuple[Round, ...]:
     first = max(len(listed) - ROUND_LIMIT, 0)
     maps = [item if isinstance(item, dict) else {} for item in listed[first:]]
     return tuple(Round(first + place, patch_ref(item), moment(item, "createdAt")) for place, item in enumerate(maps))
@@ -174,13 +174,13 @@ def _blob_ref(item: Mapping[str, Any]) -> str:
     return f"blob:{cid}" if cid else NO_PATCH
 
 
-def _target(record: Mapping[str, Any]) -> str:
-    """The repository a pull request names: `target.repo`, else `target.repoDid`, else `targetRepo`.
+def _read_target(record: Mapping[str, Any]) -> str:
+    """Return the repository that a pull request names: `target.repo`, else `target.repoDid`, else `targetRepo`.
 
-    Each as a DID or an at-uri, the first that can be read: the order in which the forge reads them.
+    Each is a DID or an at-uri; the first readable one counts, in the forge's own order.
     """
     target = mapping(record, "target")
     for value in (target.get("repo"), target.get("repoDid"), record.get("targetRepo")):
-        if found := did_or_uri(value):
-            return found
+        if repository := did_or_uri(value):
+            return repository
     raise Unreadable("a pull request without a readable target repository")

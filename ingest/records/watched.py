@@ -9,15 +9,15 @@ from ingest.records.repositories import Repositories, logged_record, standing_re
 from ingest.store.database import Store
 from ingest.store.transaction import Rows, Transaction
 
-REVIEWS = ("off", "deterministic", "claude")  # who reads changes besides: nobody, the scanners' verdict, Claude
+REVIEWS = ("off", "deterministic", "claude")  # reviewer of changes: nobody, the scanners' verdict, Claude
 
 
 class UnknownRepository(ValueError):
-    """No repository of that name is known; the message says what to do."""
+    """No repository of that name is known; the message gives the remedy."""
 
 
 def watch_everything(store: Store, now: datetime) -> int:
-    """Watch every repository whose record was seen, as a recording is all ours; returns how many are new."""
+    """Watch every repository whose record was seen, for recordings; return how many are new."""
     with store.write() as txn:
         added = txn.rows(
             "insert into watched_repositories select repository_id, 'deterministic', coalesce(seen_at, ?) "
@@ -31,7 +31,7 @@ def watch_everything(store: Store, now: datetime) -> int:
 
 
 def find_repository(rows: Rows, name: str) -> int | None:
-    """Number of the repository with this DID, at-uri of its record, or OWNER/NAME (OWNER a DID or verified handle)."""
+    """Return the number of the repository with this DID, record's at-uri, or OWNER/NAME (DID or verified handle)."""
     if DID.fullmatch(name) or AT_URI.fullmatch(name):
         return rows.value("select repository_id from repository_aliases where alias = ?", [name])
     owner, _, short = name.partition("/")
@@ -43,7 +43,7 @@ def find_repository(rows: Rows, name: str) -> int | None:
 
 
 def is_known(rows: Rows, name: str) -> bool:
-    """Return whether a repository of this name is known and, unless its DID alone names it, its owner's record too."""
+    """Return True if a repository of this name is known and, unless the name is only a DID, its owner's record too."""
     number = find_repository(rows, name)
     if number is None or DID.fullmatch(name):
         return number is not None
@@ -51,16 +51,16 @@ def is_known(rows: Rows, name: str) -> bool:
 
 
 def add_maintainer(store: Store, did: str, repositories: Sequence[str], now: datetime) -> list[str]:
-    """Make a person maintainer of these repositories (of the site where none is named) and watch them.
+    """Make a person maintainer of these repositories (of the site, if none is named) and watch them.
 
-    Whoever is named as the owner, by OWNER/NAME or by the at-uri of a record, becomes the owner of the DID that their
-    record names, even if somebody else claimed it before; of two who are named so for one DID, the one named last.
-    Returns the repositories' keys; raises UnknownRepository, with nothing changed, where one is not known.
+    An owner named by OWNER/NAME or by the at-uri of a record becomes the owner of the DID in that record, even if
+    somebody else claimed it before; if two are named for one DID, the last one counts. Returns the repositories' keys.
+    Raises UnknownRepository, with nothing changed, if one is not known.
     """
     with store.write() as txn:
         for name in repositories:
-            _heed(txn, name)
-        numbers = [_known(txn, name) for name in repositories] or [0]
+            _accept_owner(txn, name)
+        numbers = [_require_number(txn, name) for name in repositories] or [0]
         person = txn.person_ids([did])[did]
         for number in numbers:
             txn.upsert("maintainers", [{"contributor_id": person, "repository_id": number}])
@@ -72,30 +72,30 @@ def add_maintainer(store: Store, did: str, repositories: Sequence[str], now: dat
 
 
 def watch_repository(store: Store, name: str, now: datetime) -> None:
-    """Watch one on the operator's word; again is harmless. Raises UnknownRepository, with nothing changed."""
+    """Watch a repository named by the operator; repeating is harmless. Raises UnknownRepository."""
     with store.write() as txn:
-        number = _known(txn, name)
-        _heed(txn, name)
+        number = _require_number(txn, name)
+        _accept_owner(txn, name)
         if _watch(txn, number, now):
             txn.inputs_changed()
 
 
 def records_of(store: Store, keys: Sequence[str]) -> list[str]:
-    """The at-uris of the records that describe the repositories with these keys and an owner."""
+    """Return the at-uris of the records that describe the repositories with these keys and an owner."""
     with store.read() as rows:
-        numbers = [_known(rows, key) for key in keys]
+        numbers = [_require_number(rows, key) for key in keys]
         return [uri for number in numbers if (uri := _record_uri(rows, number))]
 
 
 def set_review(store: Store, repositories: Sequence[str], review: str) -> list[str]:
-    """From now on changes of these watched repositories are read so; returns the repositories' keys.
+    """Set who reviews changes of these watched repositories from now on; return the repositories' keys.
 
-    `review` is one of REVIEWS. Raises UnknownRepository, with nothing changed, where one is not known or not watched.
+    `review` is one of REVIEWS. Raises UnknownRepository, with nothing changed, if one is not known or not watched.
     """
     if review not in REVIEWS:
         raise ValueError(f"review is one of {', '.join(REVIEWS)}, not {review!r}")
     with store.write() as txn:
-        numbers = [_known(txn, name) for name in repositories]
+        numbers = [_require_number(txn, name) for name in repositories]
         changed = txn.rows(
             "update watched_repositories set review = ? where repository_id in (select unnest(?)) "
             "returning repository_id",
@@ -111,12 +111,12 @@ def set_review(store: Store, repositories: Sequence[str], review: str) -> list[s
 
 
 def set_maintainer(store: Store, did: str, repo_key: str, is_maintainer: bool) -> None:
-    """Make a person a maintainer of one repository, or of the site (""), or no maintainer; again is harmless.
+    """Make a person a maintainer of one repository, or of the site (""), or remove that role; repeating is harmless.
 
-    Raises UnknownRepository, with nothing changed, where the repository is not known.
+    Raises UnknownRepository, with nothing changed, if the repository is not known.
     """
     with store.write() as txn:
-        number = _known(txn, repo_key) if repo_key else 0
+        number = _require_number(txn, repo_key) if repo_key else 0
         if is_maintainer:
             row = {"contributor_id": txn.person_ids([did])[did], "repository_id": number}
             changed = txn.append_new("maintainers", [row])
@@ -131,29 +131,29 @@ def set_maintainer(store: Store, did: str, repo_key: str, is_maintainer: bool) -
 
 
 def _watch(txn: Transaction, number: int, now: datetime) -> bool:
-    """Watch it from now on unless it is watched; whether it is new."""
+    """Watch a repository from now on; return False if it was watched already."""
     if txn.value("select count(*) from watched_repositories where repository_id = ?", [number]):
         return False
     txn.append("watched_repositories", [{"repository_id": number, "review": "deterministic", "watched_at": now}])
     return True
 
 
-def _heed(txn: Transaction, name: str) -> None:
-    """Take the operator's word that the repository's owner is who this name says; a bare DID says nothing of it."""
-    number = _known(txn, name)
+def _accept_owner(txn: Transaction, name: str) -> None:
+    """Accept the operator's name for a repository as naming its owner; a bare DID names no owner."""
+    number = _require_number(txn, name)
     if DID.fullmatch(name):
         return
     uri = name if AT_URI.fullmatch(name) else _record_uri(txn, number)
-    found = logged_record(txn, standing_records(txn, [uri]).get(uri))
-    if found and found[1].repo_did:
-        event, record = found
+    logged = logged_record(txn, standing_records(txn, [uri]).get(uri))
+    if logged and logged[1].repo_did:
+        event, record = logged
         repositories = Repositories(txn, [uri, record.repo_did or ""])
         repositories.outrank(event, record, txn.person_ids([event.did])[event.did])
         repositories.write()
 
 
 def _record_uri(rows: Rows, number: int) -> str:
-    """The at-uri of the record that describes a repository with an owner."""
+    """Return the at-uri of the record that describes a repository with an owner."""
     sql = (
         "select 'at://' || did || ? || rkey from repositories "
         "join contributors on contributor_id = owner_id where repository_id = ?"
@@ -161,7 +161,7 @@ def _record_uri(rows: Rows, number: int) -> str:
     return rows.value(sql, [f"/{REPOSITORY}/", number])
 
 
-def _known(rows: Rows, name: str) -> int:
+def _require_number(rows: Rows, name: str) -> int:
     number = find_repository(rows, name)
     if number is None:
         raise UnknownRepository(

@@ -1,10 +1,9 @@
-"""The one DuckDB file: opened here and nowhere else, by the one process that owns it.
+"""The one DuckDB file: it is opened only here, by the one process that owns it.
 
-It is also written anew here: the bytes of a deleted row stay in its blocks and its WAL until then. Measured (DuckDB
-2.0.0): COPY FROM DATABASE keeps keys, indexes, not-null, views and where sequences stand. Kill-safe: up to the rename
-the old file is whole, then the new one is; what a kill leaves beside is removed at the next start. What the file system
-keeps of freed blocks, and a drive of overwritten ones, is beyond any program's reach.
-
+Compaction also happens here: the bytes of a deleted row stay in its blocks and its WAL until the file is rewritten.
+Measured (DuckDB 2.0.0): COPY FROM DATABASE keeps keys, indexes, not-null, views and the positions of sequences. It is
+safe against a kill: up to the rename the old file is whole, then the new one is; leftovers of a kill are removed at the
+next start. Freed blocks of the file system and overwritten blocks of a drive are beyond any program's reach.
 """
 
 import logging
@@ -39,7 +38,7 @@ HELD_SECONDS = 10.0
 
 
 def clear_leftovers(path: Path) -> None:
-    """Remove what a killed compaction left beside the file; only its owner may."""
+    """Remove the leftovers of a killed compaction beside the file; only the file's owner may do this."""
     for leftover in path.parent.glob(f"{path.name}{PARTIAL}*"):
         leftover.unlink(missing_ok=True)
 
@@ -47,7 +46,7 @@ def clear_leftovers(path: Path) -> None:
 def compacted(
     database: duckdb.DuckDBPyConnection, path: Path, config: Mapping[str, Any], checked: bool = False
 ) -> duckdb.DuckDBPyConnection:
-    """The connection to the file written anew, with no cursor of the old one open; errors leave the old one in use.
+    """Return a connection to the rewritten file; no cursor of the old one may be open. Errors leave the old one in use.
 
     `checked`: every table of both is read and compared before the old file goes.
     """
@@ -57,69 +56,69 @@ def compacted(
     if shutil.disk_usage(path.parent).free < size + SPARE_BYTES:
         raise OSError(f"{path.parent} has no room for a second copy of {size // 1_000_000} MB: free some space")
     try:
-        number = _copy(database, path, partial, checked)
-        swapped = _swap(database, path, partial, config)
+        number = _copy_database(database, path, partial, checked)
+        swapped = _swap_files(database, path, partial, config)
     finally:
         clear_leftovers(path)
-    if _number(swapped) != number:
+    if _file_number(swapped) != number:
         raise OSError("the old file is still open in this process: restart it")
     return swapped
 
 
-def _number(connection: duckdb.DuckDBPyConnection) -> int:
-    """Return how often the file was written anew: tells the new one from the old one."""
-    found = connection.execute("select position_seq from hops where name = 'file'").fetchall()
-    return found[0][0] if found else 0
+def _file_number(connection: duckdb.DuckDBPyConnection) -> int:
+    """Return how often the file was rewritten, which distinguishes the new file from the old one."""
+    rows = connection.execute("select position_seq from hops where name = 'file'").fetchall()
+    return rows[0][0] if rows else 0
 
 
-def _copy(database: duckdb.DuckDBPyConnection, path: Path, partial: Path, checked: bool) -> int:
-    """Everything committed, in a file of its own that is on the drive when this returns; its number."""
+def _copy_database(database: duckdb.DuckDBPyConnection, path: Path, partial: Path, checked: bool) -> int:
+    """Copy all committed rows into a file of their own, durable when this returns; return its number."""
     cursor = database.cursor()
     try:
         cursor.execute("force checkpoint").fetchall()
         name = cursor.execute("select current_database()").fetchall()[0][0]
-        number = _number(cursor) + 1
+        number = _file_number(cursor) + 1
         cursor.execute(f"attach {quoted(partial)} as compacted").fetchall()
         try:
             cursor.execute(f'copy from database "{name}" to compacted').fetchall()
-            if checked and (wrong := differing(table_sums(cursor), table_sums(cursor, "compacted"))):
-                raise OSError(f"the copy has other rows in {', '.join(wrong)}")
-            numbered = "insert or replace into compacted.hops values ('file', ?, now()::timestamp)"
-            cursor.execute(numbered, [number]).fetchall()
+            if checked and (differing_tables := differing(table_sums(cursor), table_sums(cursor, "compacted"))):
+                raise OSError(f"the copy has other rows in {', '.join(differing_tables)}")
+            insert_number = "insert or replace into compacted.hops values ('file', ?, now()::timestamp)"
+            cursor.execute(insert_number, [number]).fetchall()
             cursor.execute("checkpoint compacted").fetchall()
         finally:
             cursor.execute("detach compacted").fetchall()
     finally:
         cursor.close()
     wal = path.with_name(path.name + ".wal")
-    if wal.exists() and wal.stat().st_size:  # it would be replayed into the new file, which holds its rows already
+    if wal.exists() and wal.stat().st_size:  # it would be replayed into the new file, which already has its rows
         raise OSError(f"{wal} was not emptied")
     wal.unlink(missing_ok=True)
     sync(partial)
     return number
 
 
-def _swap(
+def _swap_files(
     database: duckdb.DuckDBPyConnection, path: Path, partial: Path, config: Mapping[str, Any]
 ) -> duckdb.DuckDBPyConnection:
-    """Put the new file in the old one's place; at no moment can another process own a file that is to be replaced.
+    """Put the new file in the old one's place; no other process can ever own a file that is about to be replaced.
 
-    A second instance holds the new file's lock over the rename: without it, one that opened the old file between our
-    letting go of it and the rename would write what nobody reads again.
+    A second instance holds the new file's lock during the rename. Otherwise another process could open the old file
+    between our release of it and the rename, and its writes would be lost.
     """
     holder = duckdb.connect(":memory:")
     try:
         holder.execute(f"attach {quoted(partial)} as held (read_only)").fetchall()
         partial.rename(path)
         sync(path.parent)
-        database.close()  # to the last: DuckDB would hand out this instance again, with the old file, by its path
+        database.close()  # as late as possible: else DuckDB would return this instance, with the old file, for its path
     finally:
         holder.close()
-    return _connect(path, config)
+    return _connect_patiently(path, config)
 
 
-def _connect(path: Path, config: Mapping[str, Any]) -> duckdb.DuckDBPyConnection:
-    """Own the new file; a command that took it for a moment is waited for."""
+def _connect_patiently(path: Path, config: Mapping[str, Any]) -> duckdb.DuckDBPyConnection:
+    """Own the new file; wait for a command that holds it for a moment."""
     deadline = time.monotonic() + HELD_SECONDS
     while True:
         try:
@@ -133,13 +132,13 @@ def _connect(path: Path, config: Mapping[str, Any]) -> duckdb.DuckDBPyConnection
 log = logging.getLogger(__name__)
 
 SCHEMA = Path(__file__).with_name("schema")  # statements in the order of the file names
-SCHEMA_VERSION = 12
-# With it the worker and its reader keep below 500 MB where 300,000 events come at once, with 256 not; a scoring pass
-# over 20,000 people and 40 repositories needs 130.
+SCHEMA_VERSION = 13
+# With 160 the worker and its reader stay below 500 MB when 300,000 events come at once, with 256 they do not; a scoring
+# pass over 20,000 people and 40 repositories needs 130.
 MEMORY_MB = 160
-# One thread: to share an insert of 10,000 rows among two costs more than the insert (2.5 µs of CPU a row, alone 1.1),
+# One thread: sharing an insert of 10,000 rows among two costs more than the insert (2.5 µs of CPU a row, alone 1.1),
 # and a scoring pass over 20,000 people takes as long with one as with two.
-# Automatic checkpoints stay off: the publisher checkpoints; meanwhile the main file must not change under the copy.
+# Automatic checkpoints stay off: the publisher checkpoints, and the main file must not change during its copy.
 Config = dict[str, str | bool | int | float | list[str]]
 CONFIG: Config = {
     "autoinstall_known_extensions": False,
@@ -163,24 +162,24 @@ class Store:
         self.path = path
         self._config = config
         self.wall = wall
-        self.opened_clock = wall()  # what says that it runs since before then was killed
-        self.registry = registry  # what the records in it mean
+        self.opened_clock = wall()  # a row that claims to be running since before this time was killed
+        self.registry = registry  # the meaning of the records in it
         self.people = People()
         self.spent = Spent()
         self.long_texts = LongTexts(path)
         self.tombstones = Tombstones(b"", {})
         self._database = database
-        # Held over the transactions of one scoring pass: no snapshot shows half of it, since publishing waits.
+        # Held over the transactions of one scoring pass: publishing waits, so no snapshot shows half a pass.
         self.whole = threading.Lock()
-        # Held while a snapshot is made: one copied from before an erasure may not be published after it.
+        # Held while a snapshot is made: a copy from before an erasure may not be published after it.
         self.publishing = threading.RLock()
-        # Held while rows move between the table and files, and while files are searched for somebody: a search that
-        # meets a move would miss what is on its way. Taken before any transaction, never within one.
+        # Held while rows move between the table and files, and while files are searched for somebody: a search during a
+        # move would miss the moving rows. Taken before any transaction, never within one.
         self.files = threading.Lock()
         self._writer = threading.Lock()
         self._gate = Gate()
-        self._lacked_memory = False  # a checkpoint did not fit into the memory that it may take
-        self._is_invalid = False  # DuckDB met a drive that took no bytes and refuses everything until it is opened anew
+        self._lacked_memory = False  # True if a checkpoint did not fit into its memory limit
+        self._is_invalid = False  # True if the drive failed: DuckDB then refuses everything until it is reopened
         self._schemas: dict[str, pa.Schema] = {}
 
     @classmethod
@@ -194,10 +193,10 @@ class Store:
     ) -> "Store":
         """Own the file, made or migrated as needed; `key` is the drive's, under which erased people are remembered.
 
-        DuckDB keeps to `memory_mb` and lays what is beyond in a folder beside the file while it works. A file that
-        cannot be opened or checkpointed within it is opened once with what memory the machine has, which moves
-        long texts out of it; the log says whether that mended it.
-        Raises StoreProblem where another process owns it, a newer version wrote it or it cannot be read.
+        DuckDB stays within `memory_mb` and uses a folder beside the file beyond that. A file that cannot be opened or
+        checkpointed within this limit is opened once without it, which moves long texts out of the file; the log says
+        if that helped. Raises StoreProblem if another process owns the file, a newer version wrote it or it cannot be
+        read.
         """
         config = CONFIG | {"memory_limit": f"{memory_mb}MB"}
         try:
@@ -235,11 +234,11 @@ class Store:
         try:
             clear_leftovers(path)
             store._migrate()
-            sweep_texts(store)  # what a crash left of long texts whose rows were not committed
-            with store.read() as rows:
-                store.people = load_people(rows, registry)
-                store.spent = load_spent(rows)
-                store.tombstones = load_tombstones(rows, key)
+            sweep_texts(store)  # removes long texts that a crash left without committed rows
+            with store.read() as reader:
+                store.people = load_people(reader, registry)
+                store.spent = load_spent(reader)
+                store.tombstones = load_tombstones(reader, key)
         except WrongKey as problem:
             database.close()
             raise StoreProblem(str(problem)) from problem
@@ -252,33 +251,33 @@ class Store:
         return store
 
     def _migrate(self) -> None:
-        with self.read() as rows:
-            version = self._version(rows)
+        with self.read() as reader:
+            version = self._schema_version(reader)
         if version > SCHEMA_VERSION:
             raise StoreProblem(
                 f"{self.path} was written by a newer Sunstead (schema {version}; this one knows {SCHEMA_VERSION}): "
                 "update Sunstead, or restore a backup made by this version."
             )
         if version < SCHEMA_VERSION:
-            self._bring_up(version)
+            self._bring_up_schema(version)
         self._move_texts()
         # A WAL that holds DDL is the one that fails to replay (duckdb #22124), so none is left behind.
         if self.path.with_name(f"{self.path.name}.wal").exists():
             self.checkpoint()
 
     def _move_texts(self) -> None:
-        with self.read() as rows:
-            if are_moved(rows):
+        with self.read() as reader:
+            if are_moved(reader):
                 return
         with self.write() as txn:
-            replaced = move_long_texts(self, txn, _schema())
-        for path in replaced:
+            replaced_files = move_long_texts(self, txn, _read_schema())
+        for path in replaced_files:
             path.unlink()
 
-    def _bring_up(self, version: int) -> None:
-        """Make the tables of today out of those of an earlier version, 0: of none."""
+    def _bring_up_schema(self, version: int) -> None:
+        """Turn tables of an earlier version, 0 for none, into today's tables."""
         with self.write() as txn:
-            schema = _schema()
+            schema = _read_schema()
             if version:
                 bring_up(txn, schema, version)
                 txn.execute("update meta set value = ? where key = 'schema_version'", [str(SCHEMA_VERSION)])
@@ -288,20 +287,20 @@ class Store:
                 for hop in ("derive", "inputs", "score"):
                     txn.execute("insert into hops values (?, 0, ?)", [hop, self.wall()])
 
-    def _version(self, rows: Rows) -> int:
-        """The schema version of the file, 0 for an empty one; StoreProblem where the file is somebody else's."""
+    def _schema_version(self, rows: Rows) -> int:
+        """Return the file's schema version, 0 for an empty file. Raises StoreProblem for a foreign file."""
         try:
-            told = rows.value("select value from meta where key = 'schema_version'")
+            version_text = rows.value("select value from meta where key = 'schema_version'")
         except (duckdb.CatalogException, duckdb.BinderException):
             if not rows.rows("select table_name from duckdb_tables()"):
                 return 0
-            told = None
-        if told is None or not told.isdigit():
+            version_text = None
+        if version_text is None or not version_text.isdigit():
             raise StoreProblem(f"{self.path} is a database of something else: name another file in DUCKDB_PATH.")
-        return int(told)
+        return int(version_text)
 
     def seen_since(self, did: str) -> datetime | None:
-        """Return when the first record by or about this DID was seen; None for a stranger."""
+        """Return when the first record by or about this DID was seen, or None for a stranger."""
         return self.people.seen_since.get(did)
 
     def arrow_schema(self, table: str) -> pa.Schema:
@@ -312,10 +311,10 @@ class Store:
         return self._schemas[table]
 
     @contextmanager
-    def _passing(self) -> Generator[None]:
-        """Be among those who read and write; what DuckDB has given up is opened anew first."""
+    def _enter_gate(self) -> Generator[None]:
+        """Join the readers and writers; first reopen the file if DuckDB has given it up."""
         if self._is_invalid:
-            self._open_anew()
+            self._reopen()
         with self._gate.passing():
             try:
                 yield
@@ -323,11 +322,11 @@ class Store:
                 self._is_invalid |= isinstance(error.__cause__ or error, duckdb.FatalException)
                 raise
 
-    def _open_anew(self) -> None:
-        """Open the file again in this process, with all that was committed; StoreProblem while that cannot be done."""
+    def _reopen(self) -> None:
+        """Reopen the file in this process with all committed rows. Raises StoreProblem if that is impossible."""
         require_room(self.path)
         try:
-            with self._gate.shut(after_another=True):  # of several that meet it the first opens it
+            with self._gate.shut(after_another=True):  # the first thread that comes here opens it
                 if self._is_invalid:
                     self._database.close()
                     if self._lacked_memory:
@@ -341,14 +340,14 @@ class Store:
                     self._is_invalid = self._lacked_memory = False
         except (TimeoutError, duckdb.Error) as error:
             raise StoreProblem(f"{self.path} cannot be opened anew ({plain(error)}): it is tried again") from error
-        with self.read() as rows:  # what was in hand may have been committed, or not
-            self.people = load_people(rows, self.registry)
-            self.spent = load_spent(rows)
+        with self.read() as reader:  # the last transaction may or may not have been committed
+            self.people = load_people(reader, self.registry)
+            self.spent = load_spent(reader)
 
     @contextmanager
     def read(self) -> Generator[Rows]:
-        """A cursor for short reads; each statement sees the newest committed state."""
-        with self._passing():
+        """Yield a cursor for short reads; each statement sees the newest committed state."""
+        with self._enter_gate():
             cursor = self._database.cursor()
             try:
                 yield Rows(cursor)
@@ -357,8 +356,8 @@ class Store:
 
     @contextmanager
     def write(self) -> Generator[Transaction]:
-        """One transaction under the writer's mutex: committed when the block ends, undone when it raises."""
-        with self._passing(), self._writer:
+        """Run one transaction under the writer's mutex: committed when the block ends, rolled back when it raises."""
+        with self._enter_gate(), self._writer:
             cursor = self._database.cursor()
             txn = Transaction(cursor, self)
             try:
@@ -368,14 +367,14 @@ class Store:
                 txn.arrivals.keep()
                 txn.intake.keep()
             except BaseException:
-                with suppress(duckdb.Error):  # a failed commit has already rolled back; what it failed of is raised
+                with suppress(duckdb.Error):  # a failed commit has already rolled back; its own error is raised
                     cursor.execute("rollback")
                 raise
             finally:
                 cursor.close()
 
     def bind(self, source: str) -> int:
-        """Tie the store to the stream it is filled from and return that stream's cursor (0: none yet).
+        """Tie the store to its stream and return that stream's cursor (0: none yet).
 
         Raises StoreProblem for a store that was filled from another stream.
         """
@@ -392,18 +391,18 @@ class Store:
             return txn.value("select cursor_us from ingest_state where source = ?", [source])
 
     def checkpoint(self) -> float:
-        """Write everything committed into the main file; the seconds that took, without those of waiting for a writer.
+        """Write everything committed into the main file; return the seconds that took, without the wait for a writer.
 
-        FORCE, since a plain CHECKPOINT fails while another thread reads and rows were updated. Raises StoreProblem
-        where it fails.
+        FORCE, since a plain CHECKPOINT fails while another thread reads and rows were updated. Raises StoreProblem if
+        it fails.
         """
         with self.still() as took:
             return took
 
     @contextmanager
     def still(self) -> Generator[float]:
-        """As `checkpoint`, and nobody writes until the block ends: what is copied beside the store agrees with it."""
-        with self._passing(), self._writer:
+        """Checkpoint, then keep writers out until the block ends: files copied beside the store then agree with it."""
+        with self._enter_gate(), self._writer:
             began = time.monotonic()
             cursor = self._database.cursor()
             try:
@@ -416,10 +415,10 @@ class Store:
             yield time.monotonic() - began
 
     def compact(self, checked: bool = False) -> None:
-        """Write the file anew without the bytes of deleted rows: nobody reads or writes meanwhile.
+        """Rewrite the file without the bytes of deleted rows; reading and writing wait until it is done.
 
-        `checked`: row by row. Raises StoreProblem, with the file as it was, where there is no room or something reads
-        for too long.
+        `checked`: compare row by row. Raises StoreProblem, with the file unchanged, if there is no room or a reader
+        takes too long.
         """
         try:
             with self._gate.shut():
@@ -434,17 +433,17 @@ class Store:
             self._database.close()
 
 
-def _schema() -> str:
+def _read_schema() -> str:
     return "".join(part.read_text() for part in sorted(SCHEMA.glob("*.sql")))
 
 
 class StreamClock:
-    """The present of a recorded stream: the newest frame that was handled."""
+    """The present of a recorded stream: the newest handled frame."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def now(self) -> datetime:
-        """Naive UTC time of the newest frame; 1970 before the first."""
+        """Return the naive UTC time of the newest frame; 1970 before the first."""
         with self._store.read() as rows:
             return from_microseconds(rows.value("select max(cursor_us) from ingest_state") or 0)

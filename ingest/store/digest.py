@@ -1,13 +1,13 @@
-"""Equality of two stores, table by table: by meaning (`digest`) or row by row (`table_sums`).
+"""Compare two stores table by table: by meaning (`digest`) or row by row (`table_sums`).
 
-By meaning: people by DID, no wall-clock times, durations or serial numbers.
+By meaning: people by DID; wall-clock times, durations and serial numbers do not count.
 
-`scores` and `audit_draws` are left out: which intermediate judgements were made depends on how the stream was cut into
-batches; the current ones (`current_scores`, `current_decisions`) are compared entirely. `hops` and `fetches` are left
-out too, which only count work.
+`scores` and `audit_draws` are left out: the cut of the stream into batches decides which intermediate judgements were
+made; the current ones (`current_scores`, `current_decisions`) are compared entirely. `hops` and `fetches` are left out
+too, because they only count work.
 
-Row by row: a count and an order-free sum of DuckDB's own hashes, which compare only within one version of it. .3 s for
-a million rows, and no row comes into Python.
+Row by row: a count and an order-free sum of DuckDB's own hashes, which compare only within one version of it. This
+takes .3 s for a million rows, and no row comes into Python.
 """
 
 import hashlib
@@ -22,7 +22,8 @@ from ingest.store.tombstones import NOBODY, PEOPLE
 from ingest.store.transaction import Rows
 
 LEFT_OUT = frozenset({"scores", "audit_draws", "hops", "fetches", "event_segments", "mirrors"})
-# Wherever the rows lie, and without the bodies of replaced records, which go after a month (ingest/store/archive.py).
+# Rows of the table and of files, without the bodies of replaced records, which go after a month
+# (ingest/store/archive.py).
 EVENTS = f"""
 select * replace (case when kind <> 'commit' or row_number() over (
   partition by did, collection, rkey order by case when {IS_TID} then rev else '' end desc, event_seq desc
@@ -36,15 +37,16 @@ def digest(rows: Rows) -> dict[str, str]:
     repositories = dict(rows.cursor.execute("select repository_id, repo_key from repositories").fetchall())
     sql = "select table_name from duckdb_tables() where database_name = current_database()"
     tables = sorted(row["table_name"] for row in rows.rows(sql))
-    return {table: _hash(rows, table, people, repositories) for table in tables if table not in LEFT_OUT}
+    return {table: _hash_table(rows, table, people, repositories) for table in tables if table not in LEFT_OUT}
 
 
-def _hash(rows: Rows, table: str, people: dict[int, str], repositories: dict[int, str]) -> str:
+def _hash_table(rows: Rows, table: str, people: dict[int, str], repositories: dict[int, str]) -> str:
     cursor = rows.cursor.execute(EVENTS.replace("{events}", all_events(rows)) if table == "events" else f"from {table}")
     names = [column[0] for column in cursor.description or ()]
-    kept = [(place, name) for place, name in enumerate(names) if _is_compared(table, name)]
+    compared_columns = [(place, name) for place, name in enumerate(names) if _is_compared(table, name)]
     lines = sorted(
-        "\x1f".join(_text(name, row[place], people, repositories) for place, name in kept) for row in cursor.fetchall()
+        "\x1f".join(_comparable_text(name, row[place], people, repositories) for place, name in compared_columns)
+        for row in cursor.fetchall()
     )
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
@@ -54,12 +56,12 @@ def _is_compared(table: str, column: str) -> bool:
         return False
     if table == "repositories" and column == "repository_id":
         return False
-    if column == "archived_rev":  # which says only where rows lie
+    if column == "archived_rev":  # it depends only on where rows lie
         return False
     return not column.endswith(("_clock", "_seq"))
 
 
-def _text(name: str, value: object, people: dict[int, str], repositories: dict[int, str]) -> str:
+def _comparable_text(name: str, value: object, people: dict[int, str], repositories: dict[int, str]) -> str:
     if name in PEOPLE and isinstance(value, int):
         return people[value] if value > NOBODY else "nobody"
     if name == "path" and isinstance(value, list):
@@ -74,14 +76,14 @@ def _text(name: str, value: object, people: dict[int, str], repositories: dict[i
 
 
 class Sum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Rows of one table, and the sum of their 64-bit hashes in decimal."""
+    """The number of rows of one table, and the sum of their 64-bit hashes in decimal."""
 
     rows: int
     hashes: str
 
 
 def table_sums(cursor: duckdb.DuckDBPyConnection, database: str = "") -> dict[str, Sum]:
-    """The sum of every table of an attached database ("": the current one), by name. Raises duckdb.Error."""
+    """Return the sum of every table of an attached database ("": the current one), by name. Raises duckdb.Error."""
     tables = cursor.execute(
         "select database_name, schema_name, table_name from duckdb_tables() "
         "where database_name = coalesce(nullif(?, ''), current_database()) order by table_name",
@@ -95,6 +97,6 @@ def table_sums(cursor: duckdb.DuckDBPyConnection, database: str = "") -> dict[st
     return sums
 
 
-def differing(one: dict[str, Sum], other: dict[str, Sum]) -> list[str]:
-    """The tables that are not the same in both, by name."""
-    return [name for name in sorted(one.keys() | other.keys()) if one.get(name) != other.get(name)]
+def differing(sums: dict[str, Sum], other_sums: dict[str, Sum]) -> list[str]:
+    """Return the names of the tables that differ."""
+    return [name for name in sorted(sums.keys() | other_sums.keys()) if sums.get(name) != other_sums.get(name)]

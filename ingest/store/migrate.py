@@ -1,17 +1,17 @@
-"""A store of an older version brought to today's schema: what was learned is kept, what follows is derived anew.
+"""Migrate a store of an older version to today's schema: keep what was learned, derive the rest again.
 
-From version 2 on tables and columns were added, and letters learned where their event stands. Of version 1 the log,
-people, repositories with their names and numbers, what the operator said and every decision ever made are kept. What
-else there was follows from the log: the hop `derive` begins at its first event again, so collections that had no table
-before are read too. Everything happens in one transaction; the caller checkpoints.
+Since version 2 tables and columns were added, and letters store the number of their event. From version 1 the log,
+people, repositories with their names and numbers, the operator's settings and every decision are kept. The rest follows
+from the log: the hop `derive` begins at its first event again, so collections that had no table before are read too.
+Everything happens in one transaction; the caller checkpoints.
 
-Long texts move beside the store, also of one that cannot be checkpointed. A table is written anew without them and the
-old one is dropped, so that no checkpoint reads them: an update would leave them in its blocks. Files of the archive are
-read by pyarrow, a few rows at a time: DuckDB takes up the texts of 2,048 rows of them at once too.
+Long texts move beside the store, also those of a store that cannot be checkpointed. A table is rewritten without them
+and the old one is dropped, so that no checkpoint reads them: an update would leave them in its blocks. Files of the
+archive are read by pyarrow, a few rows at a time: DuckDB would load the texts of 2,048 of their rows at once too.
 
-Stored reviews are bounded: so many rows of each pull request, so many bytes of each list in a row. Paths and titles are
-the author's, and each new round or title is read anew: without a bound one author fills the store with rows that DuckDB
-cannot scan within its memory.
+Stored reviews are bounded in rows of each pull request and in bytes of each list in a row. Paths and titles are the
+author's, and each new round or title is read again: without a bound one author could fill the store with rows that
+DuckDB cannot scan within its memory.
 """
 
 import re
@@ -43,7 +43,7 @@ KEPT_TABLES = (
     "maintainers",
     "scores",
 )
-# Rows that a listing brought had their CID for a rev; an event was told apart by its time where it had neither.
+# Rows from a listing had their CID as rev; an event that had neither was identified by its time.
 EVENTS = f"""
 insert into events by name
 with named as (
@@ -58,7 +58,7 @@ select * exclude (new_id, rank) replace (new_id as event_id), coalesce(rank < ma
   partition by did order by event_seq rows between unbounded preceding and 1 preceding), false) as late
 from ranked
 """
-# That version had no backfill: what is older than its first frame is a gap, which the worker has filled by itself.
+# That version had no backfill: the time before its first frame is a gap, which the worker fills automatically.
 NEVER_ASKED = """
 insert into gaps select source, 0, cursor_us, 'an older version never asked for what came before it', moved_clock, null
 from old_ingest_state where source = 'jetstream' and cursor_us > 0
@@ -97,7 +97,7 @@ ADDED = (
     ("estimated_lanes", "model varchar"),
     ("ingest_state", "resume_us bigint"),
 )
-# Until version 4 a pull request was drawn for the audit once for all its rounds: that draw stands for the newest one.
+# Until version 4 a pull request was drawn for the audit once for all its rounds: that draw now counts for the newest.
 DRAWN_ONCE = """
 select exists (from duckdb_columns() where table_name = 'audit_draws') and not exists (
   from duckdb_columns() where table_name = 'audit_draws' and column_name = 'round')
@@ -109,18 +109,18 @@ select d.*, coalesce(p.round, 0) as round, coalesce(p.record_cid, '') as record_
 from old_audit_draws d left join pull_requests p on p.pull_uri = d.pull_uri
 left join patches k on k.pull_uri = p.pull_uri and k.patch_ref = p.patch_ref
 """
-# Until version 8 the figures of a score were kept packed: unpacking those of 100 people takes 3 ms of 5.
+# Until version 8 the figures of a score were stored packed: unpacking those of 100 people takes 3 ms of 5.
 PACKED = """
 select exists (from duckdb_tables() where table_name = 'current_scores' and not contains(lower(sql), 'uncompressed'))
 """
 SCORES = "insert into current_scores by name from old_current_scores"
-MADE_ANEW = {"audit_draws": (DRAWN_ONCE, DRAWS), "current_scores": (PACKED, SCORES)}  # table: whether, and its rows
+MADE_ANEW = {"audit_draws": (DRAWN_ONCE, DRAWS), "current_scores": (PACKED, SCORES)}  # table: (test if old, its rows)
 TO_VERSION_9 = (
-    # A review's rules were named by a hash of their sources. This hash is version 1: what it read is not read again.
+    # A review's rules were named by a hash of their sources. This hash is version 1: its reviews are not repeated.
     "update content_reviews set rules = '1' where rules = '1beeb51dfe147950'",
-    # A merge counted as reverted where a commit named it and took away one line of the same text. All are mined once
-    # more: what holds keeps the moment from which it was known, the rest goes, and what only changed some lines of a
-    # merge is found as such.
+    # A merge counted as reverted if a commit named it and removed one line with equal text. All are mined again: a
+    # finding that holds keeps the time from which it was known, the others go, and commits that only changed some
+    # lines of a merge are found as such.
     "update mirrors set followups_mark = null",
     "update landings set followed = false "
     "where pull_uri in (select pull_uri from pull_followups where kind = 'reverted')",
@@ -129,9 +129,9 @@ _CREATED = re.compile(r"^create (table|sequence|index) ", re.MULTILINE)
 
 
 def bring_up(txn: Transaction, schema: str, version: int) -> None:
-    """Turn a file of this schema version into one of today; `schema` are the statements that make an empty one."""
+    """Migrate a file of this schema version to today's; `schema` are the statements that make an empty one."""
     if version < 2:
-        _from_version_1(txn, schema)
+        _migrate_version_1(txn, schema)
         return
     _add_missing(txn, schema)
     if version < 3:
@@ -143,7 +143,7 @@ def bring_up(txn: Transaction, schema: str, version: int) -> None:
 
 
 def _add_missing(txn: Transaction, schema: str) -> None:
-    """Add the tables, columns and indexes that a file of version 2 or later lacks; views are made anew."""
+    """Add the tables, columns and indexes that a file of version 2 or later lacks; views are created again."""
     for table, column in ADDED:
         txn.execute(f"alter table if exists {table} add column if not exists {column}")
     moved = {table: rows for table, (is_old, rows) in MADE_ANEW.items() if txn.value(is_old)}
@@ -156,9 +156,9 @@ def _add_missing(txn: Transaction, schema: str) -> None:
         txn.execute(f"drop table old_{table}")
 
 
-def _from_version_1(txn: Transaction, schema: str) -> None:
+def _migrate_version_1(txn: Transaction, schema: str) -> None:
     tables = [row["table_name"] for row in txn.rows("select table_name from duckdb_tables()")]
-    given = txn.value("select last_value from duckdb_sequences() where sequence_name = 'repository_numbers'") or 0
+    last_number = txn.value("select last_value from duckdb_sequences() where sequence_name = 'repository_numbers'") or 0
     for table in tables:
         txn.execute(f"alter table {table} rename to old_{table}")
     txn.execute("drop sequence repository_numbers")
@@ -167,7 +167,7 @@ def _from_version_1(txn: Transaction, schema: str) -> None:
         txn.execute(f"insert into {table} by name from old_{table}")
     for statement in (EVENTS, NEVER_ASKED, *REST):
         txn.execute(statement)
-    txn.rows("select nextval('repository_numbers') from range(?)", [given])
+    txn.rows("select nextval('repository_numbers') from range(?)", [last_number])
     for table in tables:
         txn.execute(f"drop table old_{table}")
 
@@ -179,32 +179,32 @@ ARCHIVED = 32  # rows of the archive that are read at once
 
 
 def are_moved(rows: Rows) -> bool:
-    """Return whether no table of the store and no file of its archive holds a long text."""
+    """Return True if no table of the store and no file of its archive holds a long text."""
     return rows.value("select value from meta where key = ?", [MARK[0]]) == MARK[1]
 
 
 def move_long_texts(store: "Store", txn: Transaction, schema: str) -> list[Path]:
-    """Put the long texts of every table and of the archive beside the store; the files that the commit replaces.
+    """Move the long texts of all tables and the archive beside the store; return the files that this replaces.
 
-    `schema` are the statements that make an empty store. While a file of the archive is missing, as on a drive that is
-    not mounted, the next start looks again.
+    `schema` are the statements that make an empty store. If a file of the archive is missing, for example because a
+    drive is not mounted, the next start looks again.
     """
-    with store.read() as rows:
+    with store.read() as reader:
         for table in TABLES:
-            if _has_long_texts(rows, table):
-                _write_anew(store, rows, txn, table, schema)
-    noted = [Path(row["path"]) for row in txn.rows("select path from event_segments order by path")]
-    present = [path for path in noted if path.is_file()]
-    replaced = [path for path in present if _archives_long_texts(path)]
+            if _table_has_long_texts(reader, table):
+                _rewrite_table(store, reader, txn, table, schema)
+    noted_paths = [Path(row["path"]) for row in txn.rows("select path from event_segments order by path")]
+    present = [path for path in noted_paths if path.is_file()]
+    replaced = [path for path in present if _file_has_long_texts(path)]
     for path in replaced:
-        made = _write_segment_anew(store.long_texts, path)
-        txn.execute("update event_segments set path = ? where path = ?", [str(made), str(path)])
-    if present == noted:
+        new_path = _rewrite_segment(store.long_texts, path)
+        txn.execute("update event_segments set path = ? where path = ?", [str(new_path), str(path)])
+    if present == noted_paths:
         txn.execute("insert or replace into meta values (?, ?)", list(MARK))
     return replaced
 
 
-def _archives_long_texts(path: Path) -> bool:
+def _file_has_long_texts(path: Path) -> bool:
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches(batch_size=ARCHIVED, columns=["body"]):
             _, texts = shorten(pa.Table.from_batches([batch]))
@@ -213,10 +213,10 @@ def _archives_long_texts(path: Path) -> bool:
     return False
 
 
-def _write_segment_anew(texts: LongTexts, path: Path) -> Path:
-    """Write a file with the same rows in the same order and no long text, on the drive before this returns."""
-    made = free_path(path.parent, path.stem)
-    partial = made.with_suffix(".partial")
+def _rewrite_segment(texts: LongTexts, path: Path) -> Path:
+    """Rewrite a file with its rows in order and no long text, durable before this returns."""
+    new_path = free_path(path.parent, path.stem)
+    partial = new_path.with_suffix(".partial")
     with pq.ParquetFile(path) as file, pq.ParquetWriter(partial, file.schema_arrow, compression="zstd") as writer:
         group: list[pa.Table] = []
         for batch in file.iter_batches(batch_size=ARCHIVED):
@@ -228,11 +228,11 @@ def _write_segment_anew(texts: LongTexts, path: Path) -> Path:
                 group.clear()
         if group:
             writer.write_table(pa.concat_tables(group))
-    put_in_place(partial, made)
-    return made
+    put_in_place(partial, new_path)
+    return new_path
 
 
-def _has_long_texts(rows: Rows, table: str) -> bool:
+def _table_has_long_texts(rows: Rows, table: str) -> bool:
     sql = f"select exists (from {table} where strlen(body) > ? or starts_with(body, ?))"
     try:
         return rows.value(sql, [LIMIT, PREFIX])
@@ -240,13 +240,13 @@ def _has_long_texts(rows: Rows, table: str) -> bool:
         return True
 
 
-def _write_anew(store: "Store", rows: Rows, txn: Transaction, table: str, schema: str) -> None:
-    made = re.search(rf"^create table {table} \(.*?^\);", schema, re.MULTILINE | re.DOTALL)
-    if made is None:
+def _rewrite_table(store: "Store", rows: Rows, txn: Transaction, table: str, schema: str) -> None:
+    create_table = re.search(rf"^create table {table} \(.*?^\);", schema, re.MULTILINE | re.DOTALL)
+    if create_table is None:
         raise ValueError(f"the schema has no table {table}")
     txn.execute(f"alter table {table} rename to old_{table}")
-    txn.execute(made[0])
-    for columns in _blocks(rows, table):
+    txn.execute(create_table[0])
+    for columns in _read_blocks(rows, table):
         short, texts = shorten(columns)
         store.long_texts.write(texts)
         with txn.registered(short):
@@ -254,13 +254,13 @@ def _write_anew(store: "Store", rows: Rows, txn: Transaction, table: str, schema
     txn.execute(f"drop table old_{table}")
 
 
-def _blocks(rows: Rows, table: str) -> Iterator[pa.Table]:
-    """The rows in order, as many at a time as DuckDB reads at once; one by one where those do not fit into memory.
+def _read_blocks(rows: Rows, table: str) -> Iterator[pa.Table]:
+    """Yield the rows in order, as many as DuckDB reads at once, or one by one if memory is too small.
 
     Read outside the transaction, which an error would end.
     """
-    last = rows.value(f"select max(rowid) from {table}")
-    for begin in range(0, 0 if last is None else last + 1, VECTOR):
+    last_rowid = rows.value(f"select max(rowid) from {table}")
+    for begin in range(0, 0 if last_rowid is None else last_rowid + 1, VECTOR):
         span = [begin, begin + VECTOR]
         try:
             yield _read(rows, table, "rowid >= ? and rowid < ?", span)
@@ -297,16 +297,16 @@ LONG_PATHS = f"select rowid as place, paths from touched_files where strlen(path
 
 
 def drop_superseded(txn: Transaction, pulls: Sequence[str] | None = None) -> None:
-    """Keep the newest reviews of these pull requests, of all without any named, and the files of their rounds."""
+    """Keep the newest reviews of these pull requests (of all, if none are named) and the files of their rounds."""
     for statement in (SUPERSEDED, UNREAD_ROUNDS):
         txn.execute(statement, {"pulls": None if pulls is None else list(pulls)})
 
 
 def bound_old_reviews(txn: Transaction) -> None:
-    """Bring the rows of a version without bounds down to today's; a list of files that is cut says that it is."""
+    """Apply today's bounds to the rows of a version without bounds; a list of files that is cut is marked as cut."""
     drop_superseded(txn)
     for row in txn.rows(LONG_REVIEWS):
-        lists = [_fitting_json(row[name]) for name in LISTS]
+        lists = [_cut_json(row[name]) for name in LISTS]
         txn.execute(
             f"update content_reviews set {', '.join(f'{name} = ?' for name in LISTS)} where rowid = ?",
             [*lists, row["place"]],
@@ -317,7 +317,7 @@ def bound_old_reviews(txn: Transaction) -> None:
         )
 
 
-def _fitting_json(text: str) -> str:
+def _cut_json(text: str) -> str:
     if len(text.encode()) <= COLUMN_BYTES:
         return text
     items: list[Any] = msgspec.json.decode(text)

@@ -1,12 +1,11 @@
-"""Published copies of the store: the worker makes them, everybody else reads them.
+"""Published copies of the store: the worker makes them, all other processes read them.
 
-A snapshot is a file `serve-<n>.duckdb` and `CURRENT` names the newest. A new number each time, since DuckDB caches open
-databases by path: reopening one name after a rename silently serves the old data.
+A snapshot is a file `serve-<n>.duckdb`, and `CURRENT` names the newest. Each gets a new number, since DuckDB caches
+open databases by path: reopening one name after a rename would silently serve the old data.
 
-A snapshot never changes, so results computed from the newest one are kept while it is the newest. What takes longest is
-computed before somebody waits for it: the first request that meets a new snapshot wakes a thread, and whoever clicks
-next finds the result. Without any request from a browser nothing is computed.
-
+A snapshot never changes, so results computed from the newest one are cached until the next. The slowest results are
+computed before anybody waits for them: the first request that meets a new snapshot wakes a thread, and the next click
+finds the result. Without any request from a browser nothing is computed.
 """
 
 import atexit
@@ -36,18 +35,18 @@ log = logging.getLogger(__name__)
 KEEP = 3
 EVERY_SECONDS = 2.0
 # An event is judged within a second or two and then published at once; published before, its row would wait for the
-# next turn. For as long as that turn costs, what follows is waited for, up to this.
+# next turn. So the publisher waits for following work as long as that turn costs, up to this.
 PATIENCE_SECONDS = 5.0
 SHARE_OF_TIME = 0.2
 LOOK_SECONDS = 0.5
 
 
 class PublishProblem(Exception):
-    """No snapshot was made; the message says why and what to do. The one before it stays in service."""
+    """No snapshot was made; the message gives the reason and the remedy. The snapshot before it stays in service."""
 
 
 def publish(store: Store, folder: Path) -> int:
-    """Make the next snapshot and point CURRENT at it; returns its number.
+    """Make the next snapshot and point CURRENT at it; return its number.
 
     The copy is made by a child: opening and closing the file inside this process would drop DuckDB's lock on it.
     """
@@ -55,10 +54,10 @@ def publish(store: Store, folder: Path) -> int:
 
 
 def _publish(store: Store, folder: Path) -> tuple[int, float]:
-    """The number of the next snapshot, and the seconds it took without those of waiting for a pass or a writer."""
+    """Return the number of the next snapshot, and the seconds it took without the wait for a pass or a writer."""
     with store.publishing:
         try:
-            return _make(store, folder)
+            return _make_snapshot(store, folder)
         except OSError as problem:
             raise PublishProblem(
                 f"no snapshot could be made in {folder} ({plain(problem)}): make it writable"
@@ -67,7 +66,7 @@ def _publish(store: Store, folder: Path) -> tuple[int, float]:
             raise PublishProblem(str(problem)) from problem
 
 
-def _make(store: Store, folder: Path) -> tuple[int, float]:
+def _make_snapshot(store: Store, folder: Path) -> tuple[int, float]:
     require_place(store.path)
     folder.mkdir(parents=True, exist_ok=True)
     size = store.path.stat().st_size
@@ -78,15 +77,15 @@ def _make(store: Store, folder: Path) -> tuple[int, float]:
     began = time.monotonic()
     number = max([current_number(folder), *_numbers(folder).values()]) + 1
     partial = folder / f"serve-{number}.partial"
-    _copy(store.path, partial)
+    _copy_file(store.path, partial)
     partial.rename(folder / f"serve-{number}.duckdb")
-    _point(folder, number)
+    _point_current(folder, number)
     _drop_old(folder, number)
     return number, took + time.monotonic() - began
 
 
 def current_number(folder: Path) -> int:
-    """Number of the newest snapshot; 0 where nothing was published, or CURRENT cannot be read."""
+    """Return the number of the newest snapshot; 0 if nothing was published or CURRENT cannot be read."""
     try:
         return int((folder / "CURRENT").read_text())
     except (OSError, ValueError):
@@ -94,23 +93,23 @@ def current_number(folder: Path) -> int:
 
 
 def snapshot_files(folder: Path) -> list[Path]:
-    """The finished snapshots that lie there, newest first."""
+    """Return the finished snapshots in the folder, newest first."""
     finished = [(number, path) for path, number in _numbers(folder).items() if path.suffix == ".duckdb"]
     return [path for _, path in sorted(finished, reverse=True)]
 
 
 def _numbers(folder: Path) -> dict[Path, int]:
-    """The snapshots that lie there, finished or not, with their numbers."""
+    """Return the snapshots in the folder, finished or not, with their numbers."""
     return {path: number for path in folder.glob("serve-*") if (number := _number_of(path))}
 
 
 def _number_of(path: Path) -> int:
-    """The number in the name of a snapshot; 0 where it is none."""
+    """Return the number in the name of a snapshot, or 0 for another file."""
     number = path.name.removeprefix("serve-").split(".")[0]
     return int(number) if number.isdecimal() else 0
 
 
-def _copy(source: Path, partial: Path) -> None:
+def _copy_file(source: Path, partial: Path) -> None:
     command = ["cp", "--reflink=auto", "--no-target-directory", "--", str(source), str(partial)]
     copied = subprocess.run(command, capture_output=True, text=True, check=False)
     if copied.returncode != 0:
@@ -120,7 +119,7 @@ def _copy(source: Path, partial: Path) -> None:
     sync(partial)
 
 
-def _point(folder: Path, number: int) -> None:
+def _point_current(folder: Path, number: int) -> None:
     partial = folder / "CURRENT.partial"
     partial.write_text(str(number))
     sync(partial)
@@ -132,7 +131,7 @@ def _point(folder: Path, number: int) -> None:
 
 
 def _drop_old(folder: Path, newest: int) -> None:
-    """Remove all but the last three; a reader that holds an older one keeps its open file."""
+    """Remove all but the last three; a reader of an older one still has its open file."""
     for path, number in _numbers(folder).items():
         if number <= newest - KEEP or path.suffix == ".partial":
             path.unlink(missing_ok=True)
@@ -149,7 +148,7 @@ def drop_but_newest(folder: Path) -> None:
 
 
 class Publisher(threading.Thread):
-    """Publishes when something changed: at most every 2 s and for at most a fifth of the time."""
+    """Publish when something changed: at most every 2 s and for at most a fifth of the time."""
 
     def __init__(
         self,
@@ -159,9 +158,9 @@ class Publisher(threading.Thread):
         is_busy: Callable[[], bool] = lambda: False,
         on_published: Callable[[float], None] = lambda seconds: None,
     ) -> None:
-        """`is_busy` says that more is about to change: it is waited for, though never for long.
+        """Set up the thread. While `is_busy` returns True, publishing waits a little for more changes.
 
-        `on_published` is told how many seconds each snapshot took, without those of waiting for a pass or a writer.
+        `on_published` gets the seconds that each snapshot took, without the wait for a pass or a writer.
         """
         super().__init__(name="publisher", daemon=True)
         self._is_busy = is_busy
@@ -171,29 +170,29 @@ class Publisher(threading.Thread):
         self._on_problem = on_problem
         self._dirty = threading.Event()
         self._stopping = threading.Event()
-        self._one = threading.Lock()
+        self._publishing = threading.Lock()
 
     def mark(self) -> None:
         self._dirty.set()
 
     def run(self) -> None:
-        """Wait for a change and for what follows from it, publish, rest."""
-        rest = EVERY_SECONDS
+        """Wait for a change and for the work that follows from it, publish, rest."""
+        pause = EVERY_SECONDS
         while not self._stopping.is_set():
             if self._dirty.wait(0.2):
-                self._wait_for_what_follows(min(rest, PATIENCE_SECONDS))
-                rest = max(EVERY_SECONDS, self.publish_now() * (1 / SHARE_OF_TIME - 1))
-                self._stopping.wait(rest)
+                self._wait_for_what_follows(min(pause, PATIENCE_SECONDS))
+                pause = max(EVERY_SECONDS, self.publish_now() * (1 / SHARE_OF_TIME - 1))
+                self._stopping.wait(pause)
 
     def _wait_for_what_follows(self, seconds: float) -> None:
-        ends = time.monotonic() + seconds
-        while self._is_busy() and time.monotonic() < ends and not self._stopping.wait(0.02):
+        deadline = time.monotonic() + seconds
+        while self._is_busy() and time.monotonic() < deadline and not self._stopping.wait(0.02):
             pass
 
     def publish_now(self) -> float:
-        """Publish at once; the seconds of work that took. A problem is reported and leaves the change marked."""
+        """Publish at once; return the seconds of work that took. A problem is reported and leaves the change marked."""
         began = time.monotonic()
-        with self._one:
+        with self._publishing:
             self._dirty.clear()
             try:
                 seconds = _publish(self._store, self._folder)[1]
@@ -213,13 +212,13 @@ class Publisher(threading.Thread):
 
 
 def is_damage(error: BaseException) -> bool:
-    """Return whether an error of DuckDB's says that the file that it read is damaged, or cannot be read any more."""
+    """Return True if an error of DuckDB's means that the file is damaged or can no longer be read."""
     return isinstance(error, duckdb.IOException) or (isinstance(error, duckdb.Error) and "Corrupt" in str(error))
 
 
 class Snapshot(Rows):
     def __init__(self, begin: Callable[[], duckdb.DuckDBPyConnection], number: int, published_at: datetime) -> None:
-        self._begin = begin  # opens a cursor, at the first statement: many a request is answered without any
+        self._begin = begin  # opens a cursor, at the first statement: many requests need none
         self.number = number
         self.published_at = published_at
 
@@ -228,7 +227,7 @@ class Snapshot(Rows):
         return self._begin()
 
     def let_go(self) -> list[duckdb.DuckDBPyConnection]:
-        """Its cursor, if it has one, for somebody else: it is not read from here on."""
+        """Return its cursor, if it has one, for other users: this snapshot is not read after this."""
         self._begin = _refuse
         return [self.__dict__.pop("cursor")] if "cursor" in self.__dict__ else []
 
@@ -238,7 +237,7 @@ def _refuse() -> duckdb.DuckDBPyConnection:
 
 
 class SnapshotReader:
-    """Serves the newest snapshot that can be read to many threads; an old one is let go when no request holds it."""
+    """Serve the newest readable snapshot to many threads; an old one is closed when no request holds it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -247,32 +246,32 @@ class SnapshotReader:
         )
         self._lock = threading.Lock()
         self._pins: dict[int, int] = {}
-        self._idle: dict[int, list[duckdb.DuckDBPyConnection]] = {}  # one to open takes as long as to look somebody up
+        self._idle: dict[int, list[duckdb.DuckDBPyConnection]] = {}  # opening one costs as much as looking up a person
         self._published: dict[int, datetime] = {}
         self._newest = 0  # the one that is served
-        self._unreadable: set[int] = set()  # told of already
-        self._damaged: set[int] = set()  # opened, and found damaged by who read it
+        self._unreadable: set[int] = set()  # already reported
+        self._damaged: set[int] = set()  # opened, and found damaged by a reader
         self._looked = float("-inf")
 
     @contextmanager
     def pin(self) -> Generator[Snapshot | None]:
-        """The newest snapshot, held until the block ends; None where nothing was published yet."""
+        """Yield the newest snapshot, held until the block ends, or None if nothing was published yet."""
         with self._lock:
-            self._look()
+            self._attach_newest()
             number = self._newest
             if number:
                 self._pins[number] += 1
         if not number:
             yield None
             return
-        pinned = Snapshot(lambda: self._lend(number), number, self._published[number])
+        pinned = Snapshot(lambda: self._lend_cursor(number), number, self._published[number])
         try:
             yield pinned
         finally:
-            self._release(number, pinned.let_go())
+            self._return_cursors(number, pinned.let_go())
 
-    def _lend(self, number: int) -> duckdb.DuckDBPyConnection:
-        """A cursor that reads this snapshot, which is pinned."""
+    def _lend_cursor(self, number: int) -> duckdb.DuckDBPyConnection:
+        """Return a cursor that reads this snapshot, which must be pinned."""
         with self._lock:
             if idle := self._idle[number]:
                 return idle.pop()
@@ -280,30 +279,32 @@ class SnapshotReader:
         cursor.execute(f"use s{number}")
         return cursor
 
-    def _look(self) -> None:
-        """Attach a newer snapshot if there is one; asked at most twice a second."""
+    def _attach_newest(self) -> None:
+        """Attach a newer snapshot if there is one; checked at most twice a second."""
         if time.monotonic() - self._looked < LOOK_SECONDS and self._newest:
             return
         self._looked = time.monotonic()
         number = current_number(self._folder)
         if self._newest and number in (0, self._newest):
             return
-        # Three publishes may have gone by since CURRENT was read: then the next look finds the newest.
-        for one in [number, *(self._beside(number) if not self._newest else ())]:
-            if one and one not in self._damaged and self._attached(one):
-                before, self._newest = self._newest, one
-                self._detach_if_free(before)
+        # Three snapshots may have been published since CURRENT was read: then the next check finds the newest.
+        for candidate in [number, *(self._other_snapshots(number) if not self._newest else ())]:
+            if candidate and candidate not in self._damaged and self._attach(candidate):
+                previous, self._newest = self._newest, candidate
+                self._detach_if_free(previous)
                 return
 
-    def _beside(self, number: int) -> list[int]:
-        """The other finished snapshots, newest first: one of them serves where `number` cannot be read."""
+    def _other_snapshots(self, number: int) -> list[int]:
+        """Return the other finished snapshots, newest first: one of them serves if `number` cannot be read."""
         try:
-            return [one for path in snapshot_files(self._folder) if (one := _number_of(path)) != number]
+            return [
+                other_number for path in snapshot_files(self._folder) if (other_number := _number_of(path)) != number
+            ]
         except OSError:
             return []
 
-    def _attached(self, number: int) -> bool:
-        """Open a snapshot for reading, and say whether that worked; a damaged one is told of once."""
+    def _attach(self, number: int) -> bool:
+        """Open a snapshot for reading, and return True if that worked; report a damaged one once."""
         if number in self._pins:  # it is still open
             return True
         path = self._folder / f"serve-{number}.duckdb"
@@ -321,7 +322,7 @@ class SnapshotReader:
 
     @property
     def is_unreadable(self) -> bool:
-        """Return whether something was published and none of it can be read."""
+        """Return True if something was published and none of it can be read."""
         if self._newest:
             return False
         try:
@@ -332,16 +333,16 @@ class SnapshotReader:
             return True
 
     def leave(self, number: int) -> None:
-        """Serve another snapshot from here on: who read this one found it damaged."""
+        """Serve another snapshot from now on, because a reader found this one damaged."""
         with self._lock:
             self._damaged.add(number)
             if number == self._newest:
                 log.error("snapshot %s is damaged, so one before it serves until the next is published", number)
                 self._newest = 0
-                self._look()
+                self._attach_newest()
                 self._detach_if_free(number)
 
-    def _release(self, number: int, given_back: Sequence[duckdb.DuckDBPyConnection]) -> None:
+    def _return_cursors(self, number: int, given_back: Sequence[duckdb.DuckDBPyConnection]) -> None:
         with self._lock:
             self._pins[number] -= 1
             self._idle[number] += given_back
@@ -355,7 +356,7 @@ class SnapshotReader:
             del self._pins[number], self._published[number]
 
     def close(self) -> None:
-        """Let go of every snapshot, once nobody looks for a newer one or gives one back."""
+        """Close every snapshot, once nobody checks for a newer one or returns one."""
         with self._lock:
             for cursor in chain(*self._idle.values()):
                 cursor.close()
@@ -368,7 +369,7 @@ _running: list["Preparer"] = []  # of this process: one where it serves pages, n
 
 
 class Preparer(threading.Thread):
-    """Computes what is asked of each snapshot that it is told of; of several that wait, for the newest alone."""
+    """Compute results for each snapshot that it is told of; if several wait, only for the newest."""
 
     def __init__(self, reader: SnapshotReader, prepare: Callable[[Snapshot], None]) -> None:
         super().__init__(name="preparer", daemon=True)
@@ -377,10 +378,10 @@ class Preparer(threading.Thread):
         self._seen: object = None
 
     def tell(self, snapshot: Snapshot) -> None:
-        """Say which snapshot a request reads; costs nothing where that is known."""
-        whose = (snapshot.number, snapshot.published_at)
-        if whose != self._seen:
-            self._seen = whose
+        """Note the snapshot that a request reads; costs nothing if it is known."""
+        identity = (snapshot.number, snapshot.published_at)
+        if identity != self._seen:
+            self._seen = identity
             self._news.set()
 
     def run(self) -> None:
@@ -390,7 +391,7 @@ class Preparer(threading.Thread):
             self.prepare_newest()
 
     def prepare_newest(self) -> None:
-        """Prepare the newest snapshot; what cannot be read is left to whoever asks for it, who is told."""
+        """Prepare the newest snapshot; leave unreadable results to the requests that need them."""
         with self._reader.pin() as snapshot:
             if snapshot is None:
                 return
@@ -406,14 +407,14 @@ class Preparer(threading.Thread):
 
 
 def start(preparer: Preparer) -> None:
-    """Run this one for as long as the process runs; it ends before the reader that it reads from is closed."""
+    """Run this preparer as long as the process runs; it ends before its reader is closed."""
     _running[:] = [preparer]
     atexit.register(preparer.stop)
     preparer.start()
 
 
 def told_of(snapshot: Snapshot | None) -> None:
-    """Say which snapshot a request reads, to the one that runs in this process."""
+    """Report the snapshot that a request reads to the preparer of this process."""
     if snapshot is not None:
         for preparer in _running:
             preparer.tell(snapshot)
@@ -424,30 +425,30 @@ Value = TypeVar("Value")
 
 
 class PerSnapshot(Generic[Value]):
-    """Values by key, forgotten with a newer snapshot or one key too many; two threads may compute the same at once."""
+    """Values by key, dropped with a newer snapshot or beyond `most` keys; two threads may compute a value at once."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
-        self._held: tuple[object, dict[Hashable, Value]] = (None, {})
+        self._cached: tuple[object, dict[Hashable, Value]] = (None, {})
 
     def get(self, snapshot: Snapshot, key: Hashable, make: Callable[[], Value]) -> Value:
-        """The value under `key`, made where it is not held."""
-        held = self._with_room(snapshot, key)
-        if key not in held:
-            held[key] = make()
-        return held[key]
+        """Return the value under `key`, computed if it is missing."""
+        values = self._with_room(snapshot, key)
+        if key not in values:
+            values[key] = make()
+        return values[key]
 
     def keep(self, snapshot: Snapshot, key: Hashable, value: Value) -> None:
         self._with_room(snapshot, key)[key] = value
 
     def _with_room(self, snapshot: Snapshot, key: Hashable) -> dict[Hashable, Value]:
-        whose = (snapshot.number, snapshot.published_at)
-        held_for, held = self._held
-        if held_for != whose or (len(held) >= self._most and key not in held):
-            held = {}
-            self._held = (whose, held)
-        return held
+        identity = (snapshot.number, snapshot.published_at)
+        cached_for, values = self._cached
+        if cached_for != identity or (len(values) >= self._most and key not in values):
+            values = {}
+            self._cached = (identity, values)
+        return values
 
     def peek(self, snapshot: Snapshot, key: Hashable) -> Value | None:
-        held_for, held = self._held
-        return held.get(key) if held_for == (snapshot.number, snapshot.published_at) else None
+        cached_for, values = self._cached
+        return values.get(key) if cached_for == (snapshot.number, snapshot.published_at) else None

@@ -1,4 +1,4 @@
-"""Reading and writing the store: who may do so now, and what a cursor of it offers to everybody else."""
+"""Read and write the store: a gate that decides who may, and the methods that a cursor offers."""
 
 import threading
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -19,39 +19,39 @@ if TYPE_CHECKING:
     from ingest.store.database import Store
 
 Params = Sequence[object] | Mapping[str, object]  # for `?`, or for `$name`
-Keys = dict[str, NDArray[Any]]  # rows told apart: one array for each column of their key
+Keys = dict[str, NDArray[Any]]  # keys of rows: one array for each column of their key
 
 # Rows that are replaced at once: 700,000 in one statement take more than the 160 MB that a small store may have.
 GROUP_ROWS = 100_000
-DRAIN_SECONDS = 60.0  # how long whoever shuts the gate waits for those inside
-# Statements as DuckDB parsed them, which it would do anew at every call: a fifth of the CPU of a scoring pass over a
-# small store. So many characters of them are kept, each takes 75 bytes; that pass needs 39,000.
+DRAIN_SECONDS = 60.0  # the thread that shuts the gate waits this long for the others
+# Statements as DuckDB parsed them. Parsing at every call takes a fifth of the CPU of a scoring pass over a small store.
+# This many characters are cached, at 75 bytes each; that pass needs 39,000.
 PARSED_CHARACTERS = 200_000
 PARSED: dict[str, duckdb.Statement] = {}
 
 
 class Gate:
-    """Many pass together; who shuts it waits until all are out and keeps new ones waiting."""
+    """Many threads pass together; a thread that shuts it waits until all are out and keeps new ones waiting."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._inside = 0
         self._shut = False
-        self._mine = threading.local()
+        self._own_thread = threading.local()
 
     @contextmanager
     def passing(self) -> Generator[None]:
-        """Be inside; a thread that is inside already passes even while others wait, else it would wait for itself."""
-        depth = getattr(self._mine, "depth", 0)
+        """Be inside; a thread that is already inside passes even while others wait, else it would wait for itself."""
+        depth = getattr(self._own_thread, "depth", 0)
         if not depth:
             with self._changed:
                 self._changed.wait_for(lambda: not self._shut)
                 self._inside += 1
-        self._mine.depth = depth + 1
+        self._own_thread.depth = depth + 1
         try:
             yield
         finally:
-            self._mine.depth = depth
+            self._own_thread.depth = depth
             if not depth:
                 with self._changed:
                     self._inside -= 1
@@ -59,12 +59,12 @@ class Gate:
 
     @contextmanager
     def shut(self, after_another: bool = False) -> Generator[None]:
-        """Be alone; TimeoutError where somebody stays inside for a minute, or this thread itself is.
+        """Be alone. Raises TimeoutError if another thread stays inside for a minute, or if this thread is inside.
 
-        Whoever shut it already is waited for with `after_another`, else it is a TimeoutError at once.
+        With `after_another` wait if another thread has shut it; otherwise raise TimeoutError at once.
         """
         with self._changed:
-            if getattr(self._mine, "depth", 0) or (self._shut and not after_another):
+            if getattr(self._own_thread, "depth", 0) or (self._shut and not after_another):
                 raise TimeoutError("this thread reads, or another one compacts")
             if not self._changed.wait_for(lambda: not self._shut, DRAIN_SECONDS):
                 raise TimeoutError(f"it is shut for more than {DRAIN_SECONDS:.0f} s")
@@ -81,7 +81,7 @@ class Gate:
 
 
 class Rows:
-    """Reading: every call is one statement that is read to its end, so nothing keeps a transaction open.
+    """Read: every call is one statement whose result is read to its end, so nothing keeps a transaction open.
 
     An unread result would: FORCE CHECKPOINT waits for it, and the publisher with it.
     """
@@ -95,28 +95,28 @@ class Rows:
         return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
     def row(self, sql: str, params: Params = ()) -> dict[str, Any] | None:
-        found = self.rows(sql, params)
-        return found[0] if found else None
+        result = self.rows(sql, params)
+        return result[0] if result else None
 
     def value(self, sql: str, params: Params = ()) -> Any:
-        found = self._run(sql, params).fetchall()
-        return found[0][0] if found else None
+        result = self._run(sql, params).fetchall()
+        return result[0][0] if result else None
 
     def columns(self, sql: str, params: Params = ()) -> dict[str, Any]:
-        """All rows as one NumPy array a column, for reads of a whole table."""
+        """Return all rows as one NumPy array a column, for reads of a whole table."""
         return self._run(sql, params).fetchnumpy()
 
     def _run(self, sql: str, params: Params) -> duckdb.DuckDBPyConnection:
         try:
-            return self.cursor.execute(_parsed(self.cursor, sql), params)
+            return self.cursor.execute(_parse_once(self.cursor, sql), params)
         except RuntimeError as error:
             if str(error) != "Query interrupted":
                 raise
-            raise KeyboardInterrupt from error  # what DuckDB makes of a Ctrl-C that comes while it works
+            raise KeyboardInterrupt from error  # DuckDB raises this error for a Ctrl-C during its work
 
 
 class Transaction(Rows):
-    """Writing: everything done through it happens together or not at all."""
+    """Write: all changes through it are committed together or not at all."""
 
     def __init__(self, cursor: duckdb.DuckDBPyConnection, store: "Store") -> None:
         super().__init__(cursor)
@@ -141,24 +141,24 @@ class Transaction(Rows):
         self._insert("insert or replace into", table, rows)
 
     def append_new(self, table: str, rows: Sequence[Mapping[str, object]]) -> int:
-        """Insert the rows whose primary key is not there yet; returns how many."""
+        """Insert the rows with a new primary key; return how many."""
         return self._insert("insert or ignore into", table, rows)
 
     def exchange(self, table: str, rows: Sequence[Mapping[str, object]], keys: Sequence[str]) -> None:
-        """As `upsert` by these keys, for many rows: of 5,000 wide ones it takes 10 ms, that one 2 to 20 s."""
-        met = " and ".join(f"t.{name} = i.{name}" for name in keys)
-        taken_out = f"delete from {table} t using incoming i where {met}"
-        self._insert("insert into", table, rows, taken_out)
+        """Upsert many rows by these keys: for 5,000 wide ones this takes 10 ms, `upsert` takes 2 to 20 s."""
+        join = " and ".join(f"t.{name} = i.{name}" for name in keys)
+        delete = f"delete from {table} t using incoming i where {join}"
+        self._insert("insert into", table, rows, delete)
 
-    def _insert(self, verb: str, table: str, rows: Sequence[Mapping[str, object]], first: str = "") -> int:
+    def _insert(self, verb: str, table: str, rows: Sequence[Mapping[str, object]], statement_before: str = "") -> int:
         rows = self._store.tombstones.living(table, rows, self.arrivals.number)
         if not rows:
             return 0
         schema = self._store.arrow_schema(table)
         columns = [pa.array([row.get(column.name) for row in rows], column.type) for column in schema]
         with self.registered(pa.table(columns, schema=schema)):
-            if first:
-                self.execute(first)
+            if statement_before:
+                self.execute(statement_before)
             return self.value(f"{verb} {table} by name select * from incoming")
 
     def replace(
@@ -166,48 +166,48 @@ class Transaction(Rows):
     ) -> Keys:
         """Make a table hold exactly these rows where the column `among` has one of these values.
 
-        `keys` tell rows apart; returns those of the rows that were written or taken out. What stands already is left as
-        it is. Rows meet by their keys alone and are compared then: hashing 700,000 whole rows with their lists took
-        twice as long.
+        `keys` identify rows; returns the keys of the rows that were written or removed. Unchanged rows stay untouched.
+        Rows are joined by their keys alone and compared then: hashing 700,000 whole rows with their lists took twice as
+        long.
         """
         schema, column = self._store.arrow_schema(table), among[0]
-        changed, left = [], set(among[1])
-        for group in _groups([part.select(schema.names).cast(schema) for part in parts], column):
-            values = set(group[column].unique().to_pylist()) & left
+        changed, remaining = [], set(among[1])
+        for group in _group_parts([part.select(schema.names).cast(schema) for part in parts], column):
+            values = set(group[column].unique().to_pylist()) & remaining
             changed.append(self._replace(table, group, keys, (column, values)))
-            left -= values
-        changed.append(self._replace(table, schema.empty_table(), keys, (column, left)))
+            remaining -= values
+        changed.append(self._replace(table, schema.empty_table(), keys, (column, remaining)))
         return {name: np.concatenate([part[name] for part in changed]) for name in keys}
 
-    def _replace(self, table: str, whole: pa.Table, keys: Sequence[str], among: tuple[str, Iterable[int]]) -> Keys:
+    def _replace(self, table: str, rows: pa.Table, keys: Sequence[str], among: tuple[str, Iterable[int]]) -> Keys:
         scope = ", ".join(str(int(value)) for value in sorted(among[1]))
-        with self.registered(self._store.tombstones.living_columns(whole)):
-            return self._keep(table, "incoming", keys, f"t.{among[0]} in ({scope})" if scope else "false")
+        with self.registered(self._store.tombstones.living_columns(rows)):
+            return self._write_differences(table, "incoming", keys, f"t.{among[0]} in ({scope})" if scope else "false")
 
     def hold(self, table: str, query: str, params: Params, keys: Sequence[str]) -> Keys:
-        """Make a table hold exactly the rows that a query gives, in the order of its columns; else as `replace`."""
+        """Make a table hold exactly the rows of a query, in the order of its columns; otherwise like `replace`."""
         self.execute(f"create or replace temp table wanted as from {table} limit 0")
         self.execute(f"insert into wanted {query}", params)
-        changed = self._keep(table, "wanted", keys, "true")
+        changed = self._write_differences(table, "wanted", keys, "true")
         self.execute("drop table wanted")
         return changed
 
-    def _keep(self, table: str, source: str, keys: Sequence[str], scope: str) -> Keys:
-        """Write the rows of `source` that a table does not hold, and take out those in scope that are not in it."""
-        met, named = " and ".join(f"t.{name} = i.{name}" for name in keys), ", ".join(keys)
+    def _write_differences(self, table: str, source: str, keys: Sequence[str], scope: str) -> Keys:
+        """Write the rows of `source` that differ from the table, and remove those in scope that are not in it."""
+        join, key_columns = " and ".join(f"t.{name} = i.{name}" for name in keys), ", ".join(keys)
         differs = " or ".join(f"t.{name} is distinct from i.{name}" for name in self._store.arrow_schema(table).names)
         self.execute(
-            f"create or replace temp table differing as select i.* from {source} i left join {table} t on {met} "
+            f"create or replace temp table differing as select i.* from {source} i left join {table} t on {join} "
             f"where {differs}"
         )
         self.execute(
-            f"create or replace temp table gone as select {named} from {table} t "
-            f"where {scope} and not exists (from {source} i where {met})"
+            f"create or replace temp table gone as select {key_columns} from {table} t "
+            f"where {scope} and not exists (from {source} i where {join})"
         )
-        changed = self.columns(f"select {named} from differing union all from gone")
+        changed = self.columns(f"select {key_columns} from differing union all from gone")
         if len(changed[keys[0]]):
-            self.execute(f"delete from {table} t using gone i where {met}")
-            self.execute(f"delete from {table} t using differing i where {met}")
+            self.execute(f"delete from {table} t using gone i where {join}")
+            self.execute(f"delete from {table} t using differing i where {join}")
             self.execute(f"insert into {table} by name from differing")
         self.execute("drop table differing")
         self.execute("drop table gone")
@@ -215,7 +215,7 @@ class Transaction(Rows):
 
     @contextmanager
     def registered(self, columns: pa.Table) -> Generator[None]:
-        """Statements in the block read these columns as the table `incoming`."""
+        """Let statements in the block read these columns as the table `incoming`."""
         self.cursor.register("incoming", columns)
         yield
         self.cursor.unregister("incoming")  # after a failure the cursor takes nothing more, and is closed
@@ -224,7 +224,7 @@ class Transaction(Rows):
         return self._store.wall()
 
     def inputs_changed(self) -> None:
-        """Note that something that scores read has changed, so that the scoring hop has work."""
+        """Note that an input of scoring has changed, so that the scoring hop has work."""
         if not self._changed:
             self.execute(
                 "update hops set position_seq = position_seq + 1, ran_clock = ? where name = 'inputs'",
@@ -233,52 +233,54 @@ class Transaction(Rows):
             self._changed = True
 
     def person_ids(self, dids: Iterable[str], seen_at: datetime | None = None) -> dict[str, int]:
-        """The integer of each DID, given now where there is none; `seen_at` where a record by or about them arrived."""
+        """Return the integer of each DID, new if it has none; `seen_at` if a record by or about them arrived."""
         return self.register_people(dict.fromkeys(dids, seen_at))
 
     def register_people(self, first_seen: Mapping[str, datetime | None]) -> dict[str, int]:
-        """As `person_ids`, with a moment for each DID."""
-        news = self.arrivals.note_seen(first_seen)
-        found = {did: self.arrivals.number(did) for did in first_seen}
-        fresh = {did: self.arrivals.give(did) for did, number in found.items() if number is None}
-        self.append("contributors", [new_contributor(did, number, news.get(did)) for did, number in fresh.items()])
-        self._fill_first_seen({did: seen_at for did, seen_at in news.items() if did not in fresh})
-        return {did: number or fresh[did] for did, number in found.items()}
+        """Return the integer of each DID, as `person_ids` does, with a time for each DID."""
+        newly_seen = self.arrivals.note_seen(first_seen)
+        known_numbers = {did: self.arrivals.number(did) for did in first_seen}
+        new_numbers = {did: self.arrivals.give(did) for did, number in known_numbers.items() if number is None}
+        self.append(
+            "contributors", [new_contributor(did, number, newly_seen.get(did)) for did, number in new_numbers.items()]
+        )
+        self._fill_first_seen({did: seen_at for did, seen_at in newly_seen.items() if did not in new_numbers})
+        return {did: number or new_numbers[did] for did, number in known_numbers.items()}
 
-    def _fill_first_seen(self, seen: Mapping[str, datetime]) -> None:
-        """For people of whom only the name was known so far."""
-        if seen:
+    def _fill_first_seen(self, first_seen: Mapping[str, datetime]) -> None:
+        """Set the first time of people who were known only by name so far."""
+        if first_seen:
             self.execute(
                 "update contributors set first_seen_at = n.seen_at "
                 "from (select unnest(?) as did, unnest(?) as seen_at) n where n.did = contributors.did",
-                [list(seen), list(seen.values())],
+                [list(first_seen), list(first_seen.values())],
             )
 
 
 def quoted(path: Path | str) -> str:
-    """A path as a text in SQL, for statements that take no parameter there."""
+    """Return a path as a quoted SQL string, for statements that take no parameter there."""
     return "'" + str(path).replace("'", "''") + "'"
 
 
-def _parsed(cursor: duckdb.DuckDBPyConnection, sql: str) -> str | duckdb.Statement:
-    """One statement as DuckDB parsed it the first time; what is several stays text.
+def _parse_once(cursor: duckdb.DuckDBPyConnection, sql: str) -> str | duckdb.Statement:
+    """Return one statement as DuckDB parsed it the first time; several statements stay text.
 
-    It names tables and parameters and holds none, so that every store, cursor and thread may execute it.
+    It names tables and parameters and holds no values, so that every store, cursor and thread may execute it.
     """
-    known = PARSED.get(sql)
-    if known is not None:
-        return known
+    cached = PARSED.get(sql)
+    if cached is not None:
+        return cached
     statements = cursor.extract_statements(sql)
     if len(statements) != 1:
         return sql
-    if sum(map(len, tuple(PARSED))) + len(sql) > PARSED_CHARACTERS:  # a copy: other threads add to it meanwhile
-        PARSED.clear()  # some name their values one by one and never come again
+    if sum(map(len, tuple(PARSED))) + len(sql) > PARSED_CHARACTERS:  # a copy, because other threads add to it
+        PARSED.clear()  # some statements list their values and never come again
     PARSED[sql] = statements[0]
     return statements[0]
 
 
-def _groups(parts: Sequence[pa.Table], column: str) -> Iterator[pa.Table]:
-    """The parts put together to GROUP_ROWS or a little more; no value of the column is in two of them."""
+def _group_parts(parts: Sequence[pa.Table], column: str) -> Iterator[pa.Table]:
+    """Yield the parts joined to GROUP_ROWS or a little more; no value of the column is in two groups."""
     by_value: dict[object, list[pa.Table]] = {}
     for part in parts:
         for value in part[column].unique().to_pylist():

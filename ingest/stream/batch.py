@@ -1,8 +1,8 @@
-"""Arriving events as columns of Arrow text; what the log compares becomes lists of Python texts where it is asked for.
+"""Hold arriving events as columns of Arrow text, and as lists of Python strings where the log compares them.
 
-Built in parts of PART frames, each from decoding to Arrow before the next one: a part stays in the processor's
-second-level cache (1 MB). Measured with 10,000 frames of 600 bytes, the same work column by column over the whole batch
-takes twice as long.
+Columns are built in parts of PART frames, each from decoding to Arrow before the next one: a part stays in the
+processor's second-level cache (1 MB). Measured with 10,000 frames of 600 bytes, doing this work column by column over
+the whole batch takes twice as long.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -33,7 +33,7 @@ from ingest.stream.frames import (
 
 PART = 512
 _TEXTS = ("kind", "did", "collection", "rkey", "operation", "rev", "cid")
-# Nearly every DID is a hash of 24 letters: a column of such is checked at once, any other by the pattern.
+# Nearly every DID is a hash of 24 letters: a column of these is checked at once, any other by the pattern.
 _PLC, _PLC_LENGTH = np.frombuffer(b"did:plc:", np.uint8), 32
 _DID_CHARACTERS = KEY_CHARACTERS.replace(b"~", b"%")
 _FIELDS = [pa.field(name, pa.string()) for name in _TEXTS]
@@ -44,7 +44,7 @@ SCHEMA = pa.schema([*_FIELDS, pa.field("seen_at", pa.timestamp("us")), pa.field(
 class Events:
     """Events in order of arrival; every list, and `table`, has a row for each."""
 
-    table: pa.Table  # kind, did, collection, rkey, operation, rev, cid, seen_at, body ('' where there is none)
+    table: pa.Table  # kind, did, collection, rkey, operation, rev, cid, seen_at, body ('' if there is none)
 
     def __len__(self) -> int:
         return self.table.num_rows
@@ -59,18 +59,18 @@ class Events:
     dids = cached_property(lambda self: self._list("did"))
     collections = cached_property(
         lambda self: self._list("collection")
-    )  # "" where it is no commit, as keys, operations
+    )  # "" if it is not a commit, like keys and operations
     rkeys = cached_property(lambda self: self._list("rkey"))
     operations = cached_property(lambda self: self._list("operation"))
     revs = cached_property(lambda self: self._list("rev"))
     cids = cached_property(lambda self: self._list("cid"))
 
     def body(self, place: int) -> str:
-        """The record, or the identity or account object, as JSON text."""
+        """Return the record, or the identity or account object, as JSON text."""
         return self.table["body"][place].as_py()
 
     def bodies(self) -> Iterator[str]:
-        """All bodies as a few long texts."""
+        """Yield all bodies as a few long texts."""
         for part in self.table["body"].chunks:
             yield b"".join(buffer for buffer in part.buffers()[2:] if buffer).decode()
 
@@ -78,11 +78,11 @@ class Events:
         return pc.call_function("binary_length", [self.table["body"]]).to_numpy().tolist()
 
     def numbered(self) -> pa.Table:
-        """The table with the column `place`, from 0."""
+        """Return the table with the column `place`, from 0."""
         return self.table.append_column("place", pa.array(np.arange(len(self))))
 
     def without(self, places: Collection[int]) -> "Events":
-        """All but the events at these places."""
+        """Return the events except those at these places."""
         if not places:
             return self
         return Events(self.table.filter(pa.array(np.isin(np.arange(len(self)), list(places), invert=True))))
@@ -91,26 +91,26 @@ class Events:
         return Events(self.table.slice(place, 1).combine_chunks()).frames()[0]
 
     def frames(self) -> list[Frame]:
-        """The commits as frames, for what looks at them one by one."""
+        """Return the commits as frames, for code that reads them one by one."""
         columns = (self.operations, self.collections, self.rkeys, self.revs, self.cids, self.table["body"].to_pylist())
         commits = [
-            Commit(*told, msgspec.Raw(body.encode()) if body else NO_BYTES)
-            for *told, body in zip(*columns, strict=True)
+            Commit(*columns_of_commit, msgspec.Raw(body.encode()) if body else NO_BYTES)
+            for *columns_of_commit, body in zip(*columns, strict=True)
         ]
-        named = zip(self.dids, self.times_us, commits, strict=True)
-        return [Frame(did, time_us, "commit", commit) for did, time_us, commit in named]
+        numbered_commits = zip(self.dids, self.times_us, commits, strict=True)
+        return [Frame(did, time_us, "commit", commit) for did, time_us, commit in numbered_commits]
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Frames in order of arrival; columns alone where all of them are commits that can be read, as in most batches."""
+    """Frames in order of arrival; only columns if all of them are readable commits, as in most batches."""
 
     raws: Sequence[bytes | str]
     commits: Events | None = None
 
 
 def read_batch(raws: Sequence[bytes | str]) -> Batch:
-    """The batch of these frames; touches no store."""
+    """Return the batch of these frames, without using a store."""
     parts = []
     for begin in range(0, len(raws), PART):
         part = read_commits(raws[begin : begin + PART])
@@ -121,12 +121,12 @@ def read_batch(raws: Sequence[bytes | str]) -> Batch:
 
 
 def read_commits(raws: Sequence[bytes | str]) -> Events | None:
-    """A part's frames where all of them are commits that can be read; else None."""
+    """Return a part's frames as columns if all of them are readable commits, else None."""
     frames = decoded(raws)
     if not frames or not _are_times([frame.time_us for frame in frames]):
         return None
     commits = [as_commit(frame) for frame in frames]
-    events = _part(frames, commits)
+    events = _build_part(frames, commits)
     return events if _is_sound(events, commits, raws) else None
 
 
@@ -136,22 +136,22 @@ def joined(parts: Sequence[Events]) -> Events:
 
 def events_of(frames: Sequence[Frame]) -> Events:
     parts = [frames[begin : begin + PART] for begin in range(0, len(frames) or 1, PART)]
-    return joined([_part(part, [as_commit(frame) for frame in part]) for part in parts])
+    return joined([_build_part(part, [as_commit(frame) for frame in part]) for part in parts])
 
 
-def _part(frames: Sequence[Frame], commits: Sequence[Commit]) -> Events:
+def _build_part(frames: Sequence[Frame], commits: Sequence[Commit]) -> Events:
     texts = ([frame.kind for frame in frames], [frame.did for frame in frames])
     texts += ([commit.collection for commit in commits], [commit.rkey for commit in commits])
     texts += ([commit.operation for commit in commits],)
     texts += ([commit.rev for commit in commits], [commit.cid for commit in commits])
     columns = [pa.array(items, pa.string()) for items in texts]
     columns.append(pa.array([frame.time_us for frame in frames], pa.int64()).view(pa.timestamp("us")))
-    columns.append(_joined_texts([commit.record for commit in commits]))
+    columns.append(_join_texts([commit.record for commit in commits]))
     return Events(pa.table(columns, schema=SCHEMA))
 
 
-def _joined_texts(raws: Sequence[msgspec.Raw]) -> pa.Array:
-    """UTF-8 texts as one Arrow array by a single copy; who read the frames has checked that they are UTF-8."""
+def _join_texts(raws: Sequence[msgspec.Raw]) -> pa.Array:
+    """Return texts, already checked to be UTF-8, as one Arrow array by a single copy."""
     offsets = np.zeros(len(raws) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, map(memoryview, raws)), np.int64, len(raws)), out=offsets[1:])
     data = pa.py_buffer(b"".join(raws))
@@ -159,17 +159,17 @@ def _joined_texts(raws: Sequence[msgspec.Raw]) -> pa.Array:
 
 
 def _is_sound(events: Events, commits: Sequence[Commit], raws: Sequence[bytes | str]) -> bool:
-    """Tell if `frames.check` would pass each of these commits, times aside, and all bytes are UTF-8. By column."""
+    """Tell, column by column, if `frames.check` would accept each commit (times aside) and all bytes are UTF-8."""
     operations = [commit.operation for commit in commits]
     return (
         max(map(len, raws)) <= LARGEST_FRAME
-        and all(isinstance(raw, str) or raw.isascii() or _is_text(raw) for raw in raws)
+        and all(isinstance(raw, str) or raw.isascii() or _is_utf8(raw) for raw in raws)
         and _are_dids(events)
         and all(map(COLLECTION.fullmatch, {commit.collection for commit in commits}))
         and _are_keys(events)
-        and max(_sizes(events.table["rev"]).max(), _sizes(events.table["cid"]).max()) <= REVISION_LIMIT
+        and max(_text_sizes(events.table["rev"]).max(), _text_sizes(events.table["cid"]).max()) <= REVISION_LIMIT
         and set(operations) <= OPERATIONS
-        and {operations[place] for place in np.flatnonzero(_sizes(events.table["body"]) == 0)} <= {"delete"}
+        and {operations[place] for place in np.flatnonzero(_text_sizes(events.table["body"]) == 0)} <= {"delete"}
     )
 
 
@@ -177,7 +177,7 @@ def _are_times(times_us: Sequence[int]) -> bool:
     return min(times_us) >= EARLIEST_US and max(times_us) <= LATEST_US
 
 
-def _is_text(raw: bytes) -> bool:
+def _is_utf8(raw: bytes) -> bool:
     try:
         raw.decode()
     except UnicodeDecodeError:
@@ -187,7 +187,7 @@ def _is_text(raw: bytes) -> bool:
 
 def _are_dids(events: Events) -> bool:
     column = events.table["did"]
-    if (_sizes(column) == _PLC_LENGTH).all():
+    if (_text_sizes(column) == _PLC_LENGTH).all():
         text = bytes(_text(column))
         begins = np.frombuffer(text, np.uint8).reshape(-1, _PLC_LENGTH)[:, : len(_PLC)]
         if (begins == _PLC).all() and not text.translate(None, _DID_CHARACTERS):
@@ -197,19 +197,19 @@ def _are_dids(events: Events) -> bool:
 
 def _are_keys(events: Events) -> bool:
     column = events.table["rkey"]
-    sizes = _sizes(column)
+    sizes = _text_sizes(column)
     if sizes.min() == 0 or sizes.max() > KEY_LIMIT:
         return False
     return not bytes(_text(column)).translate(None, KEY_CHARACTERS)
 
 
-def _sizes(column: pa.ChunkedArray) -> np.ndarray:
-    """Bytes of each text of a column of one chunk, 0 for a missing one."""
+def _text_sizes(column: pa.ChunkedArray) -> np.ndarray:
+    """Return the bytes of each text of a column of one chunk, 0 for a missing one."""
     chunk = column.chunk(0)
     width = np.int64 if pa.types.is_large_string(chunk.type) else np.int32
     return np.diff(np.frombuffer(chunk.buffers()[1], width, len(chunk) + 1, chunk.offset * width().itemsize))
 
 
 def _text(column: pa.ChunkedArray) -> pa.Buffer:
-    """All texts of a column of one chunk, one behind the other."""
+    """Return all texts of a column of one chunk, joined."""
     return column.chunk(0).buffers()[2]

@@ -1,14 +1,14 @@
-"""Judges streams by the times of their frames: frames dated ahead, and spans that no host brought.
+"""Judge streams by the times of their frames: find frames dated ahead, and gaps that no host brought.
 
-A frame dated ahead of this machine's clock is read again once its time has come. Without this one frame dated 2099
-would move the cursor there for good: after a reconnect the server is asked for what comes after 2099 and answers with
-the live tail. A frame dated a minute ahead would do the same for a minute, and a v1 server sends live frames among
-those that it still replays. So a server is asked to go on from a time that several frames in a row have reached.
-Recordings have no such frames, since their clock is their own.
+A frame dated ahead of this machine's clock is read again once its time has come. Otherwise one frame dated 2099 would
+move the cursor there for good: after a reconnect the server is asked for events after 2099 and answers with the live
+tail. A frame dated a minute ahead would do so for a minute, and a v1 server sends live frames among those that it still
+replays. So a server is asked to continue from a time that several frames in a row have reached. Recordings have no such
+frames, since their clock is their own.
 
-A gap is found when a connection begins, and kept until a backfill has filled it. A v1 server that keeps less than what
-is asked for silently starts at its oldest frame. It shows only in the first frame's time, since on the live stream
-account events of the whole network come several a second.
+A gap is found when a connection begins, and kept until a backfill has filled it. A v1 server that holds less than it is
+asked for silently starts at its oldest frame. Only the first frame's time shows that, since on the live stream account
+events of the whole network come several a second.
 """
 
 import logging
@@ -26,16 +26,16 @@ from ingest.stream.batch import Batch
 from ingest.stream.frames import LATEST_US, encode, time_of
 
 AHEAD = timedelta(minutes=5)
-# Bounds on the frames of a source that wait as dead letters. Those that are due first stay: the farther ahead a frame
-# is dated, the less it can be believed.
+# Bounds on the frames of a source that wait as dead letters. Those that are due first stay: a frame that is dated
+# farther ahead is less credible.
 MOST_WAITING, MOST_WAITING_BYTES = 500, 32_000_000
-# So many early frames in a row, with none on time between, are put down to this machine's clock and not to the frames.
+# If this many frames in a row are early, this machine's clock is taken to be wrong and not the frames.
 IN_A_ROW = 10
-# A server is asked again for what came after the newest time that so many frames in a row have reached: fewer that are
-# dated ahead skip nothing.
+# A server is asked to continue after the newest time that this many frames in a row have reached: fewer frames dated
+# ahead skip nothing.
 AGREEING = 5
-# A server is asked again for so much before the place to go on at (v1 reorders where replay turns live), which may thus
-# be this far ahead of the frames that agree.
+# A server is asked again for this much before the time to continue at (v1 reorders where replay turns live), so that
+# time may be this far ahead of the frames that agree.
 REWIND_US = 5_000_000
 # A clock that is further behind lets no TLS certificate pass (they are valid for 90 days), so frames are at fault.
 SLOWEST_CLOCK = timedelta(days=90)
@@ -43,12 +43,12 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class ClockProblem(Exception):
-    """So many frames in a row are early that this machine's clock must be slow; the message says so in one sentence."""
+    """Too many frames in a row are early, so this machine's clock must be slow; the message says so."""
 
 
 @dataclass(frozen=True, slots=True)
 class Early:
-    """A frame whose time has not come; reading `text` gives the same frame again."""
+    """A frame whose time has not come; reading `text` again gives an equal frame."""
 
     text: str
     time_us: int
@@ -56,10 +56,10 @@ class Early:
 
 @dataclass(frozen=True, slots=True)
 class Divided:
-    """A batch without its early frames, those that are to be kept, and whether the connection is to end here.
+    """A batch without its early frames, the early frames to store, and True in `ends` if the connection must end here.
 
-    At such an end the frames behind the last one on time are in neither: they come again, as no cursor passed them.
-    After it a server may be asked to go on at `until_us` at the latest.
+    In that case the frames behind the last one on time are in neither: they come again, as no cursor passed them. After
+    it a server may be asked to continue at `until_us` at the latest.
     """
 
     batch: Batch
@@ -69,57 +69,59 @@ class Divided:
 
 
 class EarlyFrames:
-    """Finds the early frames of one connection and judges whether this machine's clock is to blame for them."""
+    """Find the early frames of one connection, and judge if this machine's clock causes them."""
 
     def __init__(self) -> None:
         self._in_a_row = 0
         self._newest: list[int] = []  # times of the frames that arrived last, fewer than AGREEING
         self.agreed_us = 0  # the newest time that AGREEING frames in a row have reached
-        self.behind_us = 0  # how far ahead the newest frame is, where the clock is to blame; else 0
+        self.behind_us = 0  # how far ahead the newest frame is if the clock is to blame; else 0
 
     def divide(self, batch: Batch, now_us: int) -> Divided:
         """Take the early frames out of a batch that arrived at `now_us`."""
         times = times_of(batch)
         latest = now_us + AHEAD // _MICROSECOND
-        self._agree([time_us for time_us in times if 0 < time_us <= latest])
+        self._update_agreed([time_us for time_us in times if 0 < time_us <= latest])
         until_us = min(self.agreed_us + REWIND_US, now_us)
         if max(times, default=0) <= latest:
             self._in_a_row, self.behind_us = 0 if any(times) else self._in_a_row, 0
             return Divided(batch, until_us=until_us)
         places = [place for place, time_us in enumerate(times) if time_us > latest]
-        row = self._count(times, latest, now_us)
-        self.behind_us = max(times[place] for place in row) - now_us if self._in_a_row >= IN_A_ROW and row else 0
+        row_places = self._count_in_a_row(times, latest, now_us)
+        self.behind_us = (
+            max(times[place] for place in row_places) - now_us if self._in_a_row >= IN_A_ROW and row_places else 0
+        )
         ends = self._in_a_row > MOST_WAITING
-        left = set(row) if ends else set()
-        early = [_early(batch, place, times[place]) for place in places if place not in left]
-        return Divided(_without(batch, set(places)), early, ends, until_us)
+        unstored = set(row_places) if ends else set()
+        early = [_early(batch, place, times[place]) for place in places if place not in unstored]
+        return Divided(_drop_places(batch, set(places)), early, ends, until_us)
 
-    def _agree(self, times: Sequence[int]) -> None:
+    def _update_agreed(self, times: Sequence[int]) -> None:
         """Move `agreed_us` to the newest time that AGREEING frames in a row have reached."""
-        row = [*self._newest, *times]
-        if len(row) >= AGREEING:
-            oldest = np.lib.stride_tricks.sliding_window_view(np.array(row), AGREEING).min(axis=1)
+        recent = [*self._newest, *times]
+        if len(recent) >= AGREEING:
+            oldest = np.lib.stride_tricks.sliding_window_view(np.array(recent), AGREEING).min(axis=1)
             self.agreed_us = max(self.agreed_us, int(oldest.max()))
-        self._newest = row[1 - AGREEING :]
+        self._newest = recent[1 - AGREEING :]
 
-    def _count(self, times: Sequence[int], latest: int, now_us: int) -> list[int]:
-        """The places of the early frames behind the last one on time; counts them on from the batch before."""
+    def _count_in_a_row(self, times: Sequence[int], latest: int, now_us: int) -> list[int]:
+        """Return the places of the early frames behind the last one on time; continue the count of the batch before."""
         furthest = now_us + SLOWEST_CLOCK // _MICROSECOND
         places = [place for place, time_us in enumerate(times) if 0 < time_us <= furthest]
-        row = list(takewhile(lambda place: times[place] > latest, reversed(places)))
-        self._in_a_row = len(row) + (self._in_a_row if len(row) == len(places) else 0)
-        return row
+        early_places = list(takewhile(lambda place: times[place] > latest, reversed(places)))
+        self._in_a_row = len(early_places) + (self._in_a_row if len(early_places) == len(places) else 0)
+        return early_places
 
 
 def times_of(batch: Batch) -> Sequence[int]:
-    """time_us of each frame in order, 0 of one that does not say or says what no stream can."""
+    """Return time_us of each frame in order, 0 for a missing or impossible time."""
     return batch.commits.times_us if batch.commits is not None else [time_of(raw) for raw in batch.raws]
 
 
-def _without(batch: Batch, places: set[int]) -> Batch:
+def _drop_places(batch: Batch, places: set[int]) -> Batch:
     if batch.commits is not None:
-        rest = batch.commits.without(places)
-        return Batch((), rest) if len(rest) else Batch(())
+        remaining = batch.commits.without(places)
+        return Batch((), remaining) if len(remaining) else Batch(())
     return Batch([raw for place, raw in enumerate(batch.raws) if place not in places])
 
 
@@ -133,7 +135,7 @@ def _early(batch: Batch, place: int, time_us: int) -> Early:
 log = logging.getLogger(__name__)
 
 NOTHING_BEFORE = "the stream was never listened to before"
-# The first event that a frame from the future brought: nothing was missed before it was logged. 0 where none says.
+# The first event that a frame from the future brought: nothing was missed before it was logged. 0 if there is none.
 FIRST_AHEAD = "select min(loaded_clock) from events where source = ? and seen_at > loaded_clock + ?::interval"
 RESET = "update ingest_state set cursor_us = ?, resume_us = null, moved_clock = ? where source = ?"
 
@@ -149,14 +151,14 @@ class Gap:
 
 
 def first_time(batch: Batch) -> int | None:
-    """time_us of the first frame that has one; None where none of them does."""
+    """Return time_us of the first frame that has one, or None if no frame has one."""
     return next((time_us for time_us in times_of(batch) if time_us), None)
 
 
 def find_gap(source: str, cursor_us: int, first_us: int, quiet_seconds: float) -> Gap | None:
-    """The gap before a connection's first frame, where the stream is never silent for longer than `quiet_seconds`.
+    """Return the gap before a connection's first frame, on a stream never silent for over `quiet_seconds`.
 
-    `cursor_us` is the newest frame handled before, 0 where there is none: then everything before the first is missing.
+    `cursor_us` is the newest frame handled before, or 0 if there is none: then everything before the first is missing.
     """
     if not cursor_us:
         return Gap(source, 0, first_us, NOTHING_BEFORE)
@@ -169,20 +171,20 @@ def find_gap(source: str, cursor_us: int, first_us: int, quiet_seconds: float) -
 
 
 def record_gap(store: Store, gap: Gap) -> bool:
-    """Keep a gap until it is filled; returns whether it is new, or reaches further than what was kept of it.
+    """Store a gap until it is filled; return True if it is new or reaches further than the stored one.
 
-    One that was filled and turns out to reach further is open again.
+    A filled gap that turns out to reach further is open again.
     """
     with store.write() as txn:
-        is_new = _keep(txn, gap)
+        is_new = _store_gap(txn, gap)
     if is_new:
         log.warning("a gap in the stream: %s", gap.reason)
     return is_new
 
 
-def _keep(txn: Transaction, gap: Gap) -> bool:
-    known = txn.value("select to_us from gaps where source = ? and from_us = ?", [gap.source, gap.from_us])
-    if known is not None and known >= gap.to_us:
+def _store_gap(txn: Transaction, gap: Gap) -> bool:
+    stored_to = txn.value("select to_us from gaps where source = ? and from_us = ?", [gap.source, gap.from_us])
+    if stored_to is not None and stored_to >= gap.to_us:
         return False
     row = {"source": gap.source, "from_us": gap.from_us, "to_us": gap.to_us, "reason": gap.reason}
     txn.upsert("gaps", [row | {"found_clock": txn.wall(), "filled_clock": None}])
@@ -190,10 +192,10 @@ def _keep(txn: Transaction, gap: Gap) -> bool:
 
 
 def reset_future_cursor(store: Store, source: str) -> Gap | None:
-    """Put a cursor that lies in the future back to now, and keep what may be missing as a gap; None where it is sound.
+    """Reset a cursor that lies in the future to now, and store the possible loss as a gap; None if the cursor is sound.
 
-    A server that is asked for the future answers with the live tail, so each reconnect may have lost something since
-    the cursor went there. A cursor that was in the past when it was moved stays: then the clock was set back.
+    A server that is asked for the future answers with the live tail, so each reconnect may have lost events since the
+    cursor went there. A cursor that was in the past when it was moved stays: then the clock was set back.
     """
     with store.write() as txn:
         sql = "select cursor_us, moved_clock from ingest_state where source = ?"
@@ -203,7 +205,7 @@ def reset_future_cursor(store: Store, source: str) -> Gap | None:
         since = txn.value(FIRST_AHEAD, [source, AHEAD])
         reason = f"the cursor was at {from_microseconds(row['cursor_us']):%F %T}, in the future, and was reset to now"
         gap = Gap(source, to_microseconds(since) if since else 0, to_microseconds(now), reason)
-        _keep(txn, gap)
+        _store_gap(txn, gap)
         txn.execute(RESET, [gap.to_us, now, source])
     log.warning("a gap in the stream: %s", gap.reason)
     return gap

@@ -1,10 +1,10 @@
-"""Frames of a Jetstream: read and checked one by one, and the two ways to ask for them.
+"""Read and check the frames of a Jetstream one by one, and build the addresses of both protocols.
 
-Whole batches are checked as columns (ingest/stream/batch.py); only one that fails comes here, so that what cannot be
-read costs itself alone.
+Whole batches are checked as columns (ingest/stream/batch.py); only a batch that fails comes here, so that an unreadable
+frame costs only itself.
 
 The path of an address chooses the protocol. v1: `/subscribe`. v2: lexicon network.bsky.jetstream.subscribeEvents, whose
-frames are put into the words of v1; its cursor is the server's own number of an event, inclusive, and means nothing to
+frames are converted to those of v1; its cursor is the server's own number of an event, inclusive, and means nothing to
 another server; from 10^15 on it is a time as in v1.
 """
 
@@ -21,8 +21,8 @@ from ingest.clock import read_moment, to_microseconds
 from ingest.records.fields import DID
 from ingest.store.database import Store
 
-LARGEST_FRAME = 16 * 1024 * 1024  # a record has at most 1 MB, which JSON makes 6 MB at the worst
-# No frame is older than AT Protocol's first public network by more than recorded histories need, nor newer than this.
+LARGEST_FRAME = 16 * 1024 * 1024  # a record has at most 1 MB, which is at most 6 MB of JSON
+# Recorded histories need times before AT Protocol's first public network, but none before 2000 or after 2100.
 EARLIEST_US = to_microseconds(datetime(2000, 1, 1))
 LATEST_US = to_microseconds(datetime(2100, 1, 1))
 OPERATIONS = frozenset({"create", "update", "delete"})
@@ -56,14 +56,14 @@ class Frame(msgspec.Struct, gc=False, omit_defaults=True):
 
 
 class Moment(msgspec.Struct):
-    """The place in the stream that even a frame that cannot be read otherwise may tell."""
+    """The time of a frame, which even an otherwise unreadable frame may have."""
 
     time_us: int
 
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A frame that cannot be read: why, its text, and its `time_us`, 0 where it does not say."""
+    """A frame that cannot be read: the reason, its text, and its `time_us`, or 0 if it has none."""
 
     reason: str
     text: str
@@ -72,11 +72,11 @@ class Unread:
 
 _decode: Callable[[bytes | str], Frame] = msgspec.json.Decoder(Frame).decode
 _decode_moment = msgspec.json.Decoder(Moment).decode
-encode: Callable[[Frame], bytes] = msgspec.json.Encoder().encode  # as its server would have sent it
+encode: Callable[[Frame], bytes] = msgspec.json.Encoder().encode  # as its server would send it
 
 
 def decoded(raws: Sequence[bytes | str]) -> list[Frame] | None:
-    """The frames where all are commits; None where any is another or none. Their values are not checked yet."""
+    """Return the frames if all are commits, else None. Their values are not checked yet."""
     try:
         frames = [_decode(raw) for raw in raws]
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -85,11 +85,11 @@ def decoded(raws: Sequence[bytes | str]) -> list[Frame] | None:
 
 
 def read_frames(raws: Sequence[bytes | str]) -> Sequence[Frame | Unread]:
-    """Return what each frame says, in order; commits are checked, of other frames only DID and time."""
-    return [_read_one(raw) for raw in raws]
+    """Return each frame as read, in order; commits are checked, of other frames only DID and time."""
+    return [_read_frame(raw) for raw in raws]
 
 
-def _read_one(raw: bytes | str) -> Frame | Unread:
+def _read_frame(raw: bytes | str) -> Frame | Unread:
     try:
         frame = _decode(raw)
         check(frame, len(raw))
@@ -106,7 +106,7 @@ def unread(raw: bytes | str, why: str) -> Unread:
 
 
 def time_of(raw: bytes | str) -> int:
-    """time_us of any frame, else 0: without it an unreadable frame that comes last would never be passed."""
+    """Return time_us of any frame, else 0: without it an unreadable last frame would never be passed."""
     try:
         time_us = _decode_moment(raw).time_us
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -115,7 +115,7 @@ def time_of(raw: bytes | str) -> int:
 
 
 def check(frame: Frame, size: int) -> None:
-    """Refuse, with a ValueError that says why, a frame of this size that no stream of this network carries."""
+    """Raise a ValueError with the reason for a frame of this size that no stream of this network carries."""
     if size > LARGEST_FRAME:
         raise ValueError(f"it has {size} bytes, and no record makes more than {LARGEST_FRAME}")
     if not DID.fullmatch(frame.did):
@@ -140,21 +140,21 @@ def _check_commit(commit: Commit | None) -> None:
 
 
 def check_account(frame: Frame) -> str | None:
-    """Return why an identity or account event says nothing; None where it is whole."""
-    part = _part(frame)
+    """Return the reason why an identity or account event is empty, or None if it is complete."""
+    part = _account_part(frame)
     if part is None:
         return f"its kind {frame.kind[:40]!r} is unknown"
     return None if bytes(part) else f"an {frame.kind} event without its {frame.kind} part"
 
 
 def as_commit(frame: Frame) -> Commit:
-    """The commit of a frame; of another one its part as the body, and no collection, key or operation."""
+    """Return the commit of a frame; for another frame its part as the body, without collection, key or operation."""
     if frame.kind == "commit" and frame.commit is not None:
         return frame.commit
-    return Commit("", "", "", None, None, _part(frame) or NO_BYTES)
+    return Commit("", "", "", None, None, _account_part(frame) or NO_BYTES)
 
 
-def _part(frame: Frame) -> msgspec.Raw | None:
+def _account_part(frame: Frame) -> msgspec.Raw | None:
     return {"identity": frame.identity, "account": frame.account}.get(frame.kind)
 
 
@@ -189,19 +189,19 @@ class _Message(msgspec.Struct):
 
 @dataclass(slots=True)
 class Told:
-    """The content of a server's frames: v1 frames, the newest of its numbers, and what it says about itself."""
+    """The content of a server's frames: v1 frames, the newest of its numbers, and its notices about itself."""
 
     frames: list[bytes | str]
     seq: int | None = None
-    began_late: bool = False  # it keeps less than what it was asked for
-    error: str | None = None  # why it ends the stream
+    began_late: bool = False  # it holds less than it was asked for
+    error: str | None = None  # the reason why it ends the stream
 
 
 _decoder = msgspec.json.Decoder(_Message)
 
 
 class StraightAndWaiting(reconnect):
-    """As `ingest.stream.socket_process.Straight`, without asyncio."""
+    """The `ingest.stream.socket_process.Straight` connection without asyncio."""
 
     def process_redirect(self, exc: Exception) -> Exception:
         return exc
@@ -212,7 +212,7 @@ def is_v2(url: str) -> bool:
 
 
 def address(url: str, collections: Sequence[str], cursor: int | None) -> str:
-    """The address with a subscription: these collections, account events, from `cursor` or from now on."""
+    """Return the address with a subscription: these collections, account events, from `cursor` or from now on."""
     query = [("collections" if is_v2(url) else "wantedCollections", name) for name in collections]
     query += [("kinds", kind) for kind in KINDS] if is_v2(url) else []
     query += [("cursor", str(cursor))] if cursor is not None else []
@@ -220,35 +220,35 @@ def address(url: str, collections: Sequence[str], cursor: int | None) -> str:
 
 
 def read_v2(frames: Sequence[bytes | str]) -> Told:
-    """v2 frames as v1 frames; what is neither event nor notice stays as it is, which makes it a dead letter."""
-    told = Told([])
+    """Convert v2 frames to v1; a frame that is neither event nor notice stays and becomes a dead letter."""
+    content = Told([])
     for raw in frames:
         try:
             message = _decoder.decode(raw)
             if message.type == "error":
-                told.error = f"{message.error}: {message.message}"[:300]
+                content.error = f"{message.error}: {message.message}"[:300]
             elif message.payload is not None:
-                _read_payload(told, message.payload)
+                _read_payload(content, message.payload)
             else:
-                told.frames.append(raw)
+                content.frames.append(raw)
         except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError):
-            told.frames.append(raw)
-    return told
+            content.frames.append(raw)
+    return content
 
 
-def _read_payload(told: Told, payload: _Payload) -> None:
+def _read_payload(content: Told, payload: _Payload) -> None:
     kind = payload.type.rpartition("#")[2]
     if kind == "info":
-        told.began_late = told.began_late or payload.name == "OutdatedCursor"
+        content.began_late = content.began_late or payload.name == "OutdatedCursor"
         return
     if kind in KINDS:
-        told.frames.append(_frame(kind, payload))
+        content.frames.append(_convert_payload(kind, payload))
     if 0 < payload.seq <= LARGEST_SEQ:
-        told.seq = max(told.seq or 0, payload.seq)
+        content.seq = max(content.seq or 0, payload.seq)
 
 
-def _frame(kind: str, payload: _Payload) -> bytes:
-    """The v1 frame that says the same. Raises ValueError or OverflowError where its time is not one of RFC 3339."""
+def _convert_payload(kind: str, payload: _Payload) -> bytes:
+    """Return the v1 frame of a v2 payload. Raises ValueError or OverflowError if its time does not follow RFC 3339."""
     if datetime.fromisoformat(payload.time).utcoffset() is None:
         raise ValueError("a time without its offset")
     time_us = to_microseconds(read_moment(payload.time))
@@ -259,24 +259,24 @@ def _frame(kind: str, payload: _Payload) -> bytes:
 
 
 def last_seq(store: Store, source: str, url: str) -> int | None:
-    """The number that this server gave the newest frame handled; None where another one gave that frame."""
-    with store.read() as rows:
-        told = rows.row("select server_seq, server from ingest_state where source = ?", [source])
-    return told["server_seq"] if told is not None and told["server"] == _server(url) else None
+    """Return the number that this server gave the newest handled frame, or None if another server gave that frame."""
+    with store.read() as reader:
+        state = reader.row("select server_seq, server from ingest_state where source = ?", [source])
+    return state["server_seq"] if state is not None and state["server"] == _server_name(url) else None
 
 
 def is_same_server(store: Store, source: str, url: str) -> bool:
-    """Return whether this server's frames have reached the place to go on at."""
+    """Return True if this server's frames have reached the place to continue at."""
     with store.read() as rows:
-        return rows.value("select server from ingest_state where source = ?", [source]) == _server(url)
+        return rows.value("select server from ingest_state where source = ?", [source]) == _server_name(url)
 
 
 def keep_seq(store: Store, source: str, url: str, seq: int | None) -> None:
-    """Remember a server, if it has an address, and its number once what it stands for is stored."""
-    server = _server(url) if url else None
+    """Store a server, if it has an address, and its number once the frames up to it are stored."""
+    server = _server_name(url) if url else None
     with store.write() as txn:
         txn.execute("update ingest_state set server_seq = ?, server = ? where source = ?", [seq, server, source])
 
 
-def _server(url: str) -> str:
+def _server_name(url: str) -> str:
     return urlsplit(url).netloc[:255]

@@ -1,15 +1,15 @@
-"""Listens to a Jetstream: one supervised thread turns a socket into logged events and survives everything.
+"""Listen to a Jetstream: one supervised thread turns a socket into logged events and survives every failure.
 
 Protocols: ingest/stream/frames.py. It resumes five seconds before its cursor (delivery is at least once, and v1
 reorders where replay turns live), five minutes more at another server, or at the number that a v2 server gave its
-newest frame; the event ids drop what repeats.
+newest frame; the event ids remove repeats.
 
-Which of several hosts to ask next, and how long to wait first, is pure: the clock and the dice are passed in. Backoff
-from 0.25 s, doubled by each failure of that host (the forge's own client does the same up to 30 s). A host that fails
-rests longer than one that works, so that it is not asked first each time the other ends a connection.
+The choice of the next host and the wait before it are pure: the clock and the random numbers are passed in. Backoff
+starts at 0.25 s and doubles with each failure of that host (the forge's own client does so up to 30 s). A host that
+fails rests longer than one that works, so that it is not asked first each time the other ends a connection.
 
-Between the socket and the store stands a queue of frames: while it is full the socket is not read, and TCP holds the
-peer back.
+Between the socket and the store stands a queue of frames: while it is full the socket is not read, and TCP slows the
+peer down.
 """
 
 import asyncio
@@ -50,10 +50,10 @@ from ingest.stream.load import store_batch
 from ingest.stream.socket_process import CursorTooOld, FrameTooLarge, Relay
 
 FIRST_WAIT_SECONDS = 0.25
-LONGEST_WAIT_SECONDS = 30.0  # with every host failing one is asked at least this often
+LONGEST_WAIT_SECONDS = 30.0  # if every host fails, one is asked at least this often
 LONGEST_REST_SECONDS = 300.0  # of one host, while another serves
-HEALTHY_SECONDS = 30.0  # a connection that lasted so long clears what its host failed before
-_DICE = SystemRandom()  # the generator of the process is others' to seed
+HEALTHY_SECONDS = 30.0  # a connection of this length clears its host's earlier failures
+_DICE = SystemRandom()  # other code may seed the generator of the process
 
 
 @dataclass(slots=True)
@@ -61,11 +61,11 @@ class _Host:
     url: str
     failures: int = 0
     rests_until: float = 0.0
-    asked: int = 0  # number of the turn in which it was asked last
+    asked: int = 0  # number of the last turn in which it was asked
 
 
 class Hosts:
-    """The hosts of one stream in turn: of those whose rest is over the one that was not asked for longest.
+    """The hosts of one stream in turn: of the rested hosts, the one that was asked longest ago comes next.
 
     `jitter` gives a number in [0.5, 1], so that a server that restarts does not meet all its clients at once.
     """
@@ -76,17 +76,17 @@ class Hosts:
         self._turn = 0
 
     def first(self) -> str:
-        """The host to begin with; without a wait, since nothing has failed yet."""
+        """Return the host to begin with; there is no wait, since nothing has failed yet."""
         return self._ask(self._hosts[0])
 
     def after(self, url: str, lasted: float, now: float) -> tuple[str, float]:
-        """The next host and the seconds to wait, when the connection to `url` ended at `now` and `lasted` seconds."""
-        ended = next(host for host in self._hosts if host.url == url)
-        ended.failures = 0 if lasted >= HEALTHY_SECONDS else ended.failures + 1
-        ended.rests_until = now + self._rest(ended.failures)
-        soon = now + FIRST_WAIT_SECONDS * self._jitter()
-        chosen = min(self._hosts, key=lambda host: (max(host.rests_until, soon), host.asked))
-        return self._ask(chosen), min(max(chosen.rests_until, soon) - now, LONGEST_WAIT_SECONDS)
+        """Return the next host and the wait in seconds, after `url` failed at `now` and lasted `lasted` seconds."""
+        ended_host = next(host for host in self._hosts if host.url == url)
+        ended_host.failures = 0 if lasted >= HEALTHY_SECONDS else ended_host.failures + 1
+        ended_host.rests_until = now + self._rest(ended_host.failures)
+        earliest = now + FIRST_WAIT_SECONDS * self._jitter()
+        chosen = min(self._hosts, key=lambda host: (max(host.rests_until, earliest), host.asked))
+        return self._ask(chosen), min(max(chosen.rests_until, earliest) - now, LONGEST_WAIT_SECONDS)
 
     def _ask(self, host: _Host) -> str:
         self._turn += 1
@@ -94,14 +94,14 @@ class Hosts:
         return host.url
 
     def _rest(self, failures: int) -> float:
-        # 2 ** 1024 is no float: a host may fail for weeks.
+        # 2 ** 1024 overflows a float: a host may fail for weeks.
         return min(LONGEST_REST_SECONDS, FIRST_WAIT_SECONDS * 2.0 ** min(failures, 32)) * self._jitter()
 
 
 FLUSH_ROWS, FLUSH_BYTES, FLUSH_SECONDS = 10_000, 32_000_000, 1.0
-QUIET_SECONDS = 0.1  # after the last frame of a burst nothing is gained by waiting for more
-QUEUE_FRAMES, QUEUE_BYTES = 10_000, 32_000_000  # one batch: another is being stored
-Chunk = list[bytes] | Events  # frames, or commits that were read already
+QUIET_SECONDS = 0.1  # after the last frame of a burst waiting for more gains nothing
+QUEUE_FRAMES, QUEUE_BYTES = 10_000, 32_000_000  # one batch while another is being stored
+Chunk = list[bytes] | Events  # frames, or commits that were already read
 
 
 def bytes_of(chunk: Chunk) -> int:
@@ -123,7 +123,7 @@ class Inbox:
         return self._ended and not self._chunks
 
     def put(self, chunk: Chunk) -> bool:
-        """Add a chunk; returns whether there is room for more, else wait for `room` first."""
+        """Add a chunk; return True if there is room for more, else the caller must await `room` first."""
         self._chunks.append(chunk)
         self._rows += len(chunk)
         self._bytes += bytes_of(chunk)
@@ -148,7 +148,7 @@ class Inbox:
         self._filled.set()
 
     async def wait(self) -> None:
-        """Return when a batch is full or nothing more comes of it, after a second at the latest."""
+        """Return when a batch is full, no more frames of a burst come, or a second has passed."""
         with suppress(TimeoutError):
             async with asyncio.timeout(FLUSH_SECONDS):
                 rows = -1
@@ -159,35 +159,35 @@ class Inbox:
                         await asyncio.wait_for(self._filled.wait(), QUIET_SECONDS)
 
     def take(self) -> list[Chunk]:
-        taken, rows, size = [], 0, 0
+        chunks, rows, size = [], 0, 0
         while self._chunks and rows < FLUSH_ROWS and size < FLUSH_BYTES:
             chunk = self._chunks.popleft()
             rows, size = rows + len(chunk), size + bytes_of(chunk)
-            taken.append(chunk)
+            chunks.append(chunk)
         self._rows, self._bytes = self._rows - rows, self._bytes - size
         self._emptied.set()
-        return taken
+        return chunks
 
 
 log = logging.getLogger(__name__)
 
-# What was handled of one server may stand later in another's stream: each gives an event the time at which it saw it.
+# An event may come later in another server's stream: each server gives an event the time at which it saw it.
 OTHER_SERVER_US = REWIND_US + AHEAD // timedelta(microseconds=1)
-# What a server is asked for where nothing was handled before: the oldest it keeps (36 hours). Live from 10^15, since
-# a v2 server takes what is below for a number of its own; a recording may be older than that (2001).
+# Where a stream starts if nothing was handled before: at the oldest frame (36 hours). Live streams start from 10^15,
+# since a v2 server takes a smaller value for a number of its own; a recording may be older than that (2001).
 OLDEST_LIVE_US, OLDEST_RECORDED_US = 1_000_000_000_000_000, 1
 FRAME_GROWTH, LARGEST_FRAME_READ = 4, 16 * LARGEST_FRAME
 STORE_WAIT_SECONDS = 30.0  # between two tries of a store that cannot be written
-CLOCK_SECONDS = 60.0  # a slow clock is told of for so long after it was last noticed: hosts are tried every 30 s
+CLOCK_SECONDS = 60.0  # a slow clock is reported this long after it was last noticed: hosts are tried every 30 s
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A subscription: the same stream on any of several hosts.
+    """A subscription: one stream on any of several hosts.
 
-    `quiet_seconds` is the longest silence that the stream ever has: after it a host is left for the next one, and a
-    first frame that is later than this beside what was asked for is a gap. None for a recording, which is sparse and
-    ends: in one nothing is a gap, silence is no fault, and no frame is ahead of its clock.
+    `quiet_seconds` is the longest silence that the stream ever has: after it the next host is tried, and a first frame
+    that is later than this after the requested time is a gap. None for a recording, which is sparse and ends: it has no
+    gaps, silence is not a fault, and no frame is ahead of its clock.
     """
 
     source: str
@@ -197,12 +197,12 @@ class Subscription:
 
     @property
     def is_live(self) -> bool:
-        """Return whether the present of this stream is the wall clock's."""
+        """Return True if the present of this stream is the wall clock's."""
         return self.quiet_seconds is not None
 
 
 class Listener(threading.Thread):
-    """Listens until stopped; `on_loaded` is called after every stored batch. ValueError without an address.
+    """Listen until stopped; `on_loaded` is called after every stored batch. Raises ValueError without an address.
 
     `on_gap` is called after a gap was recorded and before anything behind it is stored, from a thread of its own.
     """
@@ -227,56 +227,58 @@ class Listener(threading.Thread):
         self._limit = LARGEST_FRAME
         self._pending = 0  # frames received and not stored yet
         self._heard = time.monotonic()
-        self._is_first = True  # whether a gap may lie before what this connection brings next
+        self._is_first = True  # True if a gap may lie before the next frames of this connection
         self._store_failures = 0
         self._url = ""
-        self._is_same = False  # whether the place to go on at is one that frames of this server have reached
+        self._is_same = False  # True if frames of this server have reached the place to continue at
         self._heard_us = 0  # the wall clock when the newest chunk came in
-        self._kept: tuple[str, int | None] | None = None  # the server and the number of its own that the store holds
-        self._began_late = False  # whether the server said itself that it keeps less
+        self._kept: tuple[str, int | None] | None = None  # the server and its own number in the store
+        self._began_late = False  # True if the server said that it holds less than it was asked for
         self._early = EarlyFrames()
         self._slow_clock = (float("-inf"), 0)  # when frames last showed that the clock is slow, and by how many minutes
-        self._resume_us = 0  # up to where neighbours confirm the frames handled: a server goes on there
-        self.cursor_us = 0  # time_us of the newest frame handled, 0 before anything is known of it
-        self.problem: str | None = None  # why nothing comes in just now, in words
-        self.ended_because: str | None = None  # the error that ended it unasked; a renewed one would listen again
+        self._resume_us = (
+            0  # the time up to which neighbouring frames confirm the handled ones: a server continues there
+        )
+        self.cursor_us = 0  # time_us of the newest frame handled, 0 before it is known
+        self.problem: str | None = None  # the reason why nothing comes in now, in words
+        self.ended_because: str | None = None  # the error that ended it; a renewed listener would listen again
 
     @property
     def store_failed(self) -> bool:
-        """Return whether `problem` is about the store and not about a host."""
+        """Return True if `problem` is about the store and not about a host."""
         return self._store_failures > 0
 
     @property
     def clock_behind_minutes(self) -> int:
-        """By how many minutes this machine's clock seems to be slow, as all events are dated ahead of it; else 0."""
+        """Return the minutes by which this machine's clock seems slow, as all events are ahead of it; else 0."""
         noticed, minutes = self._slow_clock
         return minutes if time.monotonic() - noticed < CLOCK_SECONDS else 0
 
     def run(self) -> None:
-        """Connect, listen, reconnect; each failure of a host waits longer, with jitter, up to 30 s where all fail."""
+        """Connect, listen, reconnect; wait longer after each failure of a host, with jitter, up to 30 s if all fail."""
         try:
             with asyncio.Runner() as runner:
                 self._loop = runner.get_loop()
                 runner.run(self._supervise())
         except BaseException as error:
-            self.problem = self.ended_because = f"the listener ended by an error in the program ({_first(error)})"
+            self.problem = self.ended_because = f"the listener ended by an error in the program ({_first_error(error)})"
             raise
 
     def renewed(self) -> "Listener":
-        """A listener of the same stream, not started yet, in place of one that ended; it goes on at the cursor."""
+        """Return a new listener, not started yet, in place of one that ended; it continues at the cursor."""
         return Listener(self._store, self._subscription, self._on_loaded, self._on_gap)
 
     def quiet_for(self) -> float:
-        """Seconds since the last frame came in, 0 while any is in hand."""
+        """Return the seconds since the last frame came in, 0 while any is waiting to be stored."""
         return 0.0 if self._pending else time.monotonic() - self._heard
 
     def stop(self) -> None:
-        """Store what is in hand and end; returns when the thread has ended."""
+        """Store the received frames and end; return when the thread has ended."""
         self.interrupt()
         self.join()
 
     def interrupt(self) -> None:
-        """Have it store what is in hand and end; returns at once."""
+        """Make it store the received frames and end; return at once."""
         if self._stopping.is_set():  # a second cancellation would undo the storing
             return
         self._stopping.set()
@@ -290,7 +292,7 @@ class Listener(threading.Thread):
         try:
             while not self._stopping.is_set():
                 began = time.monotonic()
-                if await self._has_failed_to_store(url):
+                if await self._listen_until_failure(url):
                     await asyncio.sleep(min(STORE_WAIT_SECONDS, 0.25 * 2.0**self._store_failures))
                     continue
                 url, seconds = hosts.after(url, time.monotonic() - began, time.monotonic())
@@ -299,58 +301,59 @@ class Listener(threading.Thread):
         except asyncio.CancelledError:
             return
 
-    async def _has_failed_to_store(self, url: str) -> bool:
-        """Listen until it fails, and put down why; whether that was the store, of which no host is to blame."""
-        told, about_store = self.problem, False
+    async def _listen_until_failure(self, url: str) -> bool:
+        """Listen until it fails, and note the reason; return True if the store failed and not a host."""
+        problem, about_store = self.problem, False
         try:
             await self._listen(url)
         except* OSError as group:
-            told = f"{url} is not answering ({_first(group)})"
+            problem = f"{url} is not answering ({_first_error(group)})"
         except* ValueError as group:
-            told = f"{url} cannot be listened to ({_first(group)}): check it and the proxy settings"
+            problem = f"{url} cannot be listened to ({_first_error(group)}): check it and the proxy settings"
         except* ClockProblem as group:
-            told = f"{url} {_first(group)}"
+            problem = f"{url} {_first_error(group)}"
         except* StoreProblem as group:
-            told, about_store = _first(group), True
+            problem, about_store = _first_error(group), True
         except* (duckdb.Error, sqlite3.Error) as group:
-            told = f"the store cannot be written ({_first(group)}): free space on the drive, then wait"
+            problem = f"the store cannot be written ({_first_error(group)}): free space on the drive, then wait"
             about_store = True
         self._store_failures = min(self._store_failures + 1, 16) if about_store else 0
-        self.problem = told
+        self.problem = problem
         if about_store:
-            log.warning("%s", told)
+            log.warning("%s", problem)
         return about_store
 
     async def _listen(self, url: str) -> None:
         source = self._subscription.source
-        await asyncio.to_thread(self._begin)
+        await asyncio.to_thread(self._read_cursor)
         seq = await asyncio.to_thread(frames.last_seq, self._store, source, url) if frames.is_v2(url) else None
         self._is_same = await asyncio.to_thread(frames.is_same_server, self._store, source, url)
         self._url, self._began_late = url, False
         try:
-            await self._follow(url, seq if seq is not None else self._asked_us())
+            await self._follow(url, seq if seq is not None else self._start_time_us())
         except CursorTooOld:
             if seq is None:
                 raise
             self._began_late = True
-            await self._follow(url, self._asked_us())
+            await self._follow(url, self._start_time_us())
 
-    def _begin(self) -> None:
-        """Read the cursor to go on at; one that lies in the future is reset first."""
+    def _read_cursor(self) -> None:
+        """Read the cursor to continue at; reset it first if it lies in the future."""
         source = self._subscription.source
         self.cursor_us = self._store.bind(source)
         gap = reset_future_cursor(self._store, source) if self._subscription.is_live else None
         if gap is not None:
             self._on_gap(gap)
             self.cursor_us = gap.to_us
-        with self._store.read() as rows:
+        with self._store.read() as reader:
             sql = "select coalesce(resume_us, cursor_us) from ingest_state where source = ?"
-            self._resume_us = rows.value(sql, [source])
+            self._resume_us = reader.value(sql, [source])
 
-    def _asked_us(self) -> int:
-        """The time to start at; without one the server would start at the live tail.
+    def _start_time_us(self) -> int:
+        """Return the time to start at; without one the server would start at the live tail.
 
-        Never ahead of now: what a server whose clock is a few minutes slow sends next would be passed over.
+        It is never ahead of now: otherwise the next events of a server whose clock is a few minutes slow would be
+        skipped.
         """
         if not self._subscription.is_live:
             oldest = OLDEST_LIVE_US if frames.is_v2(self._url) else OLDEST_RECORDED_US
@@ -366,7 +369,7 @@ class Listener(threading.Thread):
         async with Relay(address, self._limit, reads=not frames.is_v2(url)) as relay:
             inbox = Inbox()
             self._pending, self._heard = 0, time.monotonic()
-            # A server that is asked for a number of its own says so where it keeps less.
+            # A server that is asked for its own number says so itself if it holds less.
             self._is_first = cursor > frames.LARGEST_SEQ or not frames.is_v2(url)
             self._early = EarlyFrames()
             async with asyncio.TaskGroup() as tasks:
@@ -376,7 +379,7 @@ class Listener(threading.Thread):
         raise ConnectionResetError("the peer closed the socket")
 
     async def _notice_silence(self) -> None:
-        """Raise ConnectionResetError once nothing came for too long: a peer that is half dead still answers pings."""
+        """Raise ConnectionResetError after too long a silence: a peer that is half dead still answers pings."""
         longest = self._subscription.quiet_seconds
         while longest is not None:
             if self.quiet_for() > longest:
@@ -392,13 +395,14 @@ class Listener(threading.Thread):
                 if not inbox.put(chunk):
                     await inbox.room()
         except FrameTooLarge:
-            # It would break every connection at this place: once read it becomes a dead letter, and the rest comes.
+            # This frame would break every connection here. With a larger limit it becomes a dead letter, and the rest
+            # comes.
             self._limit = min(self._limit * FRAME_GROWTH, LARGEST_FRAME_READ)
             raise
         inbox.end()
 
     async def _store_frames(self, inbox: Inbox) -> None:
-        """Store batches until the socket has ended; what is in hand on stop, too."""
+        """Store batches until the socket has ended; on stop, also store the received frames."""
         batch: list[Chunk] = []
         try:
             while not inbox.is_done:
@@ -412,28 +416,28 @@ class Listener(threading.Thread):
 
     async def _flush(self, chunks: list[Chunk]) -> None:
         if chunks:
-            ended = await asyncio.shield(asyncio.to_thread(self._write, tuple(chunks), self._heard_us))
+            failure = await asyncio.shield(asyncio.to_thread(self._write, tuple(chunks), self._heard_us))
             self._pending -= sum(map(len, chunks))
-            self._heard = time.monotonic()  # while the store was slow nothing was read, which is no silence of the peer
+            self._heard = time.monotonic()  # nothing was read while the store was slow: this is not the peer's silence
             chunks.clear()
             self.problem, self._store_failures = None, 0
             self._on_loaded()
-            if ended is not None:
-                raise ended
+            if failure is not None:
+                raise failure
 
     def _write(self, chunks: Sequence[Chunk], heard_us: int) -> Exception | None:
         """Store frames that came in by `heard_us`.
 
-        Returns the error that ends the connection where the server says one or this machine's clock is slow. The gap
-        before them comes first, so that no kill is between a gap and what is behind it.
+        Returns the error that ends the connection if the server reports one or this machine's clock is slow. The gap
+        before the frames is stored first, so that a kill cannot come between a gap and the frames behind it.
         """
         require_room(self._store.path)
-        for told, batch in self._batches(chunks):
-            if told.began_late:
+        for notices, batch in self._group_chunks(chunks):
+            if notices.began_late:
                 self._began_late = self._is_first = True
-            divided = self._divide(batch, heard_us)
+            divided = self._split_early(batch, heard_us)
             if self._is_first:
-                self._note_gap(divided.batch)
+                self._record_gap_before(divided.batch)
             source, until_us = self._subscription.source, divided.until_us
             stored = store_batch(self._store, source, divided.batch, divided.early, until_us)
             self.cursor_us, self._resume_us = stored.cursor_us, stored.resume_us
@@ -441,13 +445,13 @@ class Listener(threading.Thread):
             if divided.ends:  # the number stands for frames that are not stored: go on by the time
                 self._keep_seq(None)
                 return ClockProblem("sends only events that are dated ahead of this machine's clock: set it by NTP")
-            self._keep_seq(told.seq)
-            if told.error is not None:
-                return ConnectionResetError(told.error)
+            self._keep_seq(notices.seq)
+            if notices.error is not None:
+                return ConnectionResetError(notices.error)
         return None
 
-    def _divide(self, batch: Batch, heard_us: int) -> Divided:
-        """The batch without the frames of a live stream that are dated ahead."""
+    def _split_early(self, batch: Batch, heard_us: int) -> Divided:
+        """Return the batch without the frames of a live stream that are dated ahead."""
         if not self._subscription.is_live:
             return Divided(batch)
         divided = self._early.divide(batch, heard_us)
@@ -457,17 +461,17 @@ class Listener(threading.Thread):
             self._slow_clock = time.monotonic(), self._early.behind_us // 60_000_000
         return divided
 
-    def _batches(self, chunks: Sequence[Chunk]) -> Iterator[tuple[Told, Batch]]:
-        """The chunks in their order, those of one kind together, each with what a v2 server says about itself."""
+    def _group_chunks(self, chunks: Sequence[Chunk]) -> Iterator[tuple[Told, Batch]]:
+        """Yield the chunks in order, joined by kind, each with the notices of a v2 server."""
         for is_read, group in groupby(chunks, key=lambda chunk: isinstance(chunk, Events)):
             if is_read:
                 yield Told([]), Batch((), joined([chunk for chunk in group if isinstance(chunk, Events)]))
             else:
                 raws = [raw for chunk in group if not isinstance(chunk, Events) for raw in chunk]
-                told = frames.read_v2(raws) if frames.is_v2(self._url) else Told([*raws])
-                yield told, read_batch(told.frames)
+                notices = frames.read_v2(raws) if frames.is_v2(self._url) else Told([*raws])
+                yield notices, read_batch(notices.frames)
 
-    def _note_gap(self, batch: Batch) -> None:
+    def _record_gap_before(self, batch: Batch) -> None:
         first_us, quiet = first_time(batch), self._subscription.quiet_seconds
         if quiet is None or first_us is None:
             return
@@ -477,15 +481,15 @@ class Listener(threading.Thread):
         self._is_first = False
 
     def _keep_seq(self, seq: int | None) -> None:
-        """After the frames, never before: a number that is behind them repeats some, one ahead would lose them."""
+        """Store the server's number after its frames: an older number repeats some, a newer one would lose them."""
         is_kept = seq is not None or (self._is_same and self._subscription.is_live)
-        place = self._url if is_kept else "", seq
-        if place != self._kept:
-            frames.keep_seq(self._store, self._subscription.source, *place)
-            self._kept = place
+        server_and_seq = self._url if is_kept else "", seq
+        if server_and_seq != self._kept:
+            frames.keep_seq(self._store, self._subscription.source, *server_and_seq)
+            self._kept = server_and_seq
 
 
-def _first(error: BaseException) -> str:
+def _first_error(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return plain(error)

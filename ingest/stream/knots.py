@@ -1,7 +1,7 @@
-"""Follows event streams of knots and spindles in the operator's settings: a thread a host, surviving everything.
+"""Follow the event streams of configured knots and spindles, one thread a host, through every failure.
 
-Events become rows: pushes to watched repositories, and the look-ups that they make due. A host speaks for the
-repositories that lie on it and for no others. Everything is idempotent, so a stream may begin again anywhere.
+Events become rows: pushes to watched repositories, and the look-ups that they make due. A host is believed only about
+the repositories that lie on it. Everything is idempotent, so a stream may begin again anywhere.
 """
 
 import logging
@@ -30,10 +30,10 @@ from ingest.lookups.forge import PIPELINE_EVENTS, REF_UPDATE, is_commit
 from ingest.store.database import Store
 from ingest.store.transaction import Transaction
 
-FIRST_REACH = timedelta(days=7)  # how far back a stream begins that was never read: a mirror has what is older
+FIRST_REACH = timedelta(days=7)  # how far back a stream begins that was never read: a mirror has older pushes
 EVENT_AHEAD = timedelta(hours=1)  # an event from further in the future does not move the cursor
-SETTLE = timedelta(seconds=15)  # CI that was asked for so lately is not asked again at once
-KEPT = 1_000  # pushes of one repository
+SETTLE = timedelta(seconds=15)  # CI that was asked about so recently is not asked about again at once
+KEPT = 1_000  # pushes stored for one repository
 REF_LIMIT = 300
 
 WATCHED_HERE = """
@@ -68,51 +68,53 @@ class Envelope(msgspec.Struct):
 
 
 def read_envelope(frame: str | bytes) -> Envelope | None:
-    """The event in a frame; None where it is none that has a time."""
+    """Return the event in a frame, or None if it is not an event with a time."""
     try:
-        found = decode_json(frame, Envelope)
-        from_microseconds(found.created // 1_000)
+        envelope = decode_json(frame, Envelope)
+        from_microseconds(envelope.created // 1_000)
     except (msgspec.MsgspecError, RecursionError, UnicodeError, OverflowError):
         return None
-    return found if found.created > 0 else None
+    return envelope if envelope.created > 0 else None
 
 
 def begin(store: Store, host: str) -> int:
-    """The cursor from which to read a host's events, always one: without it old servers start now, new ones at 0."""
+    """Return the cursor for a host's events, never none: without it old servers start now, new ones at 0."""
     now = store.wall()
-    with store.read() as rows:
-        known = rows.value("select cursor_ns from event_streams where host = ?", [host])
-    # Never ahead of now: what a host with a slow clock says next would be passed over.
-    return min(known or to_microseconds(now - FIRST_REACH) * 1_000, to_microseconds(now) * 1_000)
+    with store.read() as reader:
+        stored_cursor = reader.value("select cursor_ns from event_streams where host = ?", [host])
+    # Never ahead of now: otherwise the next events of a host with a slow clock would be skipped.
+    return min(stored_cursor or to_microseconds(now - FIRST_REACH) * 1_000, to_microseconds(now) * 1_000)
 
 
 def store_events(store: Store, host: str, events: Sequence[Envelope]) -> bool:
-    """Keep what a host said and how far it was read, in one transaction; whether it made look-ups due."""
+    """Store a host's events and the cursor in one transaction; return True if they made look-ups due."""
     wall = store.wall()
     latest = to_microseconds(wall + EVENT_AHEAD) * 1_000
     times = [event.created for event in events if event.created <= latest]
     with store.write() as txn:
-        fresh = _store_pushes(txn, host, [event for event in events if event.nsid == REF_UPDATE], wall)
-        told = any(event.nsid in PIPELINE_EVENTS for event in events)
-        if told:
+        has_pushes = _store_pushes(txn, host, [event for event in events if event.nsid == REF_UPDATE], wall)
+        has_pipelines = any(event.nsid in PIPELINE_EVENTS for event in events)
+        if has_pipelines:
             txn.execute(DUE_RUNS_NOW, {"wall": wall, "before": wall - SETTLE, "host": host})
-        known = txn.value("select cursor_ns from event_streams where host = ?", [host]) or 0
-        if times and max(times) > known:
+        stored_cursor = txn.value("select cursor_ns from event_streams where host = ?", [host]) or 0
+        if times and max(times) > stored_cursor:
             row = {"host": host, "cursor_ns": max(times), "moved_clock": wall}
             txn.upsert("event_streams", [row])
-    return fresh or told
+    return has_pushes or has_pipelines
 
 
 def _store_pushes(txn: Transaction, host: str, events: Sequence[Envelope], wall: datetime) -> bool:
-    """The pushes to watched repositories on this host; where any is new their mirrors are due."""
+    """Store the pushes to watched repositories on this host; if any is new, make their mirrors due."""
     if not events:
         return False
     repositories = txn.rows(WATCHED_HERE, [host])
-    named = [(event, key) for event in events if (key := _repository(event.event, repositories))]
-    rows = {tuple(row[name] for name in ("repository", "ref", "happened_at")): row for row in _rows(host, named)}
+    named_events = [(event, key) for event in events if (key := _find_repository(event.event, repositories))]
+    rows = {
+        tuple(row[name] for name in ("repository", "ref", "happened_at")): row for row in _push_rows(host, named_events)
+    }
     if not txn.append_new("ref_updates", list(rows.values())):
         return False
-    keys = sorted({key for _, key in named})
+    keys = sorted({key for _, key in named_events})
     txn.execute(FORGET, [keys, KEPT])
     txn.execute(
         "update fetches set due_clock = ? where kind = 'mirror' and subject in (select unnest(?))", [wall, keys]
@@ -120,11 +122,11 @@ def _store_pushes(txn: Transaction, host: str, events: Sequence[Envelope], wall:
     return True
 
 
-def _repository(event: Mapping[str, Any], repositories: Sequence[Mapping[str, Any]]) -> str | None:
-    """The key of the watched repository that a push names; None for any other.
+def _find_repository(event: Mapping[str, Any], repositories: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return the key of the watched repository that a push names, or None for any other.
 
     Today `repo` is the repository's DID. Before, `repoDid` was; until early 2026 `repoDid` was its owner's DID, which
-    only together with `repoName` names one.
+    identifies a repository only together with `repoName`.
     """
     own = event.get("repo") or event.get("repoDid")
     owner, name = event.get("ownerDid") or event.get("repoDid"), event.get("repoName")
@@ -138,27 +140,27 @@ def _repository(event: Mapping[str, Any], repositories: Sequence[Mapping[str, An
     )
 
 
-def _rows(host: str, named: Sequence[tuple[Envelope, str]]) -> list[dict[str, object]]:
+def _push_rows(host: str, named_events: Sequence[tuple[Envelope, str]]) -> list[dict[str, object]]:
     return [
         {
             "knot": host,
             "repository": key,
             "ref": ref[:REF_LIMIT],
-            "old_commit": _commit(envelope.event.get("oldSha")),
-            "new_commit": _commit(envelope.event.get("newSha")),
-            "committer": _did(envelope.event.get("committerDid")),
+            "old_commit": _commit_or_none(envelope.event.get("oldSha")),
+            "new_commit": _commit_or_none(envelope.event.get("newSha")),
+            "committer": _did_or_none(envelope.event.get("committerDid")),
             "happened_at": from_microseconds(envelope.created // 1_000),
         }
-        for envelope, key in named
+        for envelope, key in named_events
         if isinstance(ref := envelope.event.get("ref"), str) and ref
     ]
 
 
-def _commit(value: object) -> str | None:
+def _commit_or_none(value: object) -> str | None:
     return value if isinstance(value, str) and is_commit(value) else None
 
 
-def _did(value: object) -> str | None:
+def _did_or_none(value: object) -> str | None:
     return value if isinstance(value, str) and is_did(value) else None
 
 
@@ -168,14 +170,14 @@ FLUSH_EVENTS, FLUSH_BYTES, FLUSH_SECONDS = 500, 8_000_000, 1.0
 LARGEST_EVENT = 8_000_000  # bytes: a push names every file that it changed
 DIAL_SECONDS, PONG_SECONDS, GOODBYE_SECONDS = 5.0, 60.0, 1.0
 LONGEST_WAIT_SECONDS = 60.0
-_DICE = SystemRandom()  # the generator of the process is others' to seed
+_DICE = SystemRandom()  # other code may seed the generator of the process
 _URL = re.compile(
     r"(?P<scheme>wss?)://(?P<host>[a-z0-9.-]{1,253})(?::(?P<port>[1-9][0-9]{0,4}))?(?P<path>/[a-z0-9/._-]*)?"
 )
 
 
 class EventStream(threading.Thread):
-    """Reads one host's events until stopped; `on_due` is called where they made look-ups due.
+    """Read one host's events until stopped; call `on_due` when they made look-ups due.
 
     `url` is wss://HOST (its path is /events unless given) and leads to public addresses only; ws:// is for loopback.
     Raises ValueError for any other.
@@ -192,11 +194,11 @@ class EventStream(threading.Thread):
         self._url = f"{parts['scheme']}://{self.host}{(parts['path'] or '').rstrip('/') or '/events'}"
         self._given, self._store, self._fetcher, self._on_due = url, store, fetcher, on_due
         self._stopping = threading.Event()
-        self.unread = 0  # frames that were no event
-        self.problem: str | None = None  # why it is not listening just now, in words
+        self.unread = 0  # frames that are not events
+        self.problem: str | None = None  # the reason why it is not listening now, in words
 
     def run(self) -> None:
-        """Connect, read, reconnect; each failure waits longer, up to a minute, with jitter."""
+        """Connect, read, reconnect; wait longer after each failure, up to a minute, with jitter."""
         failures = 0
         while not self._stopping.is_set():
             began = time.monotonic()
@@ -216,11 +218,11 @@ class EventStream(threading.Thread):
             self._stopping.wait(min(LONGEST_WAIT_SECONDS, 0.5 * 2 ** min(failures, 10)) * _DICE.uniform(0.5, 1.0))
 
     def renewed(self) -> "EventStream":
-        """A stream of the same host, not started yet, in place of one that ended."""
+        """Return a new stream of this host, not started yet, in place of one that ended."""
         return EventStream(self._store, self._fetcher, self._given, self._on_due)
 
     def interrupt(self) -> None:
-        """End without waiting for the thread; what is in hand and not stored comes again."""
+        """End without waiting for the thread; events that were not stored come again."""
         self._stopping.set()
 
     def _listen(self) -> None:
@@ -236,15 +238,15 @@ class EventStream(threading.Thread):
             open_timeout=DIAL_SECONDS,
             ping_timeout=PONG_SECONDS,
             close_timeout=GOODBYE_SECONDS,
-        ) as opened:
+        ) as connection:
             self.problem = None
             while not self._stopping.is_set():
-                events = self._batch(opened)
+                events = self._receive_batch(connection)
                 if events and store_events(self._store, self.host, events):
                     self._on_due()
 
     def _dial(self) -> socket.socket:
-        """A connection to an address that was checked. Raises OSError or FetchProblem."""
+        """Return a connection to a checked address. Raises OSError or FetchProblem."""
         name, port = self._address
         if name == "127.0.0.1":
             return socket.create_connection((name, port), DIAL_SECONDS)
@@ -252,21 +254,21 @@ class EventStream(threading.Thread):
             raise FetchProblem(f"{name} is not a host name")
         return socket.create_connection((self._fetcher.addresses(name)[0], port), DIAL_SECONDS)
 
-    def _batch(self, opened: ClientConnection) -> list[Envelope]:
-        """Return what comes within a second, bounded in number and bytes; what came before the peer closed, too."""
-        found: list[Envelope] = []
-        size, ends = 0, time.monotonic() + FLUSH_SECONDS
-        while len(found) < FLUSH_EVENTS and size < FLUSH_BYTES and (rest := ends - time.monotonic()) > 0:
+    def _receive_batch(self, connection: ClientConnection) -> list[Envelope]:
+        """Return the events of a second, bounded in number and bytes, also those that came before the peer closed."""
+        events: list[Envelope] = []
+        size, deadline = 0, time.monotonic() + FLUSH_SECONDS
+        while len(events) < FLUSH_EVENTS and size < FLUSH_BYTES and (seconds_left := deadline - time.monotonic()) > 0:
             try:
-                frame = opened.recv(timeout=rest)
+                frame = connection.recv(timeout=seconds_left)
             except TimeoutError:
                 break
             except WebSocketException:
-                if found:  # the next call raises it again
+                if events:  # the next call raises it again
                     break
                 raise
             size += len(frame)
             event = read_envelope(frame)
             self.unread += event is None
-            found += [event] if event else []
-        return found
+            events += [event] if event else []
+        return events

@@ -1,9 +1,9 @@
-"""Frames and listings into the event log: the rows and the cursor in one transaction, each event once.
+"""Load frames and listings into the event log: the rows and the cursor in one transaction, each event once.
 
-An event is its (did, collection, record key, rev or cid, operation), never its time: a stream is at least once, every
-reconnect rewinds it, and another server gives the same event another time. Revs are TIDs that only grow within a
-repository, so an event with a higher one than was logged of its DID is surely new; only others are looked up. What
-cannot be read becomes a dead letter.
+An event is identified by (did, collection, record key, rev or cid, operation), never by its time: a stream delivers at
+least once, every reconnect goes back a little, and another server gives the same event another time. Revs are TIDs that
+only grow within a repository, so an event with a higher rev than any logged one of its DID is surely new; only other
+events are looked up. A frame that cannot be read becomes a dead letter.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,7 +40,7 @@ REPEATED = f"""
 select place from (select place, {EVENT_ID} as event_id from incoming where place in (select unnest(?)))
 semi join (select event_id from {{events}} where {{which}}) using (event_id)
 """
-# A listing says how a record stands: nothing new where its newest event in the log left it so.
+# A listing shows the state of a record: it is not new if its newest event in the log left it in this state.
 LISTED = """
 select place from (
   select a.place, any_value(a.operation) as operation, any_value(a.cid) as cid,
@@ -56,7 +56,7 @@ select place from (
 
 @dataclass(frozen=True, slots=True)
 class Arriving:
-    """Events that are to be logged, in order; `listed` where a listing showed them and no stream brought them."""
+    """Events to be logged, in order; `listed` if a listing showed them and no stream brought them."""
 
     source: str
     events: Events
@@ -65,7 +65,7 @@ class Arriving:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """The number of new events, and of the accounts whose hours were full so that some of theirs were left out."""
+    """The number of new events, and the accounts whose hours were full so that some of their events were left out."""
 
     events: int
     full: frozenset[Hour] = frozenset()
@@ -75,10 +75,10 @@ class Appended:
 class _Order:
     """The order of arriving events against the revs that were logged before them."""
 
-    ranks: Sequence[str | None]  # the rev where it tells an order
+    ranks: Sequence[str | None]  # the rev if it gives an order
     doubtful: list[int]  # places of events that may be in the log already
     late: np.ndarray
-    newest: dict[str, str]  # DID to its highest rev, where that rose
+    newest: dict[str, str]  # DID to its highest rev, if that rose
 
 
 def append_events(
@@ -88,28 +88,28 @@ def append_events(
 ) -> Appended:
     """Append the events that are not in the log, with the people they make known.
 
-    Long texts are written beside the store before this returns. What goes beyond an account's bytes an hour is left
-    out (ingest/store/contributors.py).
+    Long texts are written beside the store before this returns. Events beyond an account's bytes an hour are left out
+    (ingest/store/contributors.py).
     """
-    events = _not_yet_so(txn, arriving.events) if arriving.listed else arriving.events
+    events = _without_unchanged(txn, arriving.events) if arriving.listed else arriving.events
     sizes = events.sizes()
-    # The id of an event that is no commit follows from its text as the log has it.
+    # An event that is not a commit has an id made from its text in the log.
     table, texts = shorten(events.table, pc.call_function("invert", [_are_commits(events.table)]))
     events = Events(table)
     order = _put_in_order(txn, events)
     columns = events.numbered().append_column("late", pa.array(order.late))
-    known = _known(txn, events, order, columns) if order.doubtful else set()
-    fresh = np.delete(np.arange(len(columns)), list(known))
+    in_log = _find_logged(txn, events, order, columns) if order.doubtful else set()
+    fresh = np.delete(np.arange(len(columns)), list(in_log))
     dids, times_us = events.dids, events.times_us
     refused = txn.intake.refused(fresh.tolist(), dids, times_us, sizes)
     fresh = np.delete(fresh, np.flatnonzero(np.isin(fresh, list(refused))))
     if len(fresh) < len(columns):
         columns = columns.take(pa.array(fresh))
-    columns, more = shorten(columns, _are_commits(columns))
-    txn.long_texts.write(texts | more)
+    columns, commit_texts = shorten(columns, _are_commits(columns))
+    txn.long_texts.write(texts | commit_texts)
     txn.register_people({did: seen_at for did, seen_at in first_seen.items() if not txn.arrivals.is_seen(did)})
-    last = txn.value(LAST)
-    columns = columns.append_column("event_seq", pa.array(np.arange(last + 1, last + 1 + len(columns))))
+    last_seq = txn.value(LAST)
+    columns = columns.append_column("event_seq", pa.array(np.arange(last_seq + 1, last_seq + 1 + len(columns))))
     txn.arrivals.note_revisions(order.newest)
     with txn.registered(columns):
         txn.execute(INSERT, [arriving.source, txn.wall()])
@@ -121,73 +121,73 @@ def _are_commits(table: pa.Table) -> pa.ChunkedArray:
 
 
 def _put_in_order(txn: Transaction, events: Events) -> _Order:
-    # The table of contributors keeps the newest rev of its people only.
+    # The table of contributors holds only the newest rev of its people.
     collections = set(events.collections)
-    ours, revs = {name for name in collections if txn.registry.is_ours(name)}, events.revs
-    if ours != collections:
-        revs = [rev if name in ours else None for rev, name in zip(revs, events.collections, strict=True)]
+    own_collections, revs = {name for name in collections if txn.registry.is_ours(name)}, events.revs
+    if own_collections != collections:
+        revs = [rev if name in own_collections else None for rev, name in zip(revs, events.collections, strict=True)]
     order = _Order(ordered(revs), [], np.zeros(len(events), bool), {})
     rise, before_batch = order.newest, txn.arrivals.newest_revs()
     for place, (did, rank) in enumerate(zip(events.dids, order.ranks, strict=True)):
-        before = rise.get(did) or before_batch.get(did, "")
-        if rank is not None and rank > before:
+        previous = rise.get(did) or before_batch.get(did, "")
+        if rank is not None and rank > previous:
             rise[did] = rank
         else:
             order.doubtful.append(place)
-            order.late[place] = rank is not None and rank < before
+            order.late[place] = rank is not None and rank < previous
     return order
 
 
-def _known(txn: Transaction, events: Events, order: _Order, columns: pa.Table) -> set[int]:
-    """Of the doubtful events the places of those that are in the log, or came before within the batch."""
-    known, asked = _repeated_within(events, order.doubtful)
-    ranked = [rank for place in asked if (rank := order.ranks[place]) is not None]
-    unranked = [place for place in asked if order.ranks[place] is None]
+def _find_logged(txn: Transaction, events: Events, order: _Order, columns: pa.Table) -> set[int]:
+    """Return the places of the doubtful events that are in the log or came earlier in the batch."""
+    in_log, unsure_places = _find_repeats(events, order.doubtful)
+    ranked = [rank for place in unsure_places if (rank := order.ranks[place]) is not None]
+    unranked = [place for place in unsure_places if order.ranks[place] is None]
     with txn.registered(columns):
         if ranked:
             span = [min(ranked), max(ranked)]
             log = all_events(txn, "low_rev <= ? and high_rev >= ?", span[::-1])
-            places = [place for place in asked if order.ranks[place] is not None]
-            known |= _places(txn, REPEATED.format(events=log, which="rev between ? and ?"), [places, *span])
+            places = [place for place in unsure_places if order.ranks[place] is not None]
+            in_log |= _query_places(txn, REPEATED.format(events=log, which="rev between ? and ?"), [places, *span])
         if unranked:
             sql = REPEATED.format(events=all_events(txn, "unordered > 0"), which="true")
-            known |= _places(txn, sql, [unranked])
-    return known
+            in_log |= _query_places(txn, sql, [unranked])
+    return in_log
 
 
-def _repeated_within(events: Events, doubtful: Sequence[int]) -> tuple[set[int], list[int]]:
-    """The doubtful places that repeat an earlier one of the batch, and the others."""
-    dids, unsure = {events.dids[place] for place in doubtful}, set(doubtful)
+def _find_repeats(events: Events, doubtful: Sequence[int]) -> tuple[set[int], list[int]]:
+    """Return the doubtful places that repeat an earlier one of the batch, and the other doubtful places."""
+    dids, doubtful_places = {events.dids[place] for place in doubtful}, set(doubtful)
     kinds = events.table["kind"].to_pylist()
     keys = zip(events.dids, events.collections, events.rkeys, events.operations, events.revs, events.cids, strict=True)
-    seen, repeated, asked = set(), set[int](), []
+    seen_keys, repeated, unsure_places = set(), set[int](), []
     for place, (did, collection, rkey, operation, rev, cid) in enumerate(keys):
         if did in dids:
             key = (did, collection, rkey, operation, rev or cid or kinds[place])
             key = key if collection else (*key, events.body(place))
-            if key in seen:
+            if key in seen_keys:
                 repeated.add(place)
-            elif place in unsure:
-                asked.append(place)
-            seen.add(key)
-    return repeated, asked
+            elif place in doubtful_places:
+                unsure_places.append(place)
+            seen_keys.add(key)
+    return repeated, unsure_places
 
 
-def _not_yet_so(txn: Transaction, events: Events) -> Events:
-    """The listed records of which the log does not say already what the listing says."""
+def _without_unchanged(txn: Transaction, events: Events) -> Events:
+    """Return the listed records whose state in the log differs from the listing."""
     with txn.registered(events.numbered()):
         sql = LISTED.format(events=all_events(txn), is_tid=IS_TID)
-        return events.without(_places(txn, sql, [list(range(len(events)))]))
+        return events.without(_query_places(txn, sql, [list(range(len(events)))]))
 
 
-def _places(txn: Transaction, sql: str, params: Sequence[object]) -> set[int]:
+def _query_places(txn: Transaction, sql: str, params: Sequence[object]) -> set[int]:
     return {row["place"] for row in txn.rows(sql, params)}
 
 
-LISTING = "backfill"  # the source of what a listing showed
+LISTING = "backfill"  # the source of listed records
 EARLY = "its time is over 5 minutes ahead of this machine's clock: it is read again automatically at that time"
-INTAKE = "intake"  # the source of letters about records that were not kept: there is nothing to read again
-# Of the early frames of a source, those beyond the bounds, the ones that are due last.
+INTAKE = "intake"  # the source of letters about records that were not stored: there is nothing to read again
+# Early frames of a source beyond the bounds; those that are due last go.
 TOO_MANY_EARLY = f"""
 delete from dead_letters where letter_id in (
   select letter_id from dead_letters where source = ? and due_clock is not null
@@ -209,7 +209,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A record as a listing shows it: there, as a `create` with its CID and body, or gone since, as a `delete`."""
+    """A record in a listing: present, as a `create` with its CID and body, or deleted since, as a `delete`."""
 
     did: str
     collection: str
@@ -226,7 +226,7 @@ class Admitted:
     frames: list[Frame] = field(default_factory=list)
     unread: list[Unread] = field(default_factory=list)
     strangers: int = 0  # identity and account events of people who never wrote here
-    first_seen: dict[str, datetime] = field(default_factory=dict)  # everyone whom the records make known
+    first_seen: dict[str, datetime] = field(default_factory=dict)  # people whom the records make known
 
 
 def load(store: Store, source: str, raws: Sequence[bytes | str]) -> Loaded:
@@ -244,39 +244,39 @@ def store_batch(
 ) -> Loaded:
     """Store a batch of frames and move the source's cursor, all or nothing; early frames wait as dead letters.
 
-    A server is asked to go on at the cursor or at `until_us`, whichever is earlier, and never further back than before.
-    The cursor stays for frames that come from no connection: what a connection has yet to bring may be older.
+    The next connection starts at the cursor or at `until_us`, whichever is earlier, and never further back than before.
+    The cursor stays for frames that come from no connection: a connection may yet bring older ones.
     """
     commits = batch.commits
-    read = read_frames(batch.raws) if commits is None else []
+    items = read_frames(batch.raws) if commits is None else []
     with store.write() as txn:
         cursor = txn.value("select cursor_us from ingest_state where source = ?", [source])
         waiting = _add_early(txn, source, early)
-        if commits is not None and not _name_erased(txn.tombstones, commits):
+        if commits is not None and not _mention_erased(txn.tombstones, commits):
             newest = max(cursor, max(commits.times_us)) if moves_cursor else cursor
-            resume = _move(txn, source, newest, until_us, 0)
+            resume = _move_cursor(txn, source, newest, until_us, 0)
             appended = _append_commits(txn, store, Arriving(source, commits))
-            return Loaded(appended.events, waiting + _add_full(txn, appended.full), newest, resume)
-        read = read if commits is None else commits.frames()
-        newest = max([cursor, *(item.time_us for item in read)]) if moves_cursor else cursor
-        admitted = _admit(store, batch.raws or [b""] * len(read), read, cursor)
-        resume = _move(txn, source, newest, until_us, admitted.strangers)
+            return Loaded(appended.events, waiting + _add_full_hours(txn, appended.full), newest, resume)
+        items = items if commits is None else commits.frames()
+        newest = max([cursor, *(item.time_us for item in items)]) if moves_cursor else cursor
+        admitted = _admit(store, batch.raws or [b""] * len(items), items, cursor)
+        resume = _move_cursor(txn, source, newest, until_us, admitted.strangers)
         letters = waiting + _add_unread(txn, source, admitted.unread)
-        appended = _append(txn, source, admitted)
-        return Loaded(appended.events, letters + _add_full(txn, appended.full), newest, resume)
+        appended = _append_admitted(txn, source, admitted)
+        return Loaded(appended.events, letters + _add_full_hours(txn, appended.full), newest, resume)
 
 
 def start_at(store: Store, source: str, time_us: int) -> None:
-    """Have a stream of which nothing was handled begin at this moment, not at the oldest that its server keeps."""
+    """Let a stream without handled frames begin at this time instead of at the oldest frame that its server has."""
     with store.write() as txn:
         sql = "update ingest_state set cursor_us = ? where source = ? and cursor_us = 0"
         txn.execute(sql, [time_us, source])
 
 
-def _move(txn: Transaction, source: str, cursor_us: int, until_us: int, strangers: int) -> int:
-    """Move the cursor; returns where a server is asked to go on."""
-    before = txn.value("select coalesce(resume_us, cursor_us) from ingest_state where source = ?", [source])
-    resume_us = max(before, min(cursor_us, until_us))
+def _move_cursor(txn: Transaction, source: str, cursor_us: int, until_us: int, strangers: int) -> int:
+    """Move the cursor; return the time from which a server is asked to continue."""
+    previous_us = txn.value("select coalesce(resume_us, cursor_us) from ingest_state where source = ?", [source])
+    resume_us = max(previous_us, min(cursor_us, until_us))
     txn.execute(
         "update ingest_state set cursor_us = $cursor, resume_us = nullif($resume, $cursor), "
         "dropped_strangers = dropped_strangers + $strangers, "
@@ -287,38 +287,47 @@ def _move(txn: Transaction, source: str, cursor_us: int, until_us: int, stranger
 
 
 def load_listing(store: Store, listed: Sequence[Listed]) -> int:
-    """Log what a listing showed and the log does not say yet; returns how many events that were. No cursor moves.
+    """Log the listed records that the log lacks; return how many events that were. No cursor moves.
 
-    A record is logged unless its newest event in the log (highest rev, then the last to arrive) left it with the same
-    CID; a record that is gone, unless its newest event deleted it. What cannot be read becomes a dead letter.
+    A record is logged unless its newest event in the log (highest rev, then the last to arrive) left it with this CID;
+    a deleted record, unless its newest event deleted it. A record that cannot be read becomes a dead letter.
     """
     admitted = Admitted()
-    for one in listed:
+    for record in listed:
         try:
-            admitted.frames.append(_as_frame(one))
+            admitted.frames.append(_as_frame(record))
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            text = f"at://{one.did}/{one.collection}/{one.rkey} {one.body.decode(errors='replace')}"
+            text = f"at://{record.did}/{record.collection}/{record.rkey} {record.body.decode(errors='replace')}"
             admitted.unread.append(Unread(f"a listed record that cannot be read: {str(error)[:200]}", text, 0))
     with store.write() as txn:
-        named = _first_named(store, map(_key, enumerate(admitted.frames)))
-        admitted.first_seen = {did: seen_at for did, (_, seen_at) in named.items()}
-        appended = _append(txn, LISTING, admitted)
+        first_named = _first_named(store, map(_key, enumerate(admitted.frames)))
+        admitted.first_seen = {did: seen_at for did, (_, seen_at) in first_named.items()}
+        appended = _append_admitted(txn, LISTING, admitted)
         _add_unread(txn, LISTING, admitted.unread)
-        _add_full(txn, appended.full)
+        _add_full_hours(txn, appended.full)
     return appended.events
 
 
 def _append_commits(txn: Transaction, store: Store, arriving: Arriving) -> Appended:
     events = arriving.events
-    seen, people = store.people.seen_since, zip(events.dids, events.collections, strict=True)
-    telling = [place for place, (did, name) in enumerate(people) if name == VOUCH or did not in seen]
-    keys = ((n, events.dids[n], events.collections[n], events.rkeys[n], events.times_us[n]) for n in telling)
-    named = _first_named(store, keys)
-    return append_events(txn, arriving, {did: seen_at for did, (_, seen_at) in named.items()})
+    seen_since, people = store.people.seen_since, zip(events.dids, events.collections, strict=True)
+    naming_places = [place for place, (did, name) in enumerate(people) if name == VOUCH or did not in seen_since]
+    keys = (
+        (
+            naming_place,
+            events.dids[naming_place],
+            events.collections[naming_place],
+            events.rkeys[naming_place],
+            events.times_us[naming_place],
+        )
+        for naming_place in naming_places
+    )
+    first_named = _first_named(store, keys)
+    return append_events(txn, arriving, {did: seen_at for did, (_, seen_at) in first_named.items()})
 
 
-def _name_erased(tombstones: Tombstones, events: Events) -> bool:
-    """Return whether any of these is by, about or speaks of somebody who was ever erased."""
+def _mention_erased(tombstones: Tombstones, events: Events) -> bool:
+    """Return True if any of these events is by, about or mentions somebody who was ever erased."""
     return not tombstones.empty and (
         any(tombstones.erased_at(did) for did in set(events.dids))
         or tombstones.are_named("\n".join(events.rkeys))
@@ -326,16 +335,16 @@ def _name_erased(tombstones: Tombstones, events: Events) -> bool:
     )
 
 
-def _append(txn: Transaction, source: str, admitted: Admitted) -> Appended:
-    """Append what is new, but for what was seen of erased accounts before they were."""
-    living = events_of(_living(txn.tombstones, admitted.frames))
+def _append_admitted(txn: Transaction, source: str, admitted: Admitted) -> Appended:
+    """Append the new events, without those that erased accounts wrote before their erasure."""
+    living = events_of(_without_erased(txn.tombstones, admitted.frames))
     people = txn.tombstones.without_erased_people(admitted.first_seen)
     first_seen = {did: seen_at for did, seen_at in people.items() if seen_at is not None}
     return append_events(txn, Arriving(source, living, listed=source == LISTING), first_seen)
 
 
-def _living(tombstones: Tombstones, frames: Sequence[Frame]) -> Sequence[Frame]:
-    """The frames without those of erased accounts; other people's lose what they say of the erased."""
+def _without_erased(tombstones: Tombstones, frames: Sequence[Frame]) -> Sequence[Frame]:
+    """Return the frames without those of erased accounts, and without mentions of the erased in others."""
     if tombstones.empty:
         return frames
     rows = [
@@ -367,45 +376,46 @@ def _add_early(txn: Transaction, source: str, early: Sequence[Early]) -> int:
     if not early:
         return 0
     rows = [
-        letter(source, EARLY, one.text) | {"body": one.text, "due_clock": from_microseconds(one.time_us)}
-        for one in early
+        letter(source, EARLY, early_frame.text)
+        | {"body": early_frame.text, "due_clock": from_microseconds(early_frame.time_us)}
+        for early_frame in early
     ]
     added = add_letters(txn, txn.tombstones.without_erased_letters(rows), txn.wall())
-    gone = txn.rows(TOO_MANY_EARLY, [source, MOST_WAITING, MOST_WAITING_BYTES])
-    if gone:
-        count_dropped(txn, len(gone))
-    return added - len(gone)
+    dropped = txn.rows(TOO_MANY_EARLY, [source, MOST_WAITING, MOST_WAITING_BYTES])
+    if dropped:
+        count_dropped(txn, len(dropped))
+    return added - len(dropped)
 
 
-def _add_full(txn: Transaction, full: Iterable[Hour]) -> int:
-    """One dead letter for each account and hour of which records were left out; returns how many are new."""
+def _add_full_hours(txn: Transaction, full: Iterable[Hour]) -> int:
+    """Add one dead letter for each account and hour in which records were left out; return how many are new."""
     return add_letters(txn, [letter(INTAKE, sentence(hour), hour[0]) for hour in sorted(full)], txn.wall())
 
 
-def _as_frame(one: Listed) -> Frame:
-    """The frame that would have brought a listed record; raises where the stream would not have carried it."""
-    if one.operation not in ("create", "delete"):
-        raise ValueError(f"its operation {one.operation[:40]!r} is unknown")
-    body = _decode_json(one.body) if one.operation == "create" else msgspec.Raw(b"")
+def _as_frame(record: Listed) -> Frame:
+    """Return the frame that would have brought a listed record. Raises an error if the stream would not carry it."""
+    if record.operation not in ("create", "delete"):
+        raise ValueError(f"its operation {record.operation[:40]!r} is unknown")
+    body = _decode_json(record.body) if record.operation == "create" else msgspec.Raw(b"")
     bytes(body).decode()
-    commit = Commit(one.operation, one.collection, one.rkey, one.rev, one.cid, body)
-    frame = Frame(one.did, to_microseconds(one.seen_at), "commit", commit)
-    check(frame, len(one.body))
+    commit = Commit(record.operation, record.collection, record.rkey, record.rev, record.cid, body)
+    frame = Frame(record.did, to_microseconds(record.seen_at), "commit", commit)
+    check(frame, len(record.body))
     return frame
 
 
-def _admit(store: Store, raws: Sequence[bytes | str], read: Sequence[Frame | Unread], cursor: int) -> Admitted:
-    """Sort what was read; a stranger is counted unless that was done before the stream was rewound."""
-    commits = [(place, item) for place, item in enumerate(read) if isinstance(item, Frame) and item.kind == "commit"]
-    named = _first_named(store, map(_key, commits))
-    admitted = Admitted(first_seen={did: seen_at for did, (_, seen_at) in named.items()})
-    before = accumulate((item.time_us for item in read), max, initial=cursor)
-    for place, (raw, item, newest_us) in enumerate(zip(raws, read, before, strict=False)):
+def _admit(store: Store, raws: Sequence[bytes | str], items: Sequence[Frame | Unread], cursor: int) -> Admitted:
+    """Sort the frames that were read; count a stranger unless that was done before the stream was rewound."""
+    commits = [(place, item) for place, item in enumerate(items) if isinstance(item, Frame) and item.kind == "commit"]
+    first_named = _first_named(store, map(_key, commits))
+    admitted = Admitted(first_seen={did: seen_at for did, (_, seen_at) in first_named.items()})
+    newest_before = accumulate((item.time_us for item in items), max, initial=cursor)
+    for place, (raw, item, newest_us) in enumerate(zip(raws, items, newest_before, strict=False)):
         if isinstance(item, Unread):
             admitted.unread.append(item)
         elif item.kind == "commit":
             admitted.frames.append(item)
-        elif not _is_known(store, named, place, item):
+        elif not _is_known(store, first_named, place, item):
             admitted.strangers += item.time_us > newest_us
         elif problem := check_account(item):
             admitted.unread.append(unread(raw, problem))
@@ -414,29 +424,30 @@ def _admit(store: Store, raws: Sequence[bytes | str], read: Sequence[Frame | Unr
     return admitted
 
 
-def _is_known(store: Store, named: Mapping[str, tuple[int, datetime]], place: int, frame: Frame) -> bool:
-    """Return whether somebody's record came before this frame.
+def _is_known(store: Store, first_named: Mapping[str, tuple[int, datetime]], place: int, frame: Frame) -> bool:
+    """Return True if a record of or about this account came before this frame.
 
-    By the stream's time, not by what is stored: a rewind brings again what was dropped when they still were a stranger.
+    Compared by the stream's time, not by the store: a rewind brings again frames that were dropped when the account was
+    still a stranger.
     """
     seen_at = store.seen_since(frame.did)
-    if seen_at is None and frame.did in named and named[frame.did][0] < place:
-        seen_at = named[frame.did][1]
+    if seen_at is None and frame.did in first_named and first_named[frame.did][0] < place:
+        seen_at = first_named[frame.did][1]
     return seen_at is not None and seen_at < from_microseconds(frame.time_us)
 
 
 def _first_named(store: Store, commits: Iterable[Key]) -> dict[str, tuple[int, datetime]]:
-    """Everyone new whom these records make known: the place and time of the first that does."""
-    seen = store.people.seen_since
-    named: dict[str, tuple[int, datetime]] = {}
+    """Return everyone new whom these records make known, with the place and time of the first such record."""
+    seen_since = store.people.seen_since
+    first_named: dict[str, tuple[int, datetime]] = {}
     for place, did, collection, rkey, time_us in commits:
-        # Only a vouch names somebody else than its author, by its key.
-        if did in seen and (collection != VOUCH or rkey in seen):
+        # Only a vouch names another person than its author, in its key.
+        if did in seen_since and (collection != VOUCH or rkey in seen_since):
             continue
         for person in store.registry.people_named(did, collection, rkey):
-            if person not in seen and person not in named:
-                named[person] = place, from_microseconds(time_us)
-    return named
+            if person not in seen_since and person not in first_named:
+                first_named[person] = place, from_microseconds(time_us)
+    return first_named
 
 
 def _key(placed: tuple[int, Frame]) -> Key:

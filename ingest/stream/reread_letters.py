@@ -1,7 +1,7 @@
-"""Dead letters, read again with today's registry: what now says something is applied, the rest keeps a reason.
+"""Read dead letters again with today's registry: apply those that can be read now; the rest keep a reason.
 
-Early frames are read again by themselves when their time has come (ingest/stream/early.py), and by nobody before.
-Events whose letter was let go (ingest/records/dead_letters.py) are read again from the log, and stay without one.
+Early frames are read again only automatically, when their time has come (ingest/stream/early.py). Events whose letter
+was dropped (ingest/records/dead_letters.py) are read again from the log, and stay without a letter.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ select event_seq as seq, event_id, source, kind, did, collection, rkey, operatio
 from {events} where event_seq in (select unnest(?::bigint[])) order by seq
 """
 OF_THE_LETTER = frozenset({"letter_seq", "letter_body", "found_clock"})
-# A text that was cut cannot be read again, nor what no stream brought.
+# A text that was cut, or that no stream brought, cannot be read again.
 FRAMES = f"""
 from dead_letters d semi join ingest_state i on i.source = d.source
 where event_id is null and due_clock is null and {BYTES.format(column="body")} < ? and letter_seq <= ?
@@ -50,7 +50,7 @@ RETRIED = "retried "  # marks a letter whose frame is being read again; it stays
 
 
 class Retried(msgspec.Struct, frozen=True):
-    """The counts of letters that were read again, of those that say something now, and of those left."""
+    """The number of letters that were read again, of those that could be applied, and of those left."""
 
     read: int
     applied: int
@@ -58,54 +58,60 @@ class Retried(msgspec.Struct, frozen=True):
 
 
 def retry_dead_letters(store: Store) -> Retried:
-    """Read every letter again and apply what can be read; a crash repeats a chunk and loses none."""
+    """Read every letter again and apply the readable ones; a crash repeats a chunk and loses none."""
     with store.read() as rows:
-        last = rows.value("select coalesce(max(letter_seq), 0) from dead_letters")
-    frames, frames_left = _retry_frames(store, last)
-    events, events_left = _retry_events(store, last)
+        last_letter = rows.value("select coalesce(max(letter_seq), 0) from dead_letters")
+    frames, frames_left = _retry_frames(store, last_letter)
+    events, events_left = _retry_events(store, last_letter)
     unread, unread_left = _retry_unread(store)
     while derive(store):
         pass
     with store.read() as rows:
-        left = rows.value("select (select count(*) from dead_letters) + (select count(*) from unread_events)")
-    read = frames + events + unread
-    return Retried(read, read - frames_left - events_left - unread_left, left)
+        left_count = rows.value("select (select count(*) from dead_letters) + (select count(*) from unread_events)")
+    read_count = frames + events + unread
+    return Retried(read_count, read_count - frames_left - events_left - unread_left, left_count)
 
 
 def read_due_frames(store: Store) -> int:
-    """Load the early frames whose time has come; how many. A crash repeats some and loses none, and no cursor moves."""
-    read = 0
+    """Load early frames whose time has come; return how many. A crash repeats some; no cursor moves."""
+    read_count = 0
     while True:
-        with store.read() as found:
-            rows = found.rows(DUE, [store.wall(), CHUNK])
+        with store.read() as reader:
+            rows = reader.rows(DUE, [store.wall(), CHUNK])
         if not rows:
-            return read
+            return read_count
         for source, group in groupby(rows, lambda row: row["source"]):
-            store_batch(store, source, read_batch([_text(store, row["body"]) for row in group]), moves_cursor=False)
+            store_batch(
+                store, source, read_batch([_letter_text(store, row["body"]) for row in group]), moves_cursor=False
+            )
         with store.write() as txn:
-            gone = [row["letter_id"] for row in rows]
-            txn.execute("delete from dead_letters where letter_id in (select unnest(?))", [gone])
-        read += len(rows)
+            letter_ids = [row["letter_id"] for row in rows]
+            txn.execute("delete from dead_letters where letter_id in (select unnest(?))", [letter_ids])
+        read_count += len(rows)
 
 
 def _retry_events(store: Store, last: int) -> tuple[int, int]:
-    """Letters of events that are in the log, applied as late ones; how many were read and how many stay."""
-    done, read, stay = 0, 0, 0
+    """Apply letters of events that are in the log, as late events; return how many were read and how many stay."""
+    last_done, read_count, remaining = 0, 0, 0
     while True:
         with store.write() as txn:
-            rows = txn.rows(LETTERS_OF_EVENTS.format(events=all_events(txn)), [done, last, CHUNK])
+            rows = txn.rows(LETTERS_OF_EVENTS.format(events=all_events(txn)), [last_done, last, CHUNK])
             if not rows:
-                return read, stay
-            found = {row["event_id"]: row for row in rows if _is_held(row)}
-            batch = DeriveBatch(txn, [_event(row) for row in found.values()], store.registry)
+                return read_count, remaining
+            rows_by_event = {row["event_id"]: row for row in rows if _has_content(row)}
+            batch = DeriveBatch(txn, [_event(row) for row in rows_by_event.values()], store.registry)
             batch.write()
-            _replace(txn, found, batch.unreadable)
+            _replace_letters(txn, rows_by_event, batch.unreadable)
             txn.inputs_changed()
-        done, read, stay = rows[-1]["letter_seq"], read + len(found), stay + len(batch.unreadable)
+        last_done, read_count, remaining = (
+            rows[-1]["letter_seq"],
+            read_count + len(rows_by_event),
+            remaining + len(batch.unreadable),
+        )
 
 
-def _is_held(row: Mapping[str, Any]) -> bool:
-    """Return whether the log still holds what the event said: a replaced record loses its body after a month."""
+def _has_content(row: Mapping[str, Any]) -> bool:
+    """Return True if the log still holds the event's content: a replaced record loses its body after a month."""
     return row["body"] is not None or row["operation"] == "delete"
 
 
@@ -113,44 +119,48 @@ def _event(row: Mapping[str, Any]) -> Event:
     return Event(**{name: value for name, value in row.items() if name not in OF_THE_LETTER})
 
 
-def _replace(txn: Transaction, found: Mapping[str, Mapping[str, Any]], unreadable: Sequence[tuple[Event, str]]) -> None:
-    """Remove the letters of these events and put those that still say nothing back into their places."""
-    txn.execute("delete from dead_letters where event_id in (select unnest(?))", [list(found)])
-    kept = [
-        letter(event.source, reason, told["letter_body"], event.event_id, event.seq)
-        | {"letter_seq": told["letter_seq"], "found_clock": told["found_clock"]}
+def _replace_letters(
+    txn: Transaction, rows_by_event: Mapping[str, Mapping[str, Any]], unreadable: Sequence[tuple[Event, str]]
+) -> None:
+    """Remove the letters of these events, and put the still unreadable ones back into their places."""
+    txn.execute("delete from dead_letters where event_id in (select unnest(?))", [list(rows_by_event)])
+    letters = [
+        letter(event.source, reason, row["letter_body"], event.event_id, event.seq)
+        | {"letter_seq": row["letter_seq"], "found_clock": row["found_clock"]}
         for event, reason in unreadable
-        for told in [found[event.event_id]]
+        for row in [rows_by_event[event.event_id]]
     ]
-    txn.append("dead_letters", kept)
+    txn.append("dead_letters", letters)
 
 
 def _retry_unread(store: Store) -> tuple[int, int]:
-    """Events whose letter was let go, applied as late ones; how many were read and how many stay."""
-    read, stay = 0, 0
-    with store.read() as rows:
-        marked = [row["event_seq"] for row in rows.rows("from unread_events order by event_seq")]
+    """Apply events whose letter was dropped, as late events; return how many were read and how many stay."""
+    read_count, stay = 0, 0
+    with store.read() as reader:
+        marked = [row["event_seq"] for row in reader.rows("from unread_events order by event_seq")]
     for start in range(0, len(marked), CHUNK):
         chunk = marked[start : start + CHUNK]
         with store.write() as txn:
             log = all_events(txn, "first_seq <= ? and last_seq >= ?", [chunk[-1], chunk[0]])
-            rows = txn.rows(UNREAD.format(events=log), [chunk])
-            batch = DeriveBatch(txn, [Event(**row) for row in rows if _is_held(row)], store.registry)
+            reader = txn.rows(UNREAD.format(events=log), [chunk])
+            batch = DeriveBatch(txn, [Event(**row) for row in reader if _has_content(row)], store.registry)
             batch.write()
-            left = {event.seq for event, _ in batch.unreadable} | {row["seq"] for row in rows if not _is_held(row)}
-            applied = [seq for seq in chunk if seq not in left]
+            unreadable = {event.seq for event, _ in batch.unreadable} | {
+                row["seq"] for row in reader if not _has_content(row)
+            }
+            applied = [seq for seq in chunk if seq not in unreadable]
             txn.execute("delete from unread_events where event_seq in (select unnest(?::bigint[]))", [applied])
             txn.inputs_changed()
-        read, stay = read + len(chunk), stay + len(left)
-    return read, stay
+        read_count, stay = read_count + len(chunk), stay + len(unreadable)
+    return read_count, stay
 
 
 def _retry_frames(store: Store, last: int) -> tuple[int, int]:
-    """Frames that no event came of, loaded again as the stream's; how many were read and how many stay.
+    """Load frames again that became no event; return how many were read and how many stay.
 
-    One that still cannot be read becomes a letter anew, with today's reason, before the old one goes.
+    A frame that still cannot be read becomes a new letter, with today's reason, before the old one goes.
     """
-    read, stay = 0, 0
+    read_count, remaining = 0, 0
     while True:
         with store.write() as txn:
             rows = txn.rows(f"select d.* {FRAMES} order by d.source, letter_seq limit ?", [LETTER_LIMIT, last, CHUNK])
@@ -159,15 +169,15 @@ def _retry_frames(store: Store, last: int) -> tuple[int, int]:
             txn.execute("delete from dead_letters where letter_id in (select unnest(?))", [ids])
             txn.upsert("dead_letters", marked)
         if not rows:
-            return read, stay
+            return read_count, remaining
         for source, group in groupby(rows, lambda row: row["source"]):
-            stay += load(store, source, [_text(store, row["body"]) for row in group]).letters
+            remaining += load(store, source, [_letter_text(store, row["body"]) for row in group]).letters
         with store.write() as txn:
-            gone = [row["letter_id"] for row in marked]
-            txn.execute("delete from dead_letters where letter_id in (select unnest(?))", [gone])
-        read += len(rows)
+            letter_ids = [row["letter_id"] for row in marked]
+            txn.execute("delete from dead_letters where letter_id in (select unnest(?))", [letter_ids])
+        read_count += len(rows)
 
 
-def _text(store: Store, body: str) -> str:
-    """The text of a letter; what a lost file leaves is its reference, which no frame is, so that it stays a letter."""
+def _letter_text(store: Store, body: str) -> str:
+    """Return the text of a letter, or its reference if the file is lost; a reference stays a letter."""
     return store.long_texts.shown(body) or body

@@ -1,15 +1,15 @@
-"""A socket that is read by a process of its own, which hands on what comes in chunks, as columns where it can.
+"""Read a socket in a process of its own, which passes frames on in chunks, as columns where it can.
 
-Receiving and decoding take 8 µs of the interpreter an event, storing 6, and in one process they take turns at it, also
-with a scoring pass; apart, they have a core each. The pipe between them is the back-pressure: while nobody reads it
-nothing is taken off the socket, and TCP holds the peer back.
+Receiving and decoding take 8 µs of the interpreter an event, storing 6. In one process they would take turns, also with
+a scoring pass; in two processes they have a core each. The pipe between them is the back-pressure: while nobody reads
+it, nothing is taken off the socket, and TCP slows the peer down.
 
 This file is also that process's program. It opens no store, starts in .4 s and takes 80 MB. It ends with the process
-that started it, however that one ends, since its standard input ends then.
+that started it, because its standard input ends then.
 
-Pipe: a letter, two numbers (unsigned, 32 bits, little-endian), the sizes of frames, bytes. F: so many frames, of so
-many bytes in all; C: commits, as an Arrow record batch of `ingest.stream.batch.SCHEMA`; O: the connection stands; E: it
-ended, and the bytes say why as JSON of `kind` and `text`.
+Pipe: a letter, two numbers (unsigned, 32 bits, little-endian), the sizes of frames, bytes. F: the number of frames and
+their bytes in all; C: commits, as an Arrow record batch of `ingest.stream.batch.SCHEMA`; O: the connection stands; E:
+it ended, and the bytes hold the reason as JSON of `kind` and `text`.
 """
 
 import asyncio
@@ -51,10 +51,10 @@ class _WithoutPandas(MetaPathFinder):
 
 
 def leave_pandas_out() -> None:
-    """Have pyarrow look for pandas now and find none; whatever else imports pandas later still gets it.
+    """Make pyarrow look for pandas now and find none; later imports of pandas by other code still work.
 
-    pyarrow looks once, at the first list that it is given, and loads pandas where it is installed: .4 s of CPU and
-    50 MB. From then on `to_pandas` of pyarrow fails in this process, which has no use for it.
+    pyarrow looks once, at the first list that it gets, and loads pandas if it is installed: .4 s of CPU and 50 MB.
+    After this `to_pandas` of pyarrow fails in this process, which does not need it.
     """
     finder = _WithoutPandas()
     sys.meta_path.insert(0, finder)
@@ -65,8 +65,8 @@ def leave_pandas_out() -> None:
 
 
 CHUNK_FRAMES, CHUNK_BYTES, CHUNK_SECONDS = 512, 500_000, 0.005
-PIPE_BYTES = 1 << 20  # what a Linux pipe may hold without privileges
-PONG_SECONDS = 60.0  # while the socket is not read no pong is seen: a store that is slow for 20 s is no dead peer
+PIPE_BYTES = 1 << 20  # largest size of a Linux pipe without privileges
+PONG_SECONDS = 60.0  # pongs are missed while the socket is not read: a slow store (20 s) does not mean a dead peer
 FRAMES, COLUMNS, OPEN, END = b"F", b"C", b"O", b"E"
 SIZE_TYPE = "I"
 _HEADER = Struct("<cII")
@@ -74,7 +74,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 
 class CursorTooOld(ConnectionRefusedError):
-    """A v2 server no longer keeps what comes after the number it was asked for."""
+    """A v2 server no longer holds the events after the requested number."""
 
 
 class FrameTooLarge(ConnectionResetError):
@@ -82,9 +82,9 @@ class FrameTooLarge(ConnectionResetError):
 
 
 class Straight(connect):
-    """A connection to the host that the operator named and to no other: a redirect is a refusal.
+    """A connection only to the host that the operator named: a redirect counts as a refusal.
 
-    websockets would follow ten of them to wherever they lead, also to addresses inside the operator's own network.
+    websockets would follow ten redirects to any address, also inside the operator's own network.
     """
 
     def process_redirect(self, exc: Exception) -> Exception:
@@ -94,11 +94,11 @@ class Straight(connect):
 class Relay:
     """The frames of one connection in chunks: `async with Relay(...) as relay: async for chunk in relay`.
 
-    A chunk is commits as columns where `reads` and all of its frames are such, else a list of bytes.
+    A chunk is a set of columns if `reads` is set and all of its frames are commits, else a list of bytes.
 
-    Entering waits until the connection stands. Raises CursorTooOld, FrameTooLarge, another OSError where the peer does
-    not answer or the connection broke, ValueError where the address cannot be asked at all. It ends where the peer
-    closes the connection in good order. Leaving ends the process.
+    Entering waits until the connection stands. Raises CursorTooOld, FrameTooLarge, another OSError if the peer does not
+    answer or the connection broke, ValueError if the address is invalid. It ends when the peer closes the connection in
+    good order. Leaving ends the process.
     """
 
     def __init__(self, address: str, largest_frame: int, reads: bool = True) -> None:
@@ -121,7 +121,7 @@ class Relay:
             self._transport, _ = await asyncio.get_running_loop().connect_read_pipe(
                 lambda: asyncio.StreamReaderProtocol(self._reader), self._process.stdout
             )
-            await self._next()
+            await self._read_next()
         except BaseException:
             self._end()
             raise
@@ -131,7 +131,7 @@ class Relay:
         self._end()
 
     async def __aiter__(self) -> AsyncIterator[list[bytes] | Events]:
-        while (frames := await self._next()) is not None:
+        while (frames := await self._read_next()) is not None:
             yield frames
 
     def _end(self) -> None:
@@ -142,8 +142,8 @@ class Relay:
             self._process.stdin.close()
         self._process.wait()
 
-    async def _next(self) -> list[bytes] | Events | None:
-        """The next frames, none once the connection stands; None where it ended in good order."""
+    async def _read_next(self) -> list[bytes] | Events | None:
+        """Return the next frames, an empty list once the connection stands, or None if it ended in good order."""
         try:
             letter, count, size = _HEADER.unpack(await self._reader.readexactly(_HEADER.size))
             sizes = array(SIZE_TYPE, await self._reader.readexactly(count * array(SIZE_TYPE).itemsize))
@@ -151,7 +151,7 @@ class Relay:
         except asyncio.IncompleteReadError:
             raise ConnectionResetError("the process that reads the socket ended") from None
         if letter == END:
-            return _raise(**json.loads(data))
+            return _raise_end(**json.loads(data))
         if letter == COLUMNS:
             return Events(pa.Table.from_batches([pa.ipc.read_record_batch(pa.py_buffer(data), SCHEMA)]))
         frames, begin = [], 0
@@ -161,37 +161,37 @@ class Relay:
         return frames
 
 
-def _raise(kind: str, text: str) -> None:
+def _raise_end(kind: str, text: str) -> None:
     errors = {"address": ValueError, "old": CursorTooOld, "large": FrameTooLarge, "lost": ConnectionResetError}
     if kind != "closed":
         raise errors[kind](text)
 
 
 class Messages(ClientConnection):
-    """A connection that hands on every message as it comes; the library's queue and a turn for each cost 1.3 µs."""
+    """A connection that passes on each message at once; the library's queue and turns would cost 1.3 µs."""
 
     def __init__(self, deliver: Callable[[bytes], None], protocol: ClientProtocol, **options: Any) -> None:
         super().__init__(protocol, **options)
         self._deliver = deliver
-        self._begun = bytearray()  # of a message in fragments; the protocol bounds it by the limit of a message
+        self._fragments = bytearray()  # start of a message in fragments; the protocol bounds the message
 
     def process_event(self, event: Event) -> None:
         if not isinstance(event, Frame) or event.opcode not in DATA_OPCODES:
             super().process_event(event)
-        elif event.fin and not self._begun:
+        elif event.fin and not self._fragments:
             self._deliver(cast(bytes, event.data))  # a bytearray, which is read like bytes
         else:
-            self._begun += event.data
+            self._fragments += event.data
             if event.fin:
-                begun, self._begun = self._begun, bytearray()
-                self._deliver(bytes(begun))
+                message, self._fragments = self._fragments, bytearray()
+                self._deliver(bytes(message))
 
 
 class _Pipe(asyncio.BaseProtocol):
-    """Frames on their way to who started us: handed on when there are many, and soon after the first of a few.
+    """Frames on their way to the parent: passed on at once if there are many, else soon after the first.
 
-    While something waits before the full pipe the socket is not read. Nothing goes before `open`: the first frames may
-    come with the answer to the handshake.
+    While something waits before the full pipe the socket is not read. Nothing is written before `open`: the first
+    frames may come with the answer to the handshake.
     """
 
     def __init__(self, reads: bool) -> None:
@@ -205,7 +205,7 @@ class _Pipe(asyncio.BaseProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.WriteTransport, transport)
-        self._transport.set_write_buffer_limits(high=0)  # the pipe is the buffer: drained is what lies in it
+        self._transport.set_write_buffer_limits(high=0)  # the pipe is the buffer: bytes in it count as drained
 
     def pause_writing(self) -> None:
         self._drained.clear()
@@ -223,7 +223,7 @@ class _Pipe(asyncio.BaseProtocol):
         self._flush()
 
     async def end(self, kind: str, text: str) -> None:
-        """Hand on what is here and how it ended; returns once all of it lies in the pipe."""
+        """Pass on the remaining frames and the reason of the end; return once all of it lies in the pipe."""
         self._flush()
         self._source = None
         self._write(END, json.dumps({"kind": kind, "text": text[:300]}).encode())
@@ -257,14 +257,14 @@ class _Pipe(asyncio.BaseProtocol):
 
 async def _relay(address: str, largest_frame: int, reads: bool) -> None:
     loop = asyncio.get_running_loop()
-    loop.add_reader(sys.stdin.fileno(), os._exit, 0)  # nothing is ever sent: who started us is gone
+    loop.add_reader(sys.stdin.fileno(), os._exit, 0)  # nothing is ever sent, so input means that the parent is gone
     with contextlib.suppress(OSError):  # a smaller pipe only makes more turns
         fcntl.fcntl(sys.stdout, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
     _, pipe = await loop.connect_write_pipe(lambda: _Pipe(reads), sys.stdout)
-    await pipe.end(*await _how_it_ended(address, largest_frame, pipe))
+    await pipe.end(*await _relay_until_end(address, largest_frame, pipe))
 
 
-async def _how_it_ended(address: str, largest_frame: int, pipe: _Pipe) -> tuple[str, str]:
+async def _relay_until_end(address: str, largest_frame: int, pipe: _Pipe) -> tuple[str, str]:
     connection = cast(type[ClientConnection], partial(Messages, pipe.put))
     try:
         async with Straight(
@@ -276,14 +276,14 @@ async def _how_it_ended(address: str, largest_frame: int, pipe: _Pipe) -> tuple[
             close_timeout=1.0,
         ) as socket:
             pipe.open(socket.transport)
-            await socket.recv()  # no message comes this way: it ends with the connection
+            await socket.recv()  # returns no message; it ends with the connection
     except ConnectionClosedOK as closed:
         return "closed", str(closed)
     except InvalidStatus as refused:
         return ("old" if _is_cursor_too_old(refused) else "lost"), str(refused)
     except (OSError, WebSocketException) as error:
         return ("large" if _is_too_large(error) else "lost"), plain(error)
-    except (ValueError, ImportError) as error:  # no address; a SOCKS proxy, which needs another package
+    except (ValueError, ImportError) as error:  # an invalid address; a SOCKS proxy, which needs another package
         return "address", str(error)
     return "closed", ""
 
@@ -300,5 +300,6 @@ def _is_too_large(error: Exception) -> bool:
 
 if __name__ == "__main__":
     leave_pandas_out()
-    gc.freeze()  # what is loaded stays: it need not be looked through with every 70,000 frames
+    gc.freeze()  # loaded modules stay: the collector need not scan them with every 70,000 frames
     asyncio.run(_relay(sys.argv[1], int(sys.argv[2]), sys.argv[3] == "1"))
+    os._exit(0)  # what is frozen is not taken down: DuckDB's binding would tell of it as leaked

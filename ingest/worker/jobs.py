@@ -19,90 +19,93 @@ from ingest.store.snapshots import PublishProblem, publish
 from ingest.stream.reread_letters import retry_dead_letters
 from ingest.worker.runtime import Runtime
 
-Told = Mapping[str, Any]
-Job = Callable[[Runtime, Told, Callable[[Told], None]], Told]  # its third argument shows progress
+Values = Mapping[str, Any]
+Job = Callable[[Runtime, Values, Callable[[Values], None]], Values]  # its third argument shows progress
 
 
 class JobProblem(Exception):
-    """A job that could not be done; the message is one sentence that says what to do."""
+    """The job could not be done; the message is one sentence with the remedy."""
 
 
-def _add_maintainer(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
-    """`did` and `repositories`: record a maintainer and watch what they judge for.
+def _add_maintainer(runtime: Runtime, arguments: Values, show: Callable[[Values], None]) -> Values:
+    """Record the maintainer `did` and watch the `repositories` that they judge for.
 
-    The repositories' `keys`, and `records`, the at-uris of the records that describe them.
+    Returns the repositories' `keys`, and `records`, the at-uris of the records that describe them.
     """
     store, clock = runtime.store, runtime.clock
-    names = make_known(store, runtime.backfill, wanted["repositories"], lambda step: show({"step": step}))
-    keys = watched.add_maintainer(store, wanted["did"], names, clock.now())
+    names = make_known(store, runtime.backfill, arguments["repositories"], lambda step: show({"step": step}))
+    keys = watched.add_maintainer(store, arguments["did"], names, clock.now())
     return {"keys": keys, "records": watched.records_of(store, keys)}
 
 
-def _find_owned(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
-    """`who`, a handle or DID: what `ingest.backfill.owners.Owner` says of its repositories, as JSON values."""
-    found = find_owned(runtime.store, runtime.backfill, wanted["who"], lambda step: show({"step": step}))
-    return msgspec.to_builtins(asdict(found))
+def _find_owned(runtime: Runtime, arguments: Values, show: Callable[[Values], None]) -> Values:
+    """Return the repositories of `who`, a handle or DID, as JSON values of `ingest.backfill.owners.Owner`."""
+    owner = find_owned(runtime.store, runtime.backfill, arguments["who"], lambda step: show({"step": step}))
+    return msgspec.to_builtins(asdict(owner))
 
 
-def _begin_backfill(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
-    """`dids` and `collections`: enter a backfill by hand, which the backfill's own thread works off; its `run`."""
-    return {"run": begin(runtime.store, "by_hand", wanted["dids"], wanted["collections"])}
+def _begin_backfill(runtime: Runtime, arguments: Values, show: Callable[[Values], None]) -> Values:
+    """Enter a backfill of `dids` and `collections` by hand for the backfill's own thread; return its `run`."""
+    return {"run": begin(runtime.store, "by_hand", arguments["dids"], arguments["collections"])}
 
 
-def _erase(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
-    """Erase `did` to the last byte: how many `rows`, `files` and `others` went, and sentences on what is `kept`."""
+def _erase(runtime: Runtime, arguments: Values, show: Callable[[Values], None]) -> Values:
+    """Erase `did` to the last byte; return how many `rows`, `files` and `others` went, and sentences as `kept`."""
     store, folders = runtime.store, runtime.folders
     try:
         show({"step": "Files and tables are searched."})
-        done = erase.erase(store, wanted["did"], "by_request", runtime.clock.now(), folders)
+        erased = erase.erase(store, arguments["did"], "by_request", runtime.clock.now(), folders)
         show({"step": "The store is written anew; older snapshots go."})
         erase.finish(store, folders)
     except PublishProblem as problem:
         raise JobProblem(f"{problem}. Run this again: it goes on from here.") from problem
-    return {"rows": done.rows, "files": done.files, "others": done.others, "kept": list(done.kept)}
+    return {"rows": erased.rows, "files": erased.files, "others": erased.others, "kept": list(erased.kept)}
 
 
-def _retry_dead_letters(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
-    """Read every dead letter again; how many were `read`, `applied`, and are `left`."""
+def _retry_dead_letters(runtime: Runtime, arguments: Values, show: Callable[[Values], None]) -> Values:
+    """Read every dead letter again; return how many were `read`, `applied`, and are `left`."""
     return msgspec.structs.asdict(retry_dead_letters(runtime.store))
 
 
-def _import_osv(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
-    """`source`, a folder or zip file of OSV records, and `replace`: the counts of ingest/lookups/osv.py."""
-    done = osv.import_osv(
-        runtime.store, Path(wanted["source"]), wanted["replace"], lambda read: show({"step": f"{read} records read."})
+def _import_osv(runtime: Runtime, arguments: Values, show: Callable[[Values], None]) -> Values:
+    """Import `source`, a folder or zip file of OSV records, with `replace`; return the counts."""
+    imported = osv.import_osv(
+        runtime.store,
+        Path(arguments["source"]),
+        arguments["replace"],
+        lambda read: show({"step": f"{read} records read."}),
     )
-    return asdict(done) | {"read": done.read}
+    return asdict(imported) | {"read": imported.read}
 
 
-def _import_history(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
-    """`path`, `identities` (or None) and `source`: the counts of ingest/history_import/pulls.py."""
-    identities = Path(wanted["identities"]) if wanted["identities"] else None
-    path, source = Path(wanted["path"]), wanted["source"]
+def _import_history(runtime: Runtime, arguments: Values, show: Callable[[Values], None]) -> Values:
+    """Import `path` with `identities` (or None) under `source`; return the counts of ingest/history_import/pulls.py."""
+    identities = Path(arguments["identities"]) if arguments["identities"] else None
+    path, source = Path(arguments["path"]), arguments["source"]
     return asdict(
         pulls.import_past(runtime.store, path, identities, source, lambda read: show({"step": f"{read} rows read."}))
     )
 
 
-def _remove_history(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
-    """`source`: let go of an imported history; how many pull requests were `removed`."""
-    return {"removed": pulls.remove_past(runtime.store, wanted["source"])}
+def _remove_history(runtime: Runtime, arguments: Values, show: Callable[[Values], None]) -> Values:
+    """Remove the imported history `source`; return how many pull requests were `removed`."""
+    return {"removed": pulls.remove_past(runtime.store, arguments["source"])}
 
 
-def _set_review(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
-    """`repositories` and `review`: how changes of these are read from now on; the repositories' `keys`."""
-    return {"keys": watched.set_review(runtime.store, wanted["repositories"], wanted["review"])}
+def _set_review(runtime: Runtime, arguments: Values, show: Callable[[Values], None]) -> Values:
+    """Set the `review` of `repositories` from now on; return the repositories' `keys`."""
+    return {"keys": watched.set_review(runtime.store, arguments["repositories"], arguments["review"])}
 
 
-def _copy_state(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
-    """`accounts` (a SQLite file) and `folder`: what ingest/backup/manifest.py says of the copy that it made there."""
+def _copy_state(runtime: Runtime, arguments: Values, show: Callable[[Values], None]) -> Values:
+    """Copy `accounts` (a SQLite file) and the store to `folder`; return the values of ingest/backup/manifest.py."""
     return copy_state(
-        runtime.store, Path(wanted["accounts"]), Path(wanted["folder"]), lambda step: show({"step": step})
+        runtime.store, Path(arguments["accounts"]), Path(arguments["folder"]), lambda step: show({"step": step})
     )
 
 
-def _compact(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
-    """Write the store anew, compared row by row, and publish it; its bytes `before` and `after`."""
+def _compact(runtime: Runtime, arguments: Values, show: Callable[[Values], None]) -> Values:
+    """Rewrite the store, compare it row by row, and publish it; return its bytes `before` and `after`."""
     store = runtime.store
     try:
         with store.publishing:
@@ -116,12 +119,12 @@ def _compact(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> To
     return {"before": before, "after": store.path.stat().st_size}
 
 
-def _telling(job: Job) -> Job:
-    """The job, whose sentences on what cannot be done become those of a JobProblem."""
+def _with_job_problems(job: Job) -> Job:
+    """Return the job with its known problems turned into JobProblem."""
 
-    def run(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
+    def run(runtime: Runtime, arguments: Values, show: Callable[[Values], None]) -> Values:
         try:
-            return job(runtime, wanted, show)
+            return job(runtime, arguments, show)
         except (OwnerProblem, PastProblem, osv.ImportProblem, watched.UnknownRepository) as problem:
             raise JobProblem(str(problem)) from problem
 
@@ -141,4 +144,4 @@ _JOBS: Mapping[str, Job] = {
     "retry_dead_letters": _retry_dead_letters,
     "set_review": _set_review,
 }
-JOBS = {name: _telling(job) for name, job in _JOBS.items()}
+JOBS = {name: _with_job_problems(job) for name, job in _JOBS.items()}

@@ -1,6 +1,6 @@
-"""The queue and the parts that the worker's tasks use: set once by the worker, found here by every package's tasks.
+"""The queue and the parts that the worker's tasks use: set once by the worker, read here by every package's tasks.
 
-The Huey queue is a SQLite file of its own, messages signed and written as JSON (nothing is ever unpickled).
+The Huey queue is a SQLite file of its own, with messages signed and written as JSON (nothing is ever unpickled).
 """
 
 import json
@@ -53,11 +53,11 @@ class SignedJsonSerializer(SignedSerializer):
 
 
 class QueueDamaged(sqlite3.DatabaseError):
-    """The queue's file is damaged; the message is one sentence that says what to do."""
+    """The queue's file is damaged; the message is one sentence with the remedy."""
 
 
 class QueueStorage(SqliteStorage):
-    """Huey's, made at the first use and not when it is imported, so that a damaged file is told of in words."""
+    """Huey's storage, made at the first use and not at import, so that a damaged file is reported in words."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options | {"create_tables": False})
@@ -66,13 +66,13 @@ class QueueStorage(SqliteStorage):
 
     @contextmanager
     def db(self, commit: bool = False, close: bool = False) -> Generator[sqlite3.Cursor]:
-        """A cursor in a transaction of its own; QueueDamaged where the file is not one of SQLite, or broken."""
+        """Yield a cursor in its own transaction. Raises QueueDamaged if the file is not one of SQLite, or broken."""
         try:
             self._make_tables()
             with super().db(commit, close) as cursor:
                 yield cursor
         except sqlite3.DatabaseError as problem:
-            if type(problem) is not sqlite3.DatabaseError:  # a lock, a full drive, a key that is taken
+            if type(problem) is not sqlite3.DatabaseError:  # a lock, a full drive, a duplicate key
                 raise
             raise QueueDamaged(
                 f"{self.filename} is damaged ({problem}): stop worker and web and delete it, nothing is lost, what "
@@ -108,9 +108,9 @@ huey = Queue(
 class Runtime:
     """The worker's store, its way to the network and its clock.
 
-    `behind` says whether the stream is still catching up: what costs look-ups for each open pull request waits for it.
-    `changed` says that a hop has written something: the hops that read it are woken, the publisher too. `preparing`
-    says that a hop is at work after which judging has more to judge.
+    `behind` tells if the stream is still catching up: look-ups for each open pull request wait for it. `changed`
+    reports that a hop has written something: the hops that read it are woken, and the publisher too. `preparing` tells
+    if a hop is running after which there is more to judge.
     """
 
     store: Store
@@ -119,7 +119,7 @@ class Runtime:
     plc_url: str
     bluesky_api: str
     appview_url: str | None  # None: pull requests have no number
-    ask_advisories: bool  # whether OSV and deps.dev may be told which packages pull requests name
+    ask_advisories: bool  # True if OSV and deps.dev may learn which packages pull requests name
     diff_folder: Path
     patch_limit: int
     mirror_folder: Path
@@ -128,7 +128,7 @@ class Runtime:
     staging_folder: Path
     event_days: float
     event_rows: int
-    followed_days: int  # a merge is watched for what follows that long
+    followed_days: int  # follow-ups of a merge are watched this long
     diff_days: int
     folders: Folders
     letters: LetterBound
@@ -151,7 +151,7 @@ def stop() -> None:
 
 
 def current() -> Runtime:
-    """The runtime of this process; LookupError outside a worker, StoreProblem while the drive is gone."""
+    """Return the runtime of this process. Raises LookupError outside a worker, StoreProblem while the drive is gone."""
     if not _current:
         raise LookupError("this runs in the worker only")
     require_place(_current[0].store.path)

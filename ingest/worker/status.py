@@ -1,10 +1,9 @@
-"""The worker's heartbeat: one small file that says how it is, for readers that cannot ask the store.
+"""The worker's heartbeat: one small file with its state, for readers that cannot ask the store.
 
-The file is JSON padded to a fixed size and rewritten in place, so that a full disk, of which it tells, does not stop it
-(on file systems that write in place: ext4, xfs, tmpfs). A checksum inside tells a read that met a write.
+The file is JSON padded to a fixed size and rewritten in place, so that a full disk, which it reports, does not stop it
+(on file systems that write in place: ext4, xfs, tmpfs). A checksum inside detects a read during a write.
 
-It also tells whoever watches over the worker what waits for each step of the work, asked of the tables in one short
-read.
+It also reports the backlog of each step of the work, read from the tables in one short read.
 """
 
 import fcntl
@@ -38,34 +37,34 @@ FILE_BYTES = 8192
 BEAT_SECONDS = 2.0
 LOOK_SECONDS = 0.5  # a change is written within this
 DEAD_SECONDS = 30.0
-TEXT_LIMITS = (300, 100, 30, 5)  # the first at which everything fits
+TEXT_LIMITS = (300, 100, 30, 5)  # the first with which everything fits
 NAMED = 10
 TRIES, TRY_SECONDS = 4, 0.005
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """The worker's state at `written_at` (unix seconds); a problem is a sentence, None where there is none."""
+    """The worker's state at `written_at` (unix seconds); a problem is a sentence, or None if there is none."""
 
     written_at: float
     running: bool = True  # False: it stopped in good order
-    holds_file: bool = False  # it keeps the file locked for as long as it runs, however it ends
+    holds_file: bool = False  # it locks the file as long as it runs, however it ends
     cursor_us: int = 0  # time_us of the newest frame handled; 0: none yet
     listener_problem: str | None = None
     store_problem: str | None = None
     publisher_problem: str | None = None
     backfill_problem: str | None = None
-    event_problems: tuple[str, ...] = ()  # of the event streams of knots and spindles, some of them
+    event_problems: tuple[str, ...] = ()  # some problems of the event streams of knots and spindles
     event_streams_down: int = 0
     failing_hops: tuple[str, ...] = ()
     hosts_left_alone: int = 0
     hosts_named: tuple[str, ...] = ()  # some of them
-    clock_behind_minutes: int = 0  # by which this machine's clock seems slow, as all events are dated ahead of it
-    letters_dropped: int = 0  # dead letters that were let go since there were too many
+    clock_behind_minutes: int = 0  # minutes by which this machine's clock seems slow, as all events are ahead of it
+    letters_dropped: int = 0  # dead letters that were dropped because there were too many
     free_bytes: int = 0
     drive_full: bool = False  # less is free than ingest keeps in reserve
 
     def is_alive(self, now: float) -> bool:
-        """Return whether the worker was running within the last 30 s; a time ahead of `now` counts as now."""
+        """Return True if the worker was running within the last 30 s; a time ahead of `now` counts as now."""
         return self.running and now - self.written_at <= DEAD_SECONDS
 
 
@@ -79,7 +78,7 @@ _status_decoder = msgspec.json.Decoder(Status)
 
 
 def read_status(path: Path) -> Status | None:
-    """Return what the file says; None where there is none, or none that can be read."""
+    """Return the status in the file, or None if there is no readable one."""
     for _ in range(TRIES):
         try:
             with path.open("rb") as file:
@@ -90,34 +89,34 @@ def read_status(path: Path) -> Status | None:
         except OSError:
             return None
         except (msgspec.MsgspecError, ValueError, RecursionError):
-            pass  # a write was under way, or it is no such file
+            pass  # a write was running, or it is another kind of file
         time.sleep(TRY_SECONDS)
     return None
 
 
 def encode(status: Status) -> bytes:
-    """The whole file, always of the same size; texts are cut as far as it takes."""
+    """Return the whole file, always of one size; texts are cut as much as needed."""
     for limit in TEXT_LIMITS:
-        raw = msgspec.json.encode(_cut(status, limit))
+        raw = msgspec.json.encode(_cut_texts(status, limit))
         page = msgspec.json.encode(_Page(zlib.crc32(raw), msgspec.Raw(raw)))
         if len(page) < FILE_BYTES:
             break
     return page.ljust(FILE_BYTES - 1) + b"\n"
 
 
-def _cut(status: Status, limit: int) -> Status:
+def _cut_texts(status: Status, limit: int) -> Status:
     def short(text: str) -> str:
         return text[:limit].encode(errors="replace").decode()
 
     problems = ("listener_problem", "store_problem", "publisher_problem", "backfill_problem")
-    told = {name: short(text) for name in problems if (text := getattr(status, name)) is not None}
+    short_problems = {name: short(text) for name in problems if (text := getattr(status, name)) is not None}
     lists = ("event_problems", "failing_hops", "hosts_named")
-    named = {name: tuple(map(short, getattr(status, name)[:NAMED])) for name in lists}
-    return msgspec.structs.replace(status, **named, **told)
+    short_lists = {name: tuple(map(short, getattr(status, name)[:NAMED])) for name in lists}
+    return msgspec.structs.replace(status, **short_lists, **short_problems)
 
 
 def is_let_go(path: Path) -> bool:
-    """Return whether no process holds the file any more, as after a kill; False where that cannot be told."""
+    """Return True if no process holds the file any more, as after a kill; False if that cannot be determined."""
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -126,8 +125,8 @@ def is_let_go(path: Path) -> bool:
     return True
 
 
-def _hold(path: Path) -> int | None:
-    """The file, open and locked; None where it cannot be: the drive is full or gone, or has no locks."""
+def _open_locked(path: Path) -> int | None:
+    """Return the file, open and locked, or None if the drive is full or gone, or has no locks."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError:
@@ -141,7 +140,7 @@ def _hold(path: Path) -> int | None:
 
 
 class Heartbeat(threading.Thread):
-    """Writes what `ask` says into the file: every two seconds, and within half a second where something changed."""
+    """Write the status from `ask` into the file: every two seconds, and within half a second of a change."""
 
     def __init__(self, path: Path, ask: Callable[[], Status]) -> None:
         super().__init__(name="heartbeat", daemon=True)
@@ -151,36 +150,36 @@ class Heartbeat(threading.Thread):
         self._written = Status(written_at=0.0)
         self._due = float("-inf")
         self._failed = False
-        self._held: int | None = None
+        self._descriptor: int | None = None
 
     def run(self) -> None:
         while not self._stopping.is_set():
-            self._beat()
+            self._write_if_due()
             self._stopping.wait(LOOK_SECONDS)
 
     def stop(self) -> None:
-        """Say that the worker has stopped, and end."""
+        """Write that the worker has stopped, and end."""
         self._stopping.set()
         if self.ident is not None:
             self.join()
-            self._beat()
-        self._let_go()
+            self._write_if_due()
+        self._release()
 
-    def _let_go(self) -> None:
-        if self._held is not None:
-            os.close(self._held)
-            self._held = None
+    def _release(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
-    def _beat(self) -> None:
-        """Write if it is time or something changed; a drive that cannot be written is told once in the log."""
+    def _write_if_due(self) -> None:
+        """Write if it is time or something changed; log once that the drive cannot be written."""
         try:
             is_running = not self._stopping.is_set()
             status = self._ask()
-            if self._held is not None and not _is_file(self._held, self._path):
-                self._let_go()
-            if self._held is None:
-                self._held = _hold(self._path)
-            status = msgspec.structs.replace(status, running=is_running, holds_file=self._held is not None)
+            if self._descriptor is not None and not _is_file(self._descriptor, self._path):
+                self._release()
+            if self._descriptor is None:
+                self._descriptor = _open_locked(self._path)
+            status = msgspec.structs.replace(status, running=is_running, holds_file=self._descriptor is not None)
             if time.monotonic() < self._due and not _differs(status, self._written):
                 return
             write_page(self._path, encode(status))
@@ -194,7 +193,7 @@ class Heartbeat(threading.Thread):
 
 
 def _is_file(descriptor: int, path: Path) -> bool:
-    """Return whether what is open is what lies there, and not a file that was there before."""
+    """Return True if the open file is the one at this path, and not an earlier one."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except OSError:
@@ -202,7 +201,7 @@ def _is_file(descriptor: int, path: Path) -> bool:
 
 
 def write_page(path: Path, page: bytes) -> None:
-    """Put the page in the place of what the file holds, with its blocks kept. Raises OSError."""
+    """Overwrite the file's content with the page, in its old blocks. Raises OSError."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         if os.pwrite(descriptor, page, 0) != len(page):
@@ -211,13 +210,13 @@ def write_page(path: Path, page: bytes) -> None:
         os.close(descriptor)
 
 
-def _differs(one: Status, other: Status) -> bool:
-    """Return whether anything but what changes all the time is another."""
-    same = {"written_at": 0.0, "cursor_us": 0, "free_bytes": 0}
-    return msgspec.structs.replace(one, **same) != msgspec.structs.replace(other, **same)
+def _differs(status: Status, other_status: Status) -> bool:
+    """Return True if anything differs except values that change all the time."""
+    ignored = {"written_at": 0.0, "cursor_us": 0, "free_bytes": 0}
+    return msgspec.structs.replace(status, **ignored) != msgspec.structs.replace(other_status, **ignored)
 
 
-# A log without events is told by its segments, and the other way round.
+# Old events lie only in segments, new ones only in the table.
 NEWEST_EVENT = """
 select greatest(
   coalesce((select max(event_seq) from events), 0), coalesce((select max(last_seq) from event_segments), 0)
@@ -240,7 +239,7 @@ LETTERS = "select (select count(*) from dead_letters) + (select count(*) from un
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """The log's end (`newest_event`, 0: it is empty), the events that could not be read, and what waits, by hop."""
+    """The newest number in the log (`newest_event`, 0: empty), unreadable events, and the backlog by hop."""
 
     newest_event: int
     letters: int
@@ -248,7 +247,7 @@ class Backlog:
 
 
 def read_backlog(store: Store, followed: timedelta) -> Backlog:
-    """The backlog now; a merged pull request is looked up for as long as it is `followed`. Raises StoreProblem."""
+    """Return the backlog now; a merged pull request is looked up as long as it is `followed`. Raises StoreProblem."""
     wall = store.wall
     with as_problems(), store.read() as rows:
         waiting = {
@@ -263,7 +262,7 @@ def read_backlog(store: Store, followed: timedelta) -> Backlog:
 
 
 def due_lookups(rows: Rows, wall: Wall, settled_since: datetime = datetime.max) -> int:
-    """Return how many look-ups of all kinds are due now; of merged pull requests those that were settled since then."""
+    """Return how many look-ups of all kinds are due; for merged pull requests only those settled since this time."""
     fixed = (DUE_IDENTITIES, DUE_PUSH_HOLDERS, DUE_RUNS, DUE_PROFILES, DUE_ATTESTATIONS)
     kinds = [due_patches(settled_since), *map(Due, fixed)]
     return sum(kind.count(rows, wall()) for kind in kinds)
@@ -271,7 +270,7 @@ def due_lookups(rows: Rows, wall: Wall, settled_since: datetime = datetime.max) 
 
 @contextmanager
 def as_problems() -> Generator[None]:
-    """Whatever DuckDB raises in the block, as a StoreProblem."""
+    """Raise DuckDB's errors in the block as StoreProblem."""
     try:
         yield
     except duckdb.Error as error:

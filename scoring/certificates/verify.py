@@ -1,10 +1,11 @@
 """Recomputes a certificate from its bytes, the file before it and a store, and extends it with later outcomes."""
 
+import json
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import numpy as np
 
 from ingest.store.transaction import Rows
@@ -13,6 +14,7 @@ from scoring.certificates.certificate import (
     Case,
     Certificate,
     CertificateProblem,
+    CertifiedResult,
     LaterOutcome,
     case_name,
     data_digest,
@@ -171,21 +173,30 @@ def _check_threshold(certificate: Certificate) -> Iterator[str]:
     result = result_of(
         find_threshold(certificate.cases, certificate.side, certificate.budget, certificate.delta_spent, rule)
     )
-    for name in result.__struct_fields__:
-        recomputed, stated = getattr(result, name), getattr(certificate.found, name)
-        if not _is_same(recomputed, stated):
-            yield f"It says {name} = {_printable(stated)}; recomputed it is {_printable(recomputed)}."
+    recomputed, stated = _figures(result), _figures(certificate.found)
+    for name in dict.fromkeys([*recomputed, *stated]):
+        values = stated.get(name), recomputed.get(name)
+        if not _is_same(*values):
+            yield "It says {} = {}; recomputed it is {}.".format(name, *map(_printable, values))
 
 
-def _is_same(recomputed: Any, stated: Any) -> bool:
+def _figures(found: CertifiedResult) -> dict[str, object]:
+    """Return the figures of a result by name; those of what it lacks begin with "need"."""
+    figures = msgspec.structs.asdict(found)
+    need = figures.pop("need")
+    return figures | {f"need {name}": value for name, value in (msgspec.structs.asdict(need) if need else {}).items()}
+
+
+def _is_same(stated: object, recomputed: object) -> bool:
     """Return whether two values are equal, up to the last decimal of a float."""
     if isinstance(recomputed, float) and isinstance(stated, float):
         return abs(recomputed - stated) <= 2e-6
     return recomputed == stated
 
 
-def _printable(value: Any) -> str:
-    return "".join(letter for letter in f"{value}" if letter.isprintable())[:100]
+def _printable(value: object) -> str:
+    """Return a figure as the file writes it."""
+    return "nothing" if value is None else json.dumps(value)[:100]
 
 
 def _outcome_word(bad: float) -> str:

@@ -200,7 +200,7 @@ select pull_uri, arg_min(odds, known_from) as odds, arg_min(not would_merge, kno
   min(known_from) as known_from
 from audits where known_from <= ? group by pull_uri
 """
-WAVED = "select distinct pull_uri from waved_through where as_of <= ?"
+WAVED = "select pull_uri from waved_through where as_of <= ?"
 
 
 def build_cases(rows: Rows, now: datetime, window_days: int) -> None:

@@ -55,7 +55,7 @@ class ChangeOutline:
 
 
 NOTHING_KNOWN = ChangeOutline()
-CLAIMED = "Marked merged by its author alone"
+CLAIMED = "Author calls it merged, nobody confirms it"
 
 
 def decided(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHING_KNOWN, exact: bool = False) -> str:
@@ -88,7 +88,7 @@ def _known_author_clause(verdict: Verdict, evidence: Evidence, change: ChangeOut
     if not is_fast and not is_shut and (trust := _clauses(verdict, OF_TRUST)):
         return trust[0]
     if "fast_lane_shut" in reasons and not change.tests_fail:
-        return fit(f"{_merged_words(evidence).removesuffix(' here')}, fast lane not open")
+        return fit(f"No fast lane yet, {_merged_words(evidence).removesuffix(' here')}")
     addition = (
         "tests fail"
         if change.tests_fail
@@ -104,9 +104,9 @@ def _known_author_clause(verdict: Verdict, evidence: Evidence, change: ChangeOut
 
 def _findings_count(change: ChangeOutline) -> str:
     """Count the scanners' findings in a possible fast-lane change; "" where no patch is known."""
-    kind = "finding" if any(finding.severity != "low" for finding in change.findings) else "low finding"
     if change.findings:
-        return things(len(change.findings), kind)
+        is_low = all(finding.severity == "low" for finding in change.findings)
+        return things(len(change.findings), "low finding" if is_low else "finding")
     return "nothing found" if change.files else ""
 
 
@@ -203,10 +203,19 @@ def _change_clause(code: str, reasons: Mapping[str, Params], change: ChangeOutli
     if code == "review_recommended" and "content_risk_above" not in reasons:
         return ""  # some part was not read, which other reasons say
     if code == "content_risk_above" and change.findings:
-        (finding, *more) = change.findings
-        name = finding_name(finding.scanner, finding.rule, finding.type)
-        return f"{len(more) + 1:,} low findings" if more else found_words(name, _place(finding.file, finding.line))
+        return _of_low_findings(change.findings)
     return CLAUSES[code](reasons[code])
+
+
+def _of_low_findings(findings: Sequence[ShownFinding]) -> str:
+    """Name the finding where there is one; of several say how many there are, and where."""
+    (finding, *more) = findings
+    if not more:
+        name = finding_name(finding.scanner, finding.rule, finding.type)
+        return found_words(name, _place(finding.file, finding.line))
+    files = {one.file for one in findings}
+    words = f"{len(findings):,} low-severity findings"
+    return found_words(words, _place(finding.file, None)) if len(files) == 1 else f"{words}, {len(files):,} files"
 
 
 def _place(file: str | None, line: int | None) -> str:

@@ -60,9 +60,10 @@ select first_timer, date_trunc('month', answered_at)::timestamp as month,
 from ({ANSWERS}) where answered_at > $since and answered_at <= $now group by all order by month
 """
 WAITING = f"""
-select a.first_timer, count(*) as waiting, min(a.opened_at) as since,
-  arg_min(a.pull_uri, (a.opened_at, a.pull_uri)) as uri
-from ({ANSWERS}) a where answered_at is null or answered_at > $now group by a.first_timer
+with told as (select *, coalesce(answered_at > $now, true) as waits from ({ANSWERS}))
+select first_timer, count(*) filter (waits) as waiting, count(*) filter (ended_at is null and not waits) as heard,
+  min(opened_at) filter (waits) as since, arg_min(pull_uri, (opened_at, pull_uri)) filter (waits) as uri
+from told group by first_timer
 """
 AUTHOR = "select c.* from contributors c join pull_requests p on p.author_id = c.contributor_id where p.pull_uri = ?"
 ACTABLE = f"""
@@ -96,8 +97,8 @@ class AnswerMonth:
 class Answers:
     """How long first-timers, or regulars, wait for a comment, merge or close by somebody who may push.
 
-    `all` covers all `months`; it is None without an answer. `waiting` counts those without an answer; the one that has
-    waited longest was opened at `since`, by `author`.
+    `all` covers all `months`; it is None without an answer. `waiting` have no answer, `heard` have one and are still
+    open; the one that has waited longest was opened at `since`, by `author`.
     """
 
     first_timers: bool
@@ -107,6 +108,7 @@ class Answers:
     since: datetime | None = None
     uri: str = ""
     author: str = ""
+    heard: int = 0
 
 
 def weeks(rows: Rows, now: datetime, repository: str = "") -> tuple[Week, ...]:
@@ -136,10 +138,17 @@ def answers(rows: Rows, now: datetime, repository: str = "") -> tuple[Answers, A
         overall = median_of(since, days) if days else None
         if longest_wait is None:
             return Answers(first_timers, medians, overall)
-        person = rows.row(AUTHOR, [longest_wait["uri"]])
+        person = rows.row(AUTHOR, [longest_wait["uri"]]) if longest_wait["uri"] else None
         name = display_name(person) if person else ""
         return Answers(
-            first_timers, medians, overall, longest_wait["waiting"], longest_wait["since"], longest_wait["uri"], name
+            first_timers,
+            medians,
+            overall,
+            longest_wait["waiting"],
+            longest_wait["since"],
+            longest_wait["uri"] or "",
+            name,
+            longest_wait["heard"],
         )
 
     return summarize(True), summarize(False)

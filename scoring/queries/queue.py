@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from ingest.records.watched import find_repository
 from ingest.store.transaction import Rows
-from scoring.config.repository import in_shadow
 from scoring.explain.decided import CHANGE_CLAUSES, CLAUSES, ChangeOutline, decided, joined
 from scoring.explain.sentences import explain, would_change
 from scoring.explain.what_would_change import own_change
@@ -153,9 +152,23 @@ left join trust t on t.contributor_id = c.contributor_id and t.repository_id = c
 left join pull_pages g on g.pull_uri = c.pull_uri
 left join ci_runs r on r.pull_uri = c.pull_uri and r.patch_ref = p.patch_ref
 """
-WATCHED = "select repository_id, repo_key, name from repositories semi join watched_repositories using (repository_id)"
+WATCHED = """
+select repository_id, repo_key, coalesce(r.name, r.repo_key) as name, coalesce(x.shadow, true) as shadow
+from repositories r semi join watched_repositories using (repository_id)
+left join repository_settings x using (repository_id)
+"""
 Clause = tuple[str, list[object]]
-Watched = Mapping[int, tuple[str, str]]  # repository_id -> repo_key, name
+
+
+class Repository(NamedTuple):
+    """A watched repository, and whether it is in shadow mode."""
+
+    key: str
+    name: str
+    shadow: bool
+
+
+Watched = Mapping[int, Repository]
 
 
 class Listed(NamedTuple):
@@ -184,7 +197,12 @@ def queue(rows: Rows, query: QueueQuery) -> Queue:
         counts={lane: counts.get(str(lane), 0) for lane in Lane},
         own_count=counts.get("own", 0),
         groups=tuple(_group(key, group, page_rows) for key, group in groups.items() if group.uris),
-        repositories=tuple(sorted(watched.values(), key=lambda repository: (repository[1], repository[0]))),
+        repositories=tuple(
+            sorted(
+                ((repository.key, repository.name) for repository in watched.values()),
+                key=lambda repository: repository[::-1],
+            )
+        ),
         watched=groups["fast_lane"].watched if "fast_lane" in groups else 0,
     )
 
@@ -200,7 +218,8 @@ def _list_groups(rows: Rows, query: QueueQuery, watched: Watched) -> dict[GroupK
     in_force, voided = current_approvals(rows)
     approved, changed = ([row["pull_uri"] for row in approvals] for approvals in (in_force, voided))
     sql = LISTED.replace("{where}", where)  # not `format`: KEY contains braces
-    columns = rows.columns(sql, [changed, *params, sorted(in_shadow(rows)), [*approved, *query.snoozed]])
+    shadowed = [number for number, one in watched.items() if one.shadow]
+    columns = rows.columns(sql, [changed, *params, shadowed, [*approved, *query.snoozed]])
     verdicts = rows.value(DECIDED, {"watched": list(watched)}) + sum(
         row["newest"]["state"] == "open" for row in in_force
     )
@@ -240,7 +259,7 @@ def _order_group(
     verdicts: int,
     demoted: Positions,
 ) -> Listed:
-    """Return one lane's rows in order, those with a larger number in `demoted` after all others; `counts` as in Listed."""
+    """Return one lane's rows in order, those with a larger number in `demoted` last; `counts` as in Listed."""
     lane_rows = waiting.select(positions)
     ages, is_first_timer = lane_rows.opened_at.astype("datetime64[us]"), lane_rows.first_timer
     order = positions[order_lane(lane_rows, sort, verdicts)]
@@ -250,12 +269,12 @@ def _order_group(
 
 
 def _watched_repositories(rows: Rows) -> Watched:
-    return {row["repository_id"]: (row["repo_key"], row["name"] or row["repo_key"]) for row in rows.rows(WATCHED)}
+    return {row["repository_id"]: Repository(row["repo_key"], row["name"], row["shadow"]) for row in rows.rows(WATCHED)}
 
 
 def repository_names(rows: Rows) -> dict[str, str]:
     """Return the names of the watched repositories by repo_key."""
-    return dict(_watched_repositories(rows).values())
+    return {one.key: one.name for one in _watched_repositories(rows).values()}
 
 
 def _filter_clause(query: QueueQuery, watched: Watched) -> Clause:
@@ -264,7 +283,7 @@ def _filter_clause(query: QueueQuery, watched: Watched) -> Clause:
     params: list[object] = [list(watched)]
     if query.repository:
         clauses.append("list_contains(?, c.repository_id)")
-        params.append([number for number, (key, _) in watched.items() if key == query.repository])
+        params.append([number for number, one in watched.items() if one.key == query.repository])
     if query.only is not None:
         clauses.append("list_contains(?, c.pull_uri)")
         params.append(list(query.only))
@@ -273,7 +292,7 @@ def _filter_clause(query: QueueQuery, watched: Watched) -> Clause:
             "(contains(lower(p.title), lower(?)) or list_contains(?, c.repository_id) or c.contributor_id in (select "
             "contributor_id from contributors where did = ? or handle_verified and contains(lower(handle), lower(?))))"
         )
-        named = [number for number, (_, name) in watched.items() if query.text.lower() in name.lower()]
+        named = [number for number, one in watched.items() if query.text.lower() in one.name.lower()]
         params += [query.text, named, query.text, query.text]
     return " and ".join(clauses), params
 
@@ -316,7 +335,7 @@ def labels(rows: Rows, uris: Sequence[str]) -> dict[str, str]:
     )
     watched = _watched_repositories(rows)
     return {
-        row["pull_uri"]: _label(watched[row["repository_id"]][1], row)
+        row["pull_uri"]: _label(watched[row["repository_id"]].name, row)
         for row in rows.rows(sql, [uris])
         if row["repository_id"] in watched
     }
@@ -377,10 +396,10 @@ def _queue_rows(
 ) -> list[QueueRow]:
     decisions = [row for row in rows.rows(sql, params) if row["repository_id"] in watched]
     people = People(rows, (number for row in decisions for number in (row["contributor_id"], *row["path"])))
-    outlines, turns = _outlines(rows, decisions), _on_author(rows, decisions)
+    outlines, turns = _outlines(rows, decisions, watched), _on_author(rows, decisions)
     labels = pull_labels(rows, [row["pull_uri"] for row in decisions])
     unfinished = [
-        _queue_row(row, people, *watched[row["repository_id"]], outlines[row["pull_uri"]]) for row in decisions
+        _queue_row(row, people, watched[row["repository_id"]], outlines[row["pull_uri"]]) for row in decisions
     ]
     pairs = zip(unfinished, decisions, strict=True)
     queue_rows = [
@@ -409,11 +428,10 @@ def _on_author(rows: Rows, decisions: Sequence[Mapping[str, Any]]) -> frozenset[
     return frozenset(row["pull_uri"] for row in turns)
 
 
-def _outlines(rows: Rows, decisions: Sequence[Mapping[str, Any]]) -> dict[str, ChangeOutline]:
+def _outlines(rows: Rows, decisions: Sequence[Mapping[str, Any]], watched: Watched) -> dict[str, ChangeOutline]:
     """Return the facts of each change that its reasons may name."""
     uris = [row["pull_uri"] for row in decisions]
     findings, several = standing_findings(rows, uris), _several_open(rows, decisions)
-    shadowed = in_shadow(rows) if decisions else frozenset()
     return {
         row["pull_uri"]: ChangeOutline(
             findings=findings.get(row["pull_uri"], ()),
@@ -421,7 +439,7 @@ def _outlines(rows: Rows, decisions: Sequence[Mapping[str, Any]]) -> dict[str, C
             lines=(row["added"] or 0) + (row["removed"] or 0),
             tests_fail=row["ci"] == "failed",
             several_open=(row["contributor_id"], row["repository_id"]) in several,
-            shadow=row["repository_id"] in shadowed,
+            shadow=watched[row["repository_id"]].shadow,
             claimed=row["merge_proof"] in CLAIMS,
         )
         for row in decisions
@@ -435,17 +453,17 @@ def _several_open(rows: Rows, decisions: Sequence[Mapping[str, Any]]) -> set[tup
     return {(row["author_id"], row["repository_id"]) for row in several}
 
 
-def _queue_row(row: Mapping[str, Any], people: People, key: str, name: str, outline: ChangeOutline) -> QueueRow:
+def _queue_row(row: Mapping[str, Any], people: People, repository: Repository, outline: ChangeOutline) -> QueueRow:
     verdict, path = read_verdict(row), people.path(row["path"])
     evidence, thresholds = verdict_evidence(row, verdict, path), read_thresholds(row)
     inputs = read_inputs(row["inputs"]) if row["inputs"] else None
     return QueueRow(
         uri=row["pull_uri"],
         title=row["title"] or "(no title)",
-        label=_label(name, row),
+        label=_label(repository.name, row),
         page=row["url"],
-        repository_key=key,
-        repository_name=name,
+        repository_key=repository.key,
+        repository_name=repository.name,
         author=people.persons[row["contributor_id"]],
         own=row["own"],
         first_timer=not evidence.settled_here,

@@ -4,7 +4,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from playwright.sync_api import Page
+from playwright.sync_api import Page, ViewportSize
+
+from tests.conftest import looks
 
 RUN = """async only => {
   const options = only.length ? {runOnly: {type: 'rule', values: only}} : {};
@@ -12,6 +14,9 @@ RUN = """async only => {
   const where = node => `${node.target.join(' ')} (${(node.failureSummary ?? '').split('\\n')[1]?.trim()})`;
   return told.violations.map(one => `${one.id}: ${one.nodes.slice(0, 4).map(where).join('; ')}`);
 }"""
+
+SIGHT = ("color-contrast", "scrollable-region-focusable", "target-size")
+PHONE, DESKTOP = ViewportSize(width=360, height=800), ViewportSize(width=1440, height=900)
 
 
 @cache
@@ -26,3 +31,16 @@ def violations(page: Page, *only: str) -> list[str]:
         page.evaluate(axe_source())
     found: list[Any] = page.evaluate(RUN, list(only))
     return [str(one) for one in found]
+
+
+def violations_in_both_themes(page: Page) -> list[str]:
+    """What breaks a rule on a dark phone, or one of sight on a light desktop; any rule in all four under PROVE."""
+    found = []
+    for size, scheme, rules in looks(
+        *((size, scheme, ()) for size in (PHONE, DESKTOP) for scheme in ("dark", "light")),
+        small=((PHONE, "dark", ()), (DESKTOP, "light", SIGHT)),
+    ):
+        page.set_viewport_size(size)
+        page.emulate_media(color_scheme=scheme)
+        found += violations(page, *rules)
+    return found

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.test import Client
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
 from tests.ingest.peer import Peer, Start
+from tests.triage.windows import Windows
 from tests.triage.worlds import small_site
 from tests.waiting import PATIENT_MS
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:  # models load after Django is set up, conftest files before
     from tests.triage.worlds.acting_site import ActingSite
 
 OpenPage = Callable[..., Page]
-REPORT_VIOLATIONS = """document.addEventListener('securitypolicyviolation',
-  event => console.error(`the policy forbids ${event.blockedURI} (${event.violatedDirective})`))"""
 ARGUMENTS = [
     "--headless",
     "--no-sandbox",
@@ -34,12 +33,9 @@ ARGUMENTS = [
 ]
 
 
-_forbidden: list[str] = []  # what the policy forbade in any window since the last test of a browser
-
-
 @pytest.fixture(scope="module")
-def browser(chromium: str) -> Iterator[Browser]:
-    """One for all tests of a file, whose windows share nothing: a start takes 1 s of CPU.
+def windows(chromium: str) -> Iterator[Windows]:
+    """Those of the one browser of a file, whose start takes 1 s of CPU.
 
     While Playwright's loop runs in this thread, Django refuses to touch a database unless it is told that nobody does
     so within the loop.
@@ -47,27 +43,15 @@ def browser(chromium: str) -> Iterator[Browser]:
     with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
         patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
         expect.set_options(timeout=PATIENT_MS)
-        started = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
-        for name in ("new_context", "new_page"):
-            patch.setattr(started, name, _watched(getattr(started, name)))
-        yield started
+        made = Windows(playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS))
+        made.watch(patch)
+        yield made
 
 
-def _watched(opening: Callable[..., Page | BrowserContext]) -> Callable[..., Page | BrowserContext]:
-    """The same, whose windows tell what the Content-Security-Policy forbade, with or without scripts of their own."""
-
-    def note(message: ConsoleMessage) -> None:
-        if "Content Security Policy" in message.text or "the policy forbids" in message.text:
-            _forbidden.append(f"{message.text} on {message.location}")
-
-    def opened(**options: Any) -> Page | BrowserContext:
-        made = opening(**options)
-        window = made.context if isinstance(made, Page) else made
-        window.add_init_script(REPORT_VIOLATIONS)
-        window.on("console", note)
-        return made
-
-    return opened
+@pytest.fixture
+def browser(windows: Windows) -> Browser:
+    """The browser itself, for whoever opens windows of another kind."""
+    return windows.browser
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -95,53 +79,23 @@ def one_request_at_a_time() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def keeps_the_policy(request: pytest.FixtureRequest) -> Iterator[None]:
     """No test of a browser ends with something that the Content-Security-Policy forbade."""
+    forbidden: list[str] = request.getfixturevalue("windows").forbidden if "windows" in request.fixturenames else []
     yield
-    if "browser" in request.fixturenames:
-        forbidden = _forbidden.copy()
-        _forbidden.clear()
-        assert forbidden == []
+    noted = forbidden.copy()
+    forbidden.clear()
+    assert noted == []
 
 
 @pytest.fixture
-def open_page(browser: Browser, live_server: LiveServer) -> Iterator[OpenPage]:
-    """`open_page(width, client, **options)`: a window of its own on the site, signed in where a `client` is given.
+def open_page(windows: Windows, live_server: LiveServer) -> Iterator[OpenPage]:
+    """`open_page(width, client, **options)`: a window of its own on the site, signed in where a `client` is given."""
+    with windows.lend(live_server.url) as opened:
 
-    The test fails if a page in it complained: of a dialog, of an error in a script or of what it logged as one, save
-    that an address is refused or absent: that is for the test to say.
-    """
-    complaints: list[str] = []
-    windows: list[BrowserContext] = []
+        def open_one(width: int = 1440, client: Client | None = None, **options: Any) -> Page:
+            cookie = client.cookies["sessionid"].value if client else ""
+            return opened(width=width, cookie=cookie, **options)
 
-    def opened(width: int = 1440, client: Client | None = None, **options: Any) -> Page:
-        window = browser.new_context(viewport={"width": width, "height": 900}, base_url=live_server.url, **options)
-        window.set_default_timeout(PATIENT_MS)
-        windows.append(window)
-        if client is not None:
-            cookie = client.cookies["sessionid"].value
-            window.add_cookies([{"name": "sessionid", "value": cookie, "url": live_server.url}])
-        page = window.new_page()
-        page.on("console", lambda message: complaints.append(message.text) if is_complaint(message) else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("dialog", lambda dialog: complaints.append(f"a dialog: {dialog.message}"))
-        return page
-
-    yield opened
-    for window in windows:
-        window.close()
-    assert complaints == []
-
-
-PASSED_OVER = ("htmx:afterRequest", "htmx:sendAbort")  # a row that was asked for, and another chosen before it came
-
-
-def is_complaint(message: ConsoleMessage) -> bool:
-    """Tell an error of the page's own from a refused or absent address, or a request that a newer one replaced."""
-    told = message.text
-    return (
-        message.type == "error"
-        and "the server responded with a status of 4" not in told
-        and not told.startswith(PASSED_OVER)
-    )
+        yield open_one
 
 
 @pytest.fixture(scope="session")

@@ -1,17 +1,14 @@
 """The served demo and a served replay in a real browser: shadow mode, the opened lane, the audit, what went wrong."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.triage.pictures.lane_life import (
     answer_audit_with_no,
     check_head,
     close_and_open_again,
-    drawn_row,
     mark_what_went_through,
     served_demo,
     served_replay,
@@ -19,48 +16,37 @@ from tests.triage.pictures.lane_life import (
     signed_in,
     wait_until_shut,
 )
-from tests.trustsite import runs
-from tests.trustsite.ports import free_port
 from trustsite.world import World, build_world
 
 
-@pytest.fixture(scope="module")
-def world() -> World:
-    """The network of the demo."""
-    return build_world()
-
-
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a demo that serves."""
-    port, root = free_port(), tmp_path_factory.mktemp("served-demo")
-    with runs.serving("demo", port=port, DATA_ROOT=root, BIND=f"127.0.0.1:{port}") as said:
-        assert "sign in there as ana.example.test in one click" in said
-        yield f"http://127.0.0.1:{port}"
-
-
-@pytest.fixture
-def fresh_demo(tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """The address and the drive of a demo of its own."""
+def test_the_demo_tells_its_story_until_marks_shut_the_lane_and_a_person_opens_and_closes_it(
+    browser: Browser, tmp_path: Path
+) -> None:
+    world = build_world()
     with served_demo(tmp_path) as address:
-        yield address, tmp_path
+        with signed_in(browser, address, 1440) as page:
+            shadow_mode_shows_a_month_and_offers_the_lane_that_it_would_open(page, world)
+            the_opened_lane_says_on_what_it_rests_and_who_opened_it(page, world)
+            the_incident_keeps_what_the_approval_saw(page, world)
+            every_page_counts_alike_what_the_lane_let_through_and_what_went_wrong(page, world)
+            a_flagged_change_is_read_first_and_its_approval_is_no_main_button(page, world)
+            an_approval_of_a_swapped_patch_leads_to_what_changed_since(page, world)
+            page.set_viewport_size({"width": 1344, "height": 900})
+            no_row_cuts_the_words_that_decided_its_place(page)
+        with signed_in(browser, address, 390) as page:
+            the_opened_lane_says_on_what_it_rests_and_who_opened_it(page, world)
+            a_flagged_change_is_read_first_and_its_approval_is_no_main_button(page, world)
+            no_row_cuts_the_words_that_decided_its_place(page)
+        with signed_in(browser, address, 1440) as page:
+            lane = f"/lane?repository={world.watched['lantern']}"
+            mark_what_went_through(page, tmp_path)
+            wait_until_shut(page, lane)
+            expect(page.locator("main")).to_contain_text("5 of 5 pull requests that it let through turned out bad")
+            page.get_by_role("button", name="Open the lane").click()
+            close_and_open_again(page, lane)
 
 
-@pytest.fixture
-def replay(world: World, tmp_path: Path) -> Iterator[str]:
-    """The address of a served replay of the same network, which nobody watched before."""
-    with served_replay(world, tmp_path) as address:
-        yield address
-
-
-@pytest.fixture(params=[1440, 390])
-def page(demo: str, browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
-    """The maintainer's window on the demo."""
-    with signed_in(browser, demo, request.param) as page:
-        yield page
-
-
-def test_shadow_mode_shows_a_month_and_offers_the_lane_that_it_would_open(page: Page, world: World) -> None:
+def shadow_mode_shows_a_month_and_offers_the_lane_that_it_would_open(page: Page, world: World) -> None:
     page.goto(f"/settings/repository?repository={world.watched['tidepool']}")
     expect(page.locator("main")).to_contain_text("rounds would have been fast lane")
     page.get_by_text("Day by day").click()
@@ -73,7 +59,7 @@ def test_shadow_mode_shows_a_month_and_offers_the_lane_that_it_would_open(page: 
     expect(page.get_by_role("button", name="Open the lane")).to_be_visible()
 
 
-def test_the_opened_lane_says_on_what_it_rests_and_who_opened_it(page: Page, world: World) -> None:
+def the_opened_lane_says_on_what_it_rests_and_who_opened_it(page: Page, world: World) -> None:
     page.goto(f"/lane?repository={world.watched['lantern']}")
     opened = page.locator("article", has_text="Open since")
     expect(opened).to_contain_text("by ana.example.test")
@@ -82,7 +68,7 @@ def test_the_opened_lane_says_on_what_it_rests_and_who_opened_it(page: Page, wor
     check_head(page)
 
 
-def test_the_incident_keeps_what_the_approval_saw(page: Page, world: World) -> None:
+def the_incident_keeps_what_the_approval_saw(page: Page, world: World) -> None:
     page.goto(f"/history/{world.pulls['went_wrong'][0]}")
     page.get_by_role("link", name="What was known then").click()
     known = page.locator("#known")
@@ -91,8 +77,7 @@ def test_the_incident_keeps_what_the_approval_saw(page: Page, world: World) -> N
     expect(known).not_to_contain_text("does not name its decision")
 
 
-@pytest.mark.parametrize("page", [1440], indirect=True)
-def test_every_page_counts_alike_what_the_lane_let_through_and_what_went_wrong(page: Page, world: World) -> None:
+def every_page_counts_alike_what_the_lane_let_through_and_what_went_wrong(page: Page, world: World) -> None:
     main, lotte = page.locator("main"), world.cast["lotte"]
     page.goto(f"/history/{world.pulls['went_wrong'][0]}")
     page.get_by_role("link", name="What was known then").click()
@@ -123,8 +108,7 @@ def test_every_page_counts_alike_what_the_lane_let_through_and_what_went_wrong(p
     expect(page.locator("tr", has_text="lotte.example.test").locator("[data-label=Reverts]")).to_have_text("1")
 
 
-@pytest.mark.parametrize("page", [1344, 390], indirect=True)
-def test_no_row_cuts_the_words_that_decided_its_place(page: Page) -> None:
+def no_row_cuts_the_words_that_decided_its_place(page: Page) -> None:
     for lane in ("", "?bucket=fast_lane"):
         page.goto(f"/{lane}")
         shown = page.locator(".row-link strong").evaluate_all(
@@ -136,7 +120,7 @@ def test_no_row_cuts_the_words_that_decided_its_place(page: Page) -> None:
         assert [words for words, *fits in shown if not all(fits)] == []
 
 
-def test_a_flagged_change_is_read_first_and_its_approval_is_no_main_button(page: Page, world: World) -> None:
+def a_flagged_change_is_read_first_and_its_approval_is_no_main_button(page: Page, world: World) -> None:
     page.goto(f"/pull/{world.pulls['swapped'][0]}")
     pane = page.locator("#open")
     expect(pane.locator(".actions > details > summary.primary")).to_have_text(re.compile("Request changes"))
@@ -151,7 +135,7 @@ def test_a_flagged_change_is_read_first_and_its_approval_is_no_main_button(page:
     expect(anyway.locator("textarea")).to_have_attribute("required", "")
 
 
-def test_an_approval_of_a_swapped_patch_leads_to_what_changed_since(page: Page, world: World) -> None:
+def an_approval_of_a_swapped_patch_leads_to_what_changed_since(page: Page, world: World) -> None:
     page.goto(f"/history/{world.pulls['swapped'][0]}")
     expect(page.locator("main")).to_contain_text("approved an earlier patch of round 1. The approval is void")
     page.get_by_role("link", name="See what changed since").click()
@@ -160,35 +144,10 @@ def test_an_approval_of_a_swapped_patch_leads_to_what_changed_since(page: Page, 
     expect(page.locator("main")).to_contain_text("differ between the two rounds")
 
 
-@pytest.mark.parametrize("page", [390], indirect=True)
-def test_an_answer_to_the_audit_shows_the_rest(page: Page) -> None:
-    page.goto("/?bucket=normal_queue")
-    page.goto(drawn_row(page).locator("a[href*='open=']").first.get_attribute("href") or "")
-    form = page.locator("form[action='/audit']")
-    form.get_by_label("Yes").check()
-    form.get_by_label("Because").fill("Small, and its test fails without it.")
-    form.get_by_role("button", name="Answer and show the rest").click()
-    expect(page.locator("main")).to_contain_text("Why this lane")
-    expect(page.locator("main")).to_contain_text("Small, and its test fails without it.")
-
-
-def test_on_the_demo_marks_shut_the_lane_and_a_person_opens_and_closes_it(
-    fresh_demo: tuple[str, Path], browser: Browser, world: World
-) -> None:
-    address, root = fresh_demo
-    lane = f"/lane?repository={world.watched['lantern']}"
-    with signed_in(browser, address, 1440) as page:
-        mark_what_went_through(page, root)
-        wait_until_shut(page, lane)
-        expect(page.locator("main")).to_contain_text("5 of 5 pull requests that it let through turned out bad")
-        page.get_by_role("button", name="Open the lane").click()
-        close_and_open_again(page, lane)
-
-
 def test_on_a_replay_answers_to_the_audit_shut_the_lane_and_a_person_opens_and_closes_it(
-    replay: str, browser: Browser
+    browser: Browser, tmp_path: Path
 ) -> None:
-    with signed_in(browser, replay, 1440) as page:
+    with served_replay(build_world(), tmp_path) as address, signed_in(browser, address, 1440) as page:
         page.goto("/lane")
         watched = page.locator("article", has_text="What it would have done in the last 30 days")
         expect(watched.get_by_role("table")).to_contain_text("still open")

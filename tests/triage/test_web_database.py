@@ -5,6 +5,7 @@ from pathlib import Path
 from threading import local
 
 import pytest
+from django.core.management import call_command
 from django.http import HttpResponse
 from django.test import RequestFactory
 from pytest_django import Settings
@@ -102,3 +103,8 @@ def test_what_lies_under_a_drive_that_is_gone_is_never_taken_for_the_site(
     replace(tmp_path / "web.sqlite3")
     assert [drive(request).status_code for _ in range(3)] == [503, 503, 503]
     assert held.closed == 0
+
+
+@pytest.mark.django_db
+def test_the_migrations_lead_to_the_models() -> None:
+    call_command("makemigrations", "--check", "--dry-run", verbosity=0)

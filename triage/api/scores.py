@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Generic, Literal, TypeVar
 
 from django.http import HttpResponse
 from ninja import Field, Router, Schema
@@ -119,14 +119,15 @@ class ScoresIn(Schema):
 
 
 class UnknownOut(Schema):
-    """Somebody of whom there is nothing to say."""
+    """An entry without a score."""
 
-    did: str = Field(description="The DID that was asked.")
+    did: str = Field(description="The entry as it was sent, or its DID.")
+    code: Literal["malformed_did", "unknown_contributor"] = Field(description="The same for programs.")
     why: str = Field(description="Why there is no score, in one sentence.")
 
 
 class ScoresOut(Schema):
-    """The scores of those who are known, in the order asked for, and who is not."""
+    """The scores of those who are known, and the entries without one, each in the order asked for."""
 
     scores: list[ScoreOut]
     unknown: list[UnknownOut]
@@ -168,14 +169,22 @@ def get_score(
     auth=RepositoryReader(),
 )
 def get_scores(request: Request, asked: Annotated[ScoresIn, Body()]) -> HttpResponse:
-    """The same for many at once; who is unknown or hidden is named with the reason."""
+    """The same for many at once; an entry that is not a DID, unknown or hidden gets a reason instead of a score."""
     check_reach_of(request, asked.repo)
-    people = list(dict.fromkeys(read_did(item) for item in asked.dids))
+    people: dict[str, ApiProblem | None] = {}
+    for item in asked.dids:
+        try:
+            people[read_did(item)] = None
+        except ApiProblem as problem:
+            people[item] = problem
     snapshot = published(request, by_viewer=False)
-    bodies = _read_bodies(snapshot, people, asked.repo or None, asked.briefing)
+    bodies = _read_bodies(
+        snapshot, [did for did, problem in people.items() if not problem], asked.repo or None, asked.briefing
+    )
     hidden = _hidden(request, bodies)
     bodies |= _hidden_bodies(snapshot, hidden, asked.repo or None, asked.briefing) if hidden else {}
-    unknown = _explain_missing(snapshot, [did for did in people if did not in bodies], asked.repo or None)
+    missing = {did: problem for did, problem in people.items() if did not in bodies}
+    unknown = _explain_missing(snapshot, missing, asked.repo or None)
     unknown_json = b",".join(item.model_dump_json().encode() for item in unknown)
     return answer_bytes(request, b'{"scores":[%b],"unknown":[%b]}' % (b",".join(bodies.values()), unknown_json))
 
@@ -222,7 +231,8 @@ def _one(snapshot: Snapshot, person: str, repo: str | None, briefing: bool) -> b
         way = (snapshot.number, snapshot.published_at, repo, briefing)
         body = _gathering.ask(way, person, lambda people: _write(snapshot, people, repo, briefing))
     if body is None:
-        raise ApiProblem(404, _explain_missing(snapshot, [person], repo)[0].why, code="unknown_contributor")
+        told = _explain_missing(snapshot, {person: None}, repo)[0]
+        raise ApiProblem(404, told.why, code=told.code)
     return body
 
 
@@ -254,12 +264,22 @@ def _rest(score: read.ContributorScore, briefing: bool) -> bytes:
     return score_out(score, briefing).model_dump_json(exclude=set(PersonOut.model_fields)).encode()[1:]
 
 
-def _explain_missing(snapshot: Snapshot, missing: Sequence[str], repo: str | None) -> list[UnknownOut]:
-    """Return why these people have no score; raise ApiProblem 404 where no watched repository has this name."""
+def _explain_missing(
+    snapshot: Snapshot, missing: Mapping[str, ApiProblem | None], repo: str | None
+) -> list[UnknownOut]:
+    """Return why these people have no score; `missing` holds the problem of an entry that is not a DID.
+
+    Raises ApiProblem 404 where no watched repository has this name.
+    """
     if missing and repo and read.repository_key(snapshot, repo) is None:
         raise unknown_repository(repo, "leave repo out for the site's seeds")
-    hidden = read.hidden_among(snapshot, missing)
-    return [UnknownOut(did=did, why=_missing_words(did, hidden.get(did))) for did in missing]
+    hidden = read.hidden_among(snapshot, [did for did, problem in missing.items() if not problem])
+    return [
+        UnknownOut(did=did, code="malformed_did", why=problem.detail)
+        if problem
+        else UnknownOut(did=did, code="unknown_contributor", why=_missing_words(did, hidden.get(did)))
+        for did, problem in missing.items()
+    ]
 
 
 def _missing_words(did: str, hidden: str | None) -> str:

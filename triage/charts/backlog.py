@@ -71,8 +71,12 @@ def backlog(weeks: Sequence[Week]) -> Plot | None:
 def waiting_answer(groups: Sequence[Answers]) -> tuple[str, str]:
     """Say in a sentence how soon half got a first answer, and in another how many did and how many still wait."""
     answered = [(WHO[group.first_timers].lower(), group.all) for group in groups if group.all]
-    waiting = [f"{group.waiting:,} {WHO[group.first_timers].lower()}" for group in groups if group.waiting]
-    wait = f"{' and '.join(waiting)} still wait for a first answer." if waiting else "Nobody waits for a first answer."
+    waiting = [f"{group.waiting:,} from {WHO[group.first_timers].lower()}" for group in groups if group.waiting]
+    total, rest = sum(group.waiting + group.heard for group in groups), sum(group.heard for group in groups)
+    wait = "Nobody waits for a first answer."
+    if waiting:
+        verb, others = "waits" if total - rest == 1 else "wait", f"; {rest:,} got one" if rest else ""
+        wait = f"Of {total:,} open, {' and '.join(waiting)} still {verb} for a first answer{others}."
     if not answered:
         return "Nobody has heard back in this time.", wait
     (who, month), *others = answered

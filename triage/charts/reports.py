@@ -11,7 +11,7 @@ The last attack simulations are described in sentences for the dashboard.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import ceil, floor, sqrt
 
 from scoring.formatting import (
     bad_interval,
@@ -43,6 +43,7 @@ from triage.charts.plot import (
     Frame,
     Label,
     Plot,
+    Spot,
     Stroke,
     Table,
     is_drawn,
@@ -85,30 +86,51 @@ def reliability(key: str, bins: Sequence[ShownBin], words: str = "") -> Plot | N
     ]
     if not valid_bins:
         return None
-    spots = [(SQUARE.x(score_bin.told), SQUARE.y(score_bin.came)) for score_bin in valid_bins]
-    upper, lower = (
-        [(SQUARE.x(score_bin.told), SQUARE.y(edge)) for score_bin, edge in zip(valid_bins, edges, strict=True)]
-        for edges in ([score_bin.high for score_bin in valid_bins], [score_bin.low for score_bin in valid_bins])
+    low, high = _tenths(
+        [value for score_bin in valid_bins for value in (score_bin.told, score_bin.came, score_bin.low, score_bin.high)]
     )
+
+    def place(told: float, came: float) -> Spot:
+        return SQUARE.x((told - low) / (high - low)), SQUARE.y((came - low) / (high - low))
+
+    spots = [place(score_bin.told, score_bin.came) for score_bin in valid_bins]
+    upper, lower = (
+        [place(score_bin.told, score_bin.high) for score_bin in valid_bins],
+        [place(score_bin.told, score_bin.low) for score_bin in valid_bins],
+    )
+    named = [(share, f"{100 * (low + share * (high - low)):g}") for share in (0, 0.5, 1)]
     outside = sum(not score_bin.low <= score_bin.came <= score_bin.high for score_bin in valid_bins)
     return Plot(
         key=key,
         title=f"Predicted against observed clean merges{words}",
-        summary=f"{sum(score_bin.n for score_bin in valid_bins):,} settled pull requests in {_bins(len(valid_bins))}; "
-        f"{_outside(outside)}",
+        summary=f"{sum(score_bin.n for score_bin in valid_bins):,} settled pull requests "
+        f"in {_bins(len(valid_bins))}; {_outside(outside)}",
         height=330,
-        note="Across: what was said. Up: what came true. Band: where 95 % of honest scores would fall.",
+        note="Across: what was said. Up: what came true. Band: where 95 % of honest scores would fall."
+        + (
+            ""
+            if (low, high) == (0, 1)
+            else f" Both axes run from {100 * low:g} to {100 * high:g} %, where the scores are."
+        ),
         table=_reliability_table(valid_bins),
         rules=(*_axes(SQUARE), Stroke(line([(44, 288), (348, 12)]), dash="4 4")),
         areas=(Area(outline(upper, lower)),) if len(valid_bins) > 1 else (),
         strokes=(Stroke(line(spots)),) if len(valid_bins) > 1 else (Stroke(line([upper[0], lower[0]])),),
         dots=tuple(Dot(x, y) for x, y in spots),
         labels=(
-            *_share_ticks(SQUARE),
-            *(Label(SQUARE.x(tick), 306, f"{100 * tick:g}") for tick in (0, 0.5, 1)),
+            *(Label(SQUARE.left - 8, SQUARE.y(share) + 4, words, "end") for share, words in named),
+            *(Label(SQUARE.x(share), 306, words) for share, words in named),
             Label(196, 324, "said: % that stays clean"),
+            Label(52, 24, "came true: % that stayed clean", "start", note=True),
         ),
     )
+
+
+def _tenths(shares: Sequence[float]) -> tuple[float, float]:
+    """Return the range of whole tenths in [0, 1] that holds all of these, at least one tenth wide."""
+    low = min(max(floor(10 * min(shares) + 1e-9), 0), 9)
+    high = min(max(ceil(10 * max(shares) - 1e-9), low + 1), 10)
+    return low / 10, high / 10
 
 
 def score_answer(bins: Sequence[ShownBin]) -> tuple[str, str]:
@@ -117,7 +139,7 @@ def score_answer(bins: Sequence[ShownBin]) -> tuple[str, str]:
         score_bin for score_bin in bins if is_drawn(score_bin.told, score_bin.came, score_bin.low, score_bin.high)
     ]
     if not valid_bins:
-        return "Too early to say.", ""
+        return "Not tested yet.", ""
     largest = max(valid_bins, key=lambda score_bin: (score_bin.n, score_bin.told))
     is_outside = any(not score_bin.low <= score_bin.came <= score_bin.high for score_bin in valid_bins)
     word = "Not everywhere." if is_outside else "Yes, so far."
@@ -305,10 +327,6 @@ def _days(days: float | None) -> str:
 
 def _axes(frame: Frame) -> tuple[Stroke, ...]:
     return (Stroke(line([(frame.left, frame.top), (frame.left, frame.bottom), (frame.right, frame.bottom)])),)
-
-
-def _share_ticks(frame: Frame) -> tuple[Label, ...]:
-    return tuple(Label(frame.left - 8, frame.y(tick) + 4, f"{100 * tick:g}", "end") for tick in (0, 0.5, 1))
 
 
 FRAME = Frame(left=92, right=700, top=16, bottom=212)

@@ -59,7 +59,8 @@ CHOICES: Mapping[str, tuple[tuple[str, str], ...]] = {
 class Field:
     """One field of the form; `problem` is a sentence, "" where the typed value is valid.
 
-    `in_force` describes the present value; `people` names the DIDs: (DID, name), "" for somebody not seen here.
+    `in_force` describes the present value, `default` is shown in an empty field, and `people` names the DIDs: (DID,
+    name), "" for somebody not seen here.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Field:
     problem: str
     hint: str = ""
     in_force: str = ""
+    default: str = ""
     people: tuple[tuple[str, str], ...] = ()
     choices: tuple[tuple[str, str], ...] = ()
 
@@ -97,11 +99,14 @@ def _present_value(
         in_force = f"{site[name]}, the site default" if value is None else _figure_words(name, value)
         return {
             "in_force": f"In force: {in_force}.",
+            "default": site[name].partition(" ")[0],
             "hint": f"{BOUNDS.get(name, '')}Leave empty for the site default ({site[name]}).",
         }
-    if name in DIDS:
-        return {"people": tuple((did, names.get(did, "")) for did in getattr(current, name))}
-    return {}
+    if name not in LISTS:
+        return {}
+    lines = getattr(current, name)
+    people = tuple((did, names.get(did, "")) for did in lines) if name in DIDS else ()
+    return {"people": people, "in_force": "" if lines else "In force: none listed."}
 
 
 def _figure_words(name: str, value: float) -> str:

@@ -7,5 +7,5 @@ class Migration(migrations.Migration):
     dependencies = [("triage", "0019_snoozes_and_lists")]
 
     operations = [
-        migrations.AddField("estimatedlane", "model", models.CharField(blank=True, default="", max_length=200), False),
+        migrations.AddField("estimatedlane", "model", models.CharField(blank=True, default="", max_length=200)),
     ]

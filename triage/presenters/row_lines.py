@@ -5,6 +5,7 @@ markup needs, and the template gets nothing else: identical lines are rendered o
 """
 
 from functools import lru_cache
+from hashlib import blake2s
 from typing import NamedTuple
 
 from django.template.loader import get_template
@@ -55,6 +56,7 @@ class RowLine(NamedTuple):
     pill: Pill
     start: str  # the fast lane's threshold in per cent, for maintainers
     pick: str  # the value of its checkbox; "" where it has none
+    pick_id: str  # stands for `pick`: the same box stays ticked where the list is swapped
 
 
 def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
@@ -62,6 +64,7 @@ def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
     row, (repository, _, number) = item.row, item.label.rpartition(" ")
     changed = act.changed if act else ""
     decided = item.decided_exact if act and act.can_act else item.decided
+    pick = pick_of(item, act)
     is_cause, changed_sentence = bool(changed) and item.decided == CHANGED, f"{changed[:1].upper()}{changed[1:]}"
     return RowLine(
         item.anchor,
@@ -84,7 +87,8 @@ def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
         bool(act and act.is_decided and act.undo_left_ms),
         item.pill,
         f"{100 * row.lane_start:g}" if act and act.can_act and row.lane_start is not None else "",
-        pick_of(item, act),
+        pick,
+        f"pick-{blake2s(pick.encode(), digest_size=6).hexdigest()}",
     )
 
 

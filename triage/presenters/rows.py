@@ -53,7 +53,7 @@ GROUPS: tuple[tuple[Bucket, str, Kind, str], ...] = (
     ("needs_human", "Flagged", "flag", "Nothing is flagged."),
     ("normal_queue", "Needs review", "review", "Nothing waits for a review."),
     ("fast_lane", "Fast lane", "fast", "The fast lane is empty."),
-    ("own", "By maintainers", "person", "No open pull request by people with push access."),
+    ("own", "Sent by maintainers", "person", "No open pull request by people with push access."),
 )
 
 

@@ -165,7 +165,7 @@ def lowered(shown: Queue, closures: Sequence[Closure]) -> Queue:
 
 
 def closure_words(closure: Closure, names_by_key: Mapping[str, str]) -> str:
-    """Describe one closure in a sentence without its reason; `names_by_key` are the names of repositories and people."""
+    """Describe one closure in a sentence without its reason; `names_by_key` names repositories and people."""
     author, voucher = (visible_name(_name(did, names_by_key)) for did in (closure.author, closure.voucher))
     parts = [f"for pull requests by {author}"] if closure.author else []
     parts += [f"for people vouched for by {voucher}"] if closure.voucher else []

@@ -36,8 +36,9 @@ def newest(repository: WatchedRepository) -> RepositorySettings:
 def save(
     person: Person, repository: WatchedRepository, new_settings: RepositorySettings, seen_version: int, now: datetime
 ) -> bool:
-    """Save, log and send the settings to the worker; False where nothing differs. `seen_version` is the displayed version.
+    """Save, log and send the settings to the worker; False where nothing differs.
 
+    `seen_version` is the displayed version.
     Raises SettingsProblem for unusable settings and ChangedMeanwhile where `seen_version` is not the newest.
     """
     check_settings(new_settings)

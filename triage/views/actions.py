@@ -39,7 +39,7 @@ from triage.services import actions as bulk
 from triage.services.actions import ActionProblem, Conflict, Wanted
 from triage.services.lane_closures import opened_by
 from triage.services.reading_times import note_verdict
-from triage.views.inbox import LIST, PANE, pane, updated_list
+from triage.views.inbox import LIST, PANE, ask_again, pane, updated_list
 from triage.views.queue import at_address
 
 TWICE = "Looked like a double click, so nothing changed. Press it again if you mean it."
@@ -144,11 +144,12 @@ def undo(request: Request, snapshot: Snapshot) -> HttpResponse:
         undone = [] if snoozed else actions.undo(person, key, now)
     except Conflict as conflict:
         return answer_conflict(request, snapshot, conflict, now)
+    asks_again = ask_again(person, undone)
     uris = snoozed or [action.pull_uri for action in undone]
     wrote = undone[0] if len(undone) == 1 and undone[0].note else None
     draft = Draft(wrote.kind, wrote.note) if wrote else None
     if request.htmx.target == LIST:
-        return _answer_list(request, snapshot, uris, "Undone.", draft=draft)
+        return _answer_list(request, snapshot, uris, "Undone.", draft=draft, asks_again=asks_again)
     if len(uris) == 1 and not request.htmx:
         return HttpResponseRedirect(_return_address(request, uris[0], f"about={key}" if wrote else ""))
     return answer_rows(request, snapshot, uris, now, "Undone.", uris[0], draft=draft)

@@ -214,7 +214,7 @@ def backtest(request: Request, snapshot: Snapshot) -> HttpResponse:
     label = next((candidate for candidate in report.labels if candidate.label == LABEL), None) if report else None
     shown: dict[str, object] = {"found": report, "label": label, "window": settings.LABEL_WINDOW_DAYS}
     if label is None:
-        shown |= {"need": training_need(snapshot)}
+        shown |= {"need": training_need(snapshot), "is_running": settings.REPORTS_BESIDE}
     elif label.groups and (outside := label.groups[0]).n:
         shown |= {
             "outside": outside,

@@ -249,9 +249,11 @@ def history(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
         raise Http404("No pull request of a watched repository has this address.")
     changed, past = as_shown.changed_after(snapshot).get(uri), as_shown.past_actions(snapshot, uri)
     may_read_notes = viewing(request).role(subject.repository_key) >= Role.MAINTAINER
-    has_change = subject.state in ("merged", "closed") and not read.hidden_because(snapshot, subject.author.did)
+    hidden = read.hidden_because(snapshot, subject.author.did)
+    has_change = subject.state in ("merged", "closed") and not hidden
     shown = {
         "subject": subject,
+        "hidden": hidden,
         "past": past,
         "lines": _timeline(request, snapshot, subject, past, may_read_notes),
         "trouble": read.troubles_in_words(snapshot, [uri]).get(uri),

@@ -130,7 +130,7 @@ def updated_list(
     filters, offered = replace(view, opened=opened), not view.opened
     address = reverse("queue") + filters.search()
     shown = _lists(request, snapshot, filters) | {"filters": filters, "next": address, "fragment": True, "said": said}
-    shown["lists"] = lists.count_lists(request, snapshot)
+    shown |= _beside(request, snapshot)
     shown |= pane(request, snapshot, opened, filters, offered) if opened else {}
     return at_address(render(request, "inbox/_queue_update.html", shown | told), not offered, address)
 
@@ -244,6 +244,15 @@ def mark_fine(
 def ask_next_week(person: Person, now: datetime) -> None:
     """Ask this person nothing for a week."""
     Person.objects.filter(pk=person.pk).update(outcomes_asked_at=now)
+
+
+def ask_again(person: Person, undone: Sequence[Action]) -> bool:
+    """Ask this person anew where `undone` was the answer to the weekly question; return whether it was."""
+    if person.outcomes_asked_at not in {one.made_at for one in undone if one.kind == Action.Kind.OUTCOME}:
+        return False
+    person.outcomes_asked_at = None
+    person.save(update_fields=["outcomes_asked_at"])
+    return True
 
 
 def _merges_due(person: Person, roles: Roles, snapshot: Snapshot, stream: datetime) -> dict[str, datetime]:

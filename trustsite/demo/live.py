@@ -1,7 +1,7 @@
-"""`manage.py demo --live`: real contributors, read from their own data servers, judged once by the usual hops.
+"""`manage.py demo --live`: read real contributors from their own data servers and judge them once by the usual hops.
 
-Everything happens in this process and in a store of its own: look the handles up, open the stream, list records, take
-the repositories' push-holders for seeds, listen, work the hops off, read the answer.
+Everything happens in this process and in a store of its own: look the handles up, open the stream, list records, use
+the repositories' push-holders as seeds, listen, run the hops, read the answer.
 """
 
 import threading
@@ -44,12 +44,12 @@ from trustsite.demo.live_story import Answer, Failed, read_answer, reviewed_pull
 from trustsite.worker.handover import make_runtime, open_store, sources
 from trustsite.worker.worker import QUIET_SECONDS, stream_from_settings
 
-FEW = 3  # repositories that are taken where none is named
+FEW = 3  # repositories to use if none is named
 CIRCLE = 50  # accounts between the seeds and the contributors whose vouches are read too
-LOOKUPS = 4  # handles that are looked up at once
+LOOKUPS = 4  # handles looked up at once
 GO_ON = "Check this machine's network, then run this again."
 
-# To which repositories of others these people sent pull requests, most sent first.
+# Other people's repositories to which these people sent pull requests, most pull requests first.
 SENT_TO = """
 select coalesce(min(a.alias) filter (a.alias like 'at://%'), r.repo_key) as name, count(distinct p.pull_uri) as sent
 from pull_requests p join repositories r using (repository_id) join contributors c on c.contributor_id = p.author_id
@@ -70,7 +70,7 @@ SEEDS = """
 select distinct c.did from push_holders h join watched_repositories using (repository_id)
 join contributors c using (contributor_id) where h.held_until is null order by c.did
 """
-# Whom these people vouch for now.
+# The people whom these people vouch for now.
 VOUCHED = """
 select distinct s.did from vouches v join contributors g on g.contributor_id = v.voucher_id
 join contributors s on s.contributor_id = v.subject_id
@@ -82,11 +82,11 @@ Tell = Callable[[str], None]
 
 
 class LiveProblem(Exception):
-    """Nobody can be judged; the message says why in a sentence for each who was asked for, and what to do."""
+    """Nobody can be judged; the message is a sentence for each requested person with the reason and the remedy."""
 
 
 def find_account(fetcher: Fetcher, name: str) -> str:
-    """The DID of a handle, which must name each other, or of a DID that exists. Raises FetchProblem."""
+    """Return the DID of a handle, which must name each other, or of a DID that exists. Raises FetchProblem."""
     handle = name.removeprefix("@").lower()
     did = name if is_did(name) else resolve_handle(fetcher, handle)
     identity = resolve(fetcher, settings.PLC_URL, did)
@@ -104,42 +104,42 @@ class Found:
 
 
 def look_up(fetcher: Fetcher, names: Sequence[str]) -> Found:
-    """The accounts behind these handles; LiveProblem where there is none."""
+    """Return the accounts behind these handles. Raises LiveProblem if there is none."""
 
-    def one(name: str) -> str | FetchProblem:
+    def find_one(name: str) -> str | FetchProblem:
         try:
             return find_account(fetcher, name)
         except FetchProblem as problem:
             return problem
 
-    asked = list(dict.fromkeys(names))
+    unique_names = list(dict.fromkeys(names))
     with ThreadPoolExecutor(LOOKUPS, thread_name_prefix="look up") as pool:
-        answers = list(zip(asked, pool.map(one, asked), strict=True))
-    found = {answer: name for name, answer in answers if isinstance(answer, str)}
-    failed = tuple(_not_found(name, answer) for name, answer in answers if isinstance(answer, FetchProblem))
-    if not found:
-        raise LiveProblem(_offline(fetcher) or " ".join(one.why for one in failed))
-    return Found(found, failed)
+        answers = list(zip(unique_names, pool.map(find_one, unique_names), strict=True))
+    did_names = {answer: name for name, answer in answers if isinstance(answer, str)}
+    failed = tuple(_failed_lookup(name, answer) for name, answer in answers if isinstance(answer, FetchProblem))
+    if not did_names:
+        raise LiveProblem(_offline_sentence(fetcher) or " ".join(find_one.why for find_one in failed))
+    return Found(did_names, failed)
 
 
-def _offline(fetcher: Fetcher) -> str:
-    """Return a sentence where not even the directory of all accounts has an address: this machine reaches nobody."""
+def _offline_sentence(fetcher: Fetcher) -> str:
+    """Return a sentence if not even the directory of all accounts has an address, so this machine reaches no server."""
     offline = why_offline(fetcher, settings.PLC_URL)
     again = "connect this machine to the network and run this again; without one, `manage.py demo` plays a simulated"
     return f"{offline}: {again} network." if offline else ""
 
 
-def _not_found(name: str, problem: FetchProblem) -> Failed:
-    what = GO_ON if problem.retry else "Check the spelling: a handle is a host name such as ana.tngl.sh."
-    return Failed(name, f"{name[:200]} could not be looked up: {problem}. {what}")
+def _failed_lookup(name: str, problem: FetchProblem) -> Failed:
+    remedy = GO_ON if problem.retry else "Check the spelling: a handle is a host name such as ana.tngl.sh."
+    return Failed(name, f"{name[:200]} could not be looked up: {problem}. {remedy}")
 
 
 @dataclass(slots=True)
 class Gathering:
-    """Fills the event log of one store; `stopping` ends what is under way, `notes` says what is missing.
+    """Fill the event log of one store; `stopping` ends running requests, `notes` names what is missing.
 
-    One group of accounts is listed for `listing_seconds`, so that a dead host does not take the time of all others. A
-    first failed try of an account waits `first_wait` seconds, each further one four times as long.
+    One group of accounts is listed for `listing_seconds`, so that a dead host does not use up the time of all others.
+    After a first failed try an account waits `first_wait` seconds, after each further one four times as long.
     """
 
     store: Store
@@ -149,29 +149,29 @@ class Gathering:
     first_wait: float
     notes: list[str] = field(default_factory=list)
     stopping: threading.Event = field(default_factory=threading.Event)
-    _listed: set[tuple[str, tuple[str, ...]]] = field(default_factory=set)  # accounts, each with what was asked of it
+    _listed: set[tuple[str, tuple[str, ...]]] = field(default_factory=set)  # accounts, each with its collections
 
     def _list(self, dids: Sequence[str], *collections: str) -> None:
-        """Log the records (of these kinds) of those who were not listed yet, as `manage.py backfill` does."""
-        fresh = [did for did in dids if not self._is_listed(did, *collections)]
-        if not fresh or self.stopping.is_set():
+        """Log the records (of these kinds) of accounts that were not listed yet, as `manage.py backfill` does."""
+        new_dids = [did for did in dids if not self._is_listed(did, *collections)]
+        if not new_dids or self.stopping.is_set():
             return
-        self._listed.update((did, collections) for did in fresh)
-        runs.begin(self.store, "by_hand", fresh, collections)
-        over = threading.Event()
-        timer = threading.Timer(self.listing_seconds, over.set)
+        self._listed.update((did, collections) for did in new_dids)
+        runs.begin(self.store, "by_hand", new_dids, collections)
+        time_over = threading.Event()
+        timer = threading.Timer(self.listing_seconds, time_over.set)
         timer.start()
         try:
-            run = take_turn(self.store, self._sources, over, first_wait=self.first_wait)
+            run = take_turn(self.store, self._sources, time_over, first_wait=self.first_wait)
         finally:
             timer.cancel()
-        if run:  # whoever still waits is not asked again
+        if run:  # accounts that still wait are not asked again
             runs.end(self.store, run)
         while derive(self.store):
             pass
 
     def _list_others(self, dids: Sequence[str], *collections: str) -> None:
-        """As `_list`, of people who are not judged; what is missing of them is noted, since trust may come by them."""
+        """List people who are not judged; note missing ones, since trust may come through them."""
         self._list(dids, *collections)
         with self.store.read() as rows:
             missing = {row["did"]: row["reason"] for row in rows.rows(LISTED, [list(dids)]) if row["state"] != "done"}
@@ -184,41 +184,41 @@ class Gathering:
         return not self._listed.isdisjoint({(did, ()), (did, collections)})
 
     def list_contributors(self, names: Mapping[str, str]) -> tuple[Failed, ...]:
-        """Those of whom nothing could be read; of whom a part is missing is noted."""
+        """Return the contributors without any readable record; note those with a missing part."""
         self.tell(f"Reading the records of {', '.join(names.values())} from their data servers.")
         self._list(list(names))
         with self.store.read() as rows:
-            ended = rows.rows(LISTED, [list(names)])
-        for row in ended:
+            accounts = rows.rows(LISTED, [list(names)])
+        for row in accounts:
             if row["state"] == "done" and row["reason"]:
                 self.notes.append(f"Not all of {names[row['did']]} was read: {row['reason']}.")
-        return tuple(_not_read(names[row["did"]], row["reason"]) for row in ended if row["state"] != "done")
+        return tuple(_failed_reading(names[row["did"]], row["reason"]) for row in accounts if row["state"] != "done")
 
     def choose_repositories(self, named: Sequence[str], dids: Sequence[str]) -> None:
-        """Watch the repositories that are named, else those to which these people sent most; their owners are seeds."""
-        asked = list(named)
+        """Watch the named repositories, else those to which these people sent most; their owners are seeds."""
+        candidates = list(named)
         if not named:
             with self.store.read() as rows:
-                sent = rows.rows(SENT_TO, {"dids": list(dids), "most": FEW})
-            asked = [row["name"] for row in sent]
-        watched = [name for name in asked if self._watch(name)]
-        if named and not watched:
+                repositories = rows.rows(SENT_TO, {"dids": list(dids), "most": FEW})
+            candidates = [row["name"] for row in repositories]
+        chosen = [name for name in candidates if self._watch(name)]
+        if named and not chosen:
             raise LiveProblem(" ".join(self.notes))
-        if watched and not named:
-            self.notes.append(f"No repository was named: {self._names(watched)} got most of their pull requests.")
-        if not watched:
+        if chosen and not named:
+            self.notes.append(f"No repository was named: {self._names(chosen)} got most of their pull requests.")
+        if not chosen:
             self.notes.append("No repository is known that could name seeds: name one with --repo OWNER/NAME.")
 
     def _watch(self, name: str) -> bool:
-        """Watch a repository with its owner as the maintainer; False, with a note, where it cannot be found."""
+        """Watch a repository with its owner as the maintainer; return False, with a note, if it cannot be found."""
         try:
-            (known,) = make_known(self.store, self._sources, [name], self.tell)
-            if self._number(known) is None:
+            (known_name,) = make_known(self.store, self._sources, [name], self.tell)
+            if self._number(known_name) is None:
                 raise watch.UnknownRepository(f"{name[:200]} is not among its owner's repositories: check its name.")
-            owner = self._owner(known) or (self._ask_knot(known) if is_did(known) else None)
+            owner = self._owner(known_name) or (self._ask_knot(known_name) if is_did(known_name) else None)
             if owner is None:
                 raise watch.UnknownRepository(f"Nobody is known to own {name[:200]}: name it with --repo OWNER/NAME.")
-            watch.add_maintainer(self.store, owner, [known], self.store.wall())
+            watch.add_maintainer(self.store, owner, [known_name], self.store.wall())
         except watch.UnknownRepository as problem:
             self.notes.append(str(problem))
             return False
@@ -227,8 +227,8 @@ class Gathering:
     def _names(self, repositories: Sequence[str]) -> str:
         with self.store.read() as rows:
             numbers = [watch.find_repository(rows, name) for name in repositories]
-            found = rows.rows(NAMES, [numbers])
-        return ", ".join(f"{row['did']}/{row['name']}" for row in found)
+            named_rows = rows.rows(NAMES, [numbers])
+        return ", ".join(f"{row['did']}/{row['name']}" for row in named_rows)
 
     def _number(self, name: str) -> int | None:
         with self.store.read() as rows:
@@ -239,22 +239,22 @@ class Gathering:
             return rows.value(OWNER, [watch.find_repository(rows, name)])
 
     def _ask_knot(self, repo_did: str) -> str | None:
-        """The owner of a repository that is known by its DID alone: whoever added its collaborators, says its knot.
+        """Return the owner of a repository known only by DID: the knot names the person who added its collaborators.
 
-        Only where their own record names that DID too: each alone is a claim.
+        Their own record must name that DID too: each of the two alone is only a claim.
         """
         try:
             knot = read_service(self.fetcher, settings.PLC_URL, repo_did)
-            added = collaborators_added_by(self.fetcher, knot, repo_did)[:FEW]
+            adders = collaborators_added_by(self.fetcher, knot, repo_did)[:FEW]
         except FetchProblem as problem:
             self.notes.append(f"The owner of {repo_did} could not be looked up: {problem}.")
             return None
-        self._list_others(added, REPOSITORY)
+        self._list_others(adders, REPOSITORY)
         owner = self._owner(repo_did)
-        return owner if owner in added else None
+        return owner if owner in adders else None
 
     def list_seeds(self) -> list[str]:
-        """Everybody who may push to a watched repository, with their records."""
+        """Return everybody who may push to a watched repository, after listing their records."""
         fetch_push_holders(self.store, self.fetcher, self.store.wall, self.store.wall)
         with self.store.read() as rows:
             seeds = [row["did"] for row in rows.rows(SEEDS)]
@@ -264,32 +264,32 @@ class Gathering:
         return seeds
 
     def read_circle(self, seeds: list[str]) -> None:
-        """Read the vouches of whom the seeds vouch for, and of whom those do, as far as trust goes."""
-        frontier, seen, left = seeds, set(seeds), CIRCLE
+        """Read the vouches of people whom the seeds vouch for, and of those they vouch for, as far as trust goes."""
+        frontier, seen_dids, remaining = seeds, set(seeds), CIRCLE
         for _ in range(settings.TRUST_HOPS - 1):
             with self.store.read() as rows:
-                reached = [row["did"] for row in rows.rows(VOUCHED, [frontier]) if row["did"] not in seen]
-            if len(reached) > left:
+                reached = [row["did"] for row in rows.rows(VOUCHED, [frontier]) if row["did"] not in seen_dids]
+            if len(reached) > remaining:
                 self.notes.append(f"Of the people between the seeds and the contributors only {CIRCLE} were read.")
-            frontier = reached[:left]
-            left -= len(frontier)
-            seen.update(frontier)
+            frontier = reached[:remaining]
+            remaining -= len(frontier)
+            seen_dids.update(frontier)
             self._list_others(frontier, VOUCH)
 
     @property
     def _sources(self) -> Sources:
-        """Return whom to ask: nobody who would name the accounts of the whole network."""
+        """Return the sources without hosts, which would list the accounts of the whole network."""
         return replace(sources(self.fetcher, WallClock()), hosts=())
 
 
-def _not_read(name: str, reason: str | None) -> Failed:
+def _failed_reading(name: str, reason: str | None) -> Failed:
     why = (reason or "there was no time left for it").rstrip(".")
     return Failed(
         name, f"The records of {name[:200]} could not be read: {why}. Their data server may be down: try later."
     )
 
 
-ROUNDS = 50  # of the hops: each works off what the one before has left
+ROUNDS = 50  # of the hops: each continues the work of the one before
 LOOK_SECONDS = 0.1
 TRIED_AGAIN = "Retrying until the time is over; --seconds 0 uses the records alone."
 
@@ -298,12 +298,12 @@ Show = Callable[[float, int], None]  # seconds listened so far, events that the 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The people to judge and the time that may take.
+    """The people to judge and the limits in time.
 
-    `repositories` are named as for `add_maintainer`. `seconds` is how long the stream is listened to;
-    `network_seconds` after the start nothing more is asked of anybody, and what came is judged. `listing_seconds` after
-    one group of accounts was begun (contributors, seeds, whom they vouch for) no further one of it is. `first_wait` is
-    how long a first failed try of an account waits, each further one four times as long.
+    `repositories` are named as for `add_maintainer`. `seconds` is the time of listening; `network_seconds` after the
+    start no further request is sent, and the records that came are judged. `listing_seconds` after a group of accounts
+    was begun (contributors, seeds, people they vouch for) no more of that group are begun. `first_wait` is the wait
+    after a first failed try of an account; each further one waits four times as long.
     """
 
     handles: Sequence[str]
@@ -315,19 +315,19 @@ class Plan:
 
 
 def judge_live(plan: Plan, tell: Tell, show: Show) -> Answer:
-    """Judge these contributors as the network stands; LiveProblem where nobody can be, StoreProblem without a store.
+    """Judge these contributors by the present network. Raises LiveProblem if nobody can be judged, StoreProblem.
 
-    `tell` is called with a sentence at each step, `show` some ten times a second while the stream is listened to.
-    Nothing goes on after it returns or raises.
+    `tell` gets a sentence at each step, `show` is called about ten times a second while listening. Everything has ended
+    when it returns or raises.
     """
     fetcher = Fetcher(settings.STAND_IN_ORIGIN, settings.FETCH_TIMEOUT_SECONDS)
     try:
-        found = look_up(fetcher, plan.handles)
+        lookup = look_up(fetcher, plan.handles)
         store = open_store()
         try:
             return _Live(
                 plan, store, Gathering(store, fetcher, tell, plan.listing_seconds, plan.first_wait), show
-            ).judge(found)
+            ).judge(lookup)
         finally:
             store.close()
     finally:
@@ -336,7 +336,7 @@ def judge_live(plan: Plan, tell: Tell, show: Show) -> Answer:
 
 @dataclass(slots=True)
 class _Live:
-    """One run; what it learns lies in the store."""
+    """One run; its results lie in the store."""
 
     plan: Plan
     store: Store
@@ -344,13 +344,13 @@ class _Live:
     show: Show
     changed: threading.Event = field(default_factory=threading.Event)
 
-    def judge(self, found: Found) -> Answer:
+    def judge(self, lookup: Found) -> Answer:
         fetcher, notes = self.gathering.fetcher, self.gathering.notes
         runtime.start(make_runtime(self.store, fetcher, WallClock(), changed=lambda hop: self.changed.set()))
         try:
-            with self._bounded():
-                people, failed, events = self._gather(found)
-                self._work_off()
+            with self._limit_network_time():
+                people, failed, events = self._fill_log(lookup)
+                self._run_hops()
             pull = self._review(list(people))
             with self.store.read() as rows:
                 return read_answer(rows, people, failed, notes, pull, events)
@@ -360,8 +360,8 @@ class _Live:
             runtime.stop()
 
     @contextmanager
-    def _bounded(self) -> Generator[None]:
-        """Ask nothing more of the network once its time is over: what is under way ends within five seconds."""
+    def _limit_network_time(self) -> Generator[None]:
+        """Send no request once the network's time is over: running ones end within five seconds."""
         timer = threading.Timer(self.plan.network_seconds, self._end_network)
         timer.daemon = True
         timer.start()
@@ -378,24 +378,25 @@ class _Live:
         self.gathering.stopping.set()
         self.gathering.fetcher.close()
 
-    def _gather(self, found: Found) -> tuple[dict[str, str], tuple[Failed, ...], int]:
-        """Fill the event log: the contributors by DID, those who failed, and how many events the stream brought."""
+    def _fill_log(self, lookup: Found) -> tuple[dict[str, str], tuple[Failed, ...], int]:
+        """Fill the event log; return contributors by DID, those who failed, and the number of stream events."""
         with self._listener() as listener:
-            failed = found.failed + self.gathering.list_contributors(found.names)
-            gone = {one.name for one in failed}
-            people = {did: name for did, name in found.names.items() if name not in gone}
+            failed = lookup.failed + self.gathering.list_contributors(lookup.names)
+            failed_names = {failure.name for failure in failed}
+            people = {did: name for did, name in lookup.names.items() if name not in failed_names}
             if not people:
-                raise LiveProblem(" ".join(one.why for one in failed))
+                raise LiveProblem(" ".join(failure.why for failure in failed))
             self.gathering.choose_repositories(self.plan.repositories, list(people))
             self.gathering.read_circle(self.gathering.list_seeds())
             return people, failed, self._listen(listener)
 
     @contextmanager
     def _listener(self) -> Generator[Listener]:
-        """The stream from now on, opened before anything is listed, so that nothing falls between the two."""
+        """Open the stream from now on before anything is listed, so that nothing is lost between the two."""
         stream = stream_from_settings()
         self.store.bind(stream.source)
-        # Never worked off: only a whole network could say that nobody offered a patch earlier, so no landing is proven.
+        # This run never ends: only a whole network could show that nobody offered a patch earlier, so no landing is
+        # proven.
         runs.begin_first(self.store, stream.source)
         start_at(self.store, stream.source, to_microseconds(self.store.wall()))
         subscription = Subscription(stream.source, stream.urls, stream.collections, QUIET_SECONDS)
@@ -407,7 +408,7 @@ class _Live:
             listener.stop()
 
     def _listen(self, listener: Listener) -> int:
-        """Wait while the stream goes on for so long; how many events it brought since it was opened."""
+        """Listen for the planned time; return how many events the stream brought since it was opened."""
         self.gathering.tell(f"Listening to the stream for {self.plan.seconds:.0f} s.")
         began, is_told = time.monotonic(), False
         while True:
@@ -424,8 +425,8 @@ class _Live:
             self.gathering.notes.append(f"The event stream was interrupted: {listener.problem}.")
         return events
 
-    def _work_off(self) -> None:
-        """The worker's hops in turn until none has anything left to do, or it was tried often enough."""
+    def _run_hops(self) -> None:
+        """Run the worker's hops in turn until none has work left, or the rounds are used up."""
         self.gathering.tell("Looking up identities and pull requests, then judging.")
         hops = (asking.derive_events, asking.ask_network, asking.follow_mirrors, judging.score_everyone)
         for _ in range(ROUNDS):
@@ -436,7 +437,7 @@ class _Live:
                 return
 
     def _review(self, dids: Sequence[str]) -> str | None:
-        """Have every change read, one of them by Claude where a key is set; which one, None where there is none."""
+        """Have every change read, one of them by Claude if a key is set; return that one, or None if there is none."""
         with self.store.read() as rows:
             chosen = reviewed_pull(rows, dids)
         if chosen is not None and settings.ANTHROPIC_API_KEY:
@@ -451,10 +452,10 @@ class _Live:
 
 
 def only_one(uri: str | None, reviewing: Reviewing) -> Reviewing:
-    """As `reviewing`, but a model may read only the pull request of this address, and the scanners all others."""
+    """Return a reviewer like `reviewing` that lets a model read only this pull request; scanners read the others."""
 
     def review(case: Case, call: Call, unfinished: tuple[str, ...], pull_uri: str) -> Review:
-        asked = call if pull_uri == uri or call is Call.NOBODY else Call.DETERMINISTIC
-        return reviewing.review(case, asked, unfinished, pull_uri)
+        allowed_call = call if pull_uri == uri or call is Call.NOBODY else Call.DETERMINISTIC
+        return reviewing.review(case, allowed_call, unfinished, pull_uri)
 
     return replace(reviewing, review=review)

@@ -1,4 +1,4 @@
-"""Tells the result of a live run: one line or one object a contributor, one review, and what is missing."""
+"""Print the result of a live run: one line or one object a contributor, one review, and notes on missing data."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ from scoring.review.store import ShownFlag
 from scoring.types import Lane
 from trustsite.demo.story import LANE_WORDS
 
-REASONS = 3  # strongest reasons that are told
+REASONS = 3  # strongest reasons that are shown
 FLAGS = 5
-# Their open pull requests in watched repositories, newest first, with whether a patch is kept that can be read.
+# Their open pull requests in watched repositories, newest first; readable if a patch is stored.
 OPEN = """
 select p.pull_uri, r.repo_key, c.did, k.sha256 is not null as readable
 from pull_requests p join watched_repositories using (repository_id) join repositories r using (repository_id)
@@ -41,7 +41,7 @@ semi join (from seeds where repository_id > 0) using (contributor_id) order by d
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Somebody who was asked for and cannot be judged; `why` is a sentence that says what to do."""
+    """A requested person who cannot be judged; `why` is a sentence with the remedy."""
 
     name: str
     why: str
@@ -55,10 +55,10 @@ class OpenPull:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One contributor. `probability` None is "not enough evidence"; low and high are its 95 % interval.
+    """One contributor. `probability` None means "not enough evidence"; low and high are its 95 % interval.
 
-    `repository` is the one whose seeds judge, None for the site's; `path` goes from a seed to the contributor and is
-    empty where none is known. `pull` is the newest open pull request, None where the lane is that of the next one.
+    `repository` is the one whose seeds judge, None for the site's seeds; `path` goes from a seed to the contributor and
+    is empty if there is none. `pull` is the newest open pull request, None if the lane is that of the next one.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Judged:
     path: tuple[str, ...]
     pull: str | None
     title: str | None
-    own: bool  # that pull request is to a repository where its author may push
+    own: bool  # True if that pull request is to a repository where its author may push
     lane: str
     reasons: tuple[str, ...]
 
@@ -87,14 +87,14 @@ class Read:
     content_risk: float
     recommended: bool
     coverage: float
-    missing: str | None  # why there is no content verdict, in words
+    missing: str | None  # the reason why there is no content verdict, in words
     summary: str
     flags: tuple[ShownFlag, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Everything that is told; `events` is how many the stream brought while it was listened to."""
+    """The whole result; `events` is the number of events that the stream brought while listening."""
 
     contributors: tuple[Judged, ...]
     review: Read | None
@@ -106,21 +106,25 @@ class Answer:
 
 
 def reviewed_pull(rows: Rows, dids: Sequence[str]) -> OpenPull | None:
-    """The newest open pull request that can be read, of the first of these people who has one."""
-    found = [row for row in rows.rows(OPEN, [list(dids)]) if row["readable"]]
-    first = min(found, key=lambda row: dids.index(row["did"]), default=None)
+    """Return the newest readable open pull request of the first of these people who has one."""
+    readable = [row for row in rows.rows(OPEN, [list(dids)]) if row["readable"]]
+    first = min(readable, key=lambda row: dids.index(row["did"]), default=None)
     return OpenPull(first["pull_uri"], first["repo_key"]) if first else None
 
 
 def read_answer(
     rows: Rows, people: Mapping[str, str], failed: Sequence[Failed], notes: Sequence[str], pull: str | None, events: int
 ) -> Answer:
-    """The answer as the store stands; `people` are names by DID, `pull` the pull request whose review is told."""
+    """Return the result from the store; `people` are names by DID, `pull` is the pull request with the shown review."""
     scores = {did: _score(rows, did) for did in people}
-    unjudged = [Failed(people[did], _why_not(rows, did, people[did])) for did, score in scores.items() if score is None]
-    judged = [_judged(rows, people[did], score) for did, score in scores.items() if score is not None]
+    unjudged = [
+        Failed(people[did], _explain_missing_score(rows, did, people[did]))
+        for did, score in scores.items()
+        if score is None
+    ]
+    contributors = [_build_judged(rows, people[did], score) for did, score in scores.items() if score is not None]
     return Answer(
-        contributors=tuple(judged),
+        contributors=tuple(contributors),
         review=_review(rows, pull) if pull else None,
         failed=(*failed, *unjudged),
         notes=tuple(notes),
@@ -131,19 +135,19 @@ def read_answer(
 
 
 def _score(rows: Rows, did: str) -> read.ContributorScore | None:
-    """Return how the repository of their newest open pull request judges somebody, else the one they sent most to."""
+    """Return a person's score in the repository of their newest open pull request, else where they sent most."""
     opened, watched = rows.rows(OPEN, [[did]]), rows.rows(WATCHED, [did])
     return read.score(rows, did, (opened or watched or [{"repo_key": None}])[0]["repo_key"])
 
 
-def _why_not(rows: Rows, did: str, name: str) -> str:
+def _explain_missing_score(rows: Rows, did: str, name: str) -> str:
     hidden = read.hidden_because(rows, did)
     if hidden:
         return f"{name} is not judged: the account {hidden}."
     return f"{name} wrote no record that is read here, so there is nothing to judge."
 
 
-def _judged(rows: Rows, name: str, score: read.ContributorScore) -> Judged:
+def _build_judged(rows: Rows, name: str, score: read.ContributorScore) -> Judged:
     opened = rows.rows(OPEN, [[score.person.did]])
     row = read.pull(rows, opened[0]["pull_uri"]) if opened else None
     estimate, verdict = score.verdict.estimate, row.verdict if row else score.verdict
@@ -166,34 +170,38 @@ def _judged(rows: Rows, name: str, score: read.ContributorScore) -> Judged:
 
 
 def _review(rows: Rows, uri: str) -> Read | None:
-    found, row = read.content_review(rows, uri), read.pull(rows, uri)
-    if found is None or row is None:
+    review, row = read.content_review(rows, uri), read.pull(rows, uri)
+    if review is None or row is None:
         return None
     return Read(
         pull=uri,
         title=row.title,
-        reviewer=found.reviewer,
-        content_risk=found.risk,
-        recommended=found.recommended,
-        coverage=found.coverage,
-        missing=None if found.has_verdict else missing_words(found.missing) or found.missing,
-        summary=found.summary,
-        flags=found.flags[:FLAGS],
+        reviewer=review.reviewer,
+        content_risk=review.risk,
+        recommended=review.recommended,
+        coverage=review.coverage,
+        missing=None if review.has_verdict else missing_words(review.missing) or review.missing,
+        summary=review.summary,
+        flags=review.flags[:FLAGS],
     )
 
 
 def as_object(answer: Answer) -> dict[str, Any]:
-    """The answer for programs: one JSON object, whose texts come from the network as they are."""
+    """Return the result for programs: one JSON object, with texts from the network unchanged."""
     return msgspec.to_builtins(answer)
 
 
 def lines(answer: Answer) -> Iterator[str]:
-    """The answer for a person at a terminal; nothing from the network can move the cursor there."""
-    where = f"as the seeds of {', '.join(answer.repositories)} see them" if answer.repositories else "without any seed"
-    yield plain(f"{things(len(answer.contributors), 'contributor')}, {where}: {', '.join(answer.seeds) or 'nobody'}.")
+    """Yield the result for a person at a terminal; no text from the network can move the cursor there."""
+    seen_from = (
+        f"as the seeds of {', '.join(answer.repositories)} see them" if answer.repositories else "without any seed"
+    )
+    yield plain(
+        f"{things(len(answer.contributors), 'contributor')}, {seen_from}: {', '.join(answer.seeds) or 'nobody'}."
+    )
     yield f"{things(answer.events, 'event')} came while the stream was listened to."
-    for one in answer.contributors:
-        yield from map(plain, _person_lines(one))
+    for contributor in answer.contributors:
+        yield from map(plain, _person_lines(contributor))
     if answer.review:
         yield from map(plain, _review_lines(answer.review))
     else:
@@ -201,31 +209,41 @@ def lines(answer: Answer) -> Iterator[str]:
         yield "No review: none of them has an open pull request here that can be read."
 
 
-def _person_lines(one: Judged) -> Iterator[str]:
+def _person_lines(contributor: Judged) -> Iterator[str]:
     chance = "no score yet"
-    if one.probability is not None:
-        known = things(one.cases, "settled pull request")
-        chance = f"stays clean: {percent(one.probability)} ({percent_interval(one.low, one.high)}, {known})"
+    if contributor.probability is not None:
+        cases = things(contributor.cases, "settled pull request")
+        chance = (
+            f"stays clean: {percent(contributor.probability)} "
+            f"({percent_interval(contributor.low, contributor.high)}, {cases})"
+        )
     yield ""
-    yield f"{one.name} ({one.did}): {chance}"
-    way = " → ".join(one.path)
-    place = f" of {one.repository}" if one.repository else ""
+    yield f"{contributor.name} ({contributor.did}): {chance}"
+    path = " → ".join(contributor.path)
+    place = f" of {contributor.repository}" if contributor.repository else ""
     yield (
-        f"  trust {trust_figure(one.structural_trust)} from the seeds{place}: {way}"
-        if way
+        f"  trust {trust_figure(contributor.structural_trust)} from the seeds{place}: {path}"
+        if path
         else f"  no trust path from the seeds{place}"
     )
-    what = f"“{visible_name(one.title)}” ({one.pull})" if one.title and one.pull else "the next pull request"
-    yield f"  {LANE_WORDS[Lane(one.lane)]}: {what}{', to a repository of their own' if one.own else ''}"
-    yield from (f"    {reason}" for reason in one.reasons)
+    subject = (
+        f"“{visible_name(contributor.title)}” ({contributor.pull})"
+        if contributor.title and contributor.pull
+        else "the next pull request"
+    )
+    yield (
+        f"  {LANE_WORDS[Lane(contributor.lane)]}: {subject}"
+        f"{', to a repository of their own' if contributor.own else ''}"
+    )
+    yield from (f"    {reason}" for reason in contributor.reasons)
 
 
 def _review_lines(review: Read) -> Iterator[str]:
-    who = "the deterministic reviewer, without a model" if review.reviewer == DETERMINISTIC else review.reviewer
-    wish = "a person should read it" if review.recommended else "no review recommended"
+    reviewer = "the deterministic reviewer, without a model" if review.reviewer == DETERMINISTIC else review.reviewer
+    recommendation = "a person should read it" if review.recommended else "no review recommended"
     yield ""
-    yield f"“{visible_name(review.title)}” ({review.pull}), read by {who}:"
-    yield f"  content risk {risk_percent(review.content_risk)}, {wish}."
+    yield f"“{visible_name(review.title)}” ({review.pull}), read by {reviewer}:"
+    yield f"  content risk {risk_percent(review.content_risk)}, {recommendation}."
     yield f"  {percent(review.coverage)} of the changed lines were read. {review.summary}"
     if review.missing:
         yield f"  No content verdict: {review.missing}."
@@ -233,5 +251,5 @@ def _review_lines(review: Read) -> Iterator[str]:
 
 
 def plain(text: str) -> str:
-    """A text from the network as it may be printed."""
+    """Return a text from the network in printable form."""
     return "".join(character if character.isprintable() else "\ufffd" for character in text)

@@ -1,9 +1,9 @@
-"""Runs the real worker against a recorded stream, in this process: demo, replay and tests share it.
+"""Run the real worker on a recorded stream in this process: demo, replay and tests share this code.
 
-It can act as a maintainer of a simulated network, as the pages do, and waits until the running worker has taken it.
-Each action is dated 10 s ago by the network's clock, so that it takes effect at once. In the demo's thirty days of
-watching the stream goes on in steps, and the maintainer acts after each. Where nothing real is at stake one click signs
-a visitor in as a maintainer.
+It can act as a maintainer of a simulated network, as the pages do, and waits until the running worker has applied the
+action. Each action is dated 10 s ago by the network's clock, so that it takes effect at once. In the demo's thirty days
+of watching the stream continues in steps, and the maintainer acts after each. Where nothing real is at stake one click
+signs a visitor in as a maintainer.
 """
 
 import os
@@ -42,7 +42,7 @@ from trustsite.worker.worker import Stream, Worker
 from trustsite.world import World
 from trustsite.world.history import APPROVED, LOOKS, MARKED, OPENED
 
-# Of those who own a watched repository or may push to it, the one on whom most open pull requests wait.
+# The owner or push-holder of watched repositories with the most waiting pull requests.
 BUSIEST = """
 with waiting as (
   select repository_id, count(*) as open_pulls from pull_requests where state = 'open' group by repository_id
@@ -56,7 +56,7 @@ group by c.did order by open_pulls desc, count(*) filter (r.owner_id = o.contrib
 
 @dataclass(frozen=True, slots=True)
 class Busiest:
-    """The person on whom most open pull requests wait: `open_pulls`, in the repositories with these keys."""
+    """The person with the most waiting pull requests: `open_pulls`, in the repositories with these keys."""
 
     did: str
     keys: tuple[str, ...]
@@ -64,13 +64,13 @@ class Busiest:
 
 
 def busiest(rows: Rows) -> Busiest | None:
-    """Return the owner or push-holder of watched repositories on whom most waits; None where none is known."""
-    found = rows.row(BUSIEST)
-    return Busiest(found["did"], tuple(found["keys"]), found["open_pulls"]) if found else None
+    """Return the owner or push-holder of watched repositories with the most waiting pull requests, or None."""
+    row = rows.row(BUSIEST)
+    return Busiest(row["did"], tuple(row["keys"]), row["open_pulls"]) if row else None
 
 
 def open_account(did: str, keys: list[str]) -> Person:
-    """Return the maintainer's account on the site, made as `manage.py add_maintainer` makes it."""
+    """Return the maintainer's account on the site, created as in `manage.py add_maintainer`."""
     person, _ = Person.objects.get_or_create(did=did)
     for key in keys:
         Maintainer.objects.get_or_create(person=person, repo_key=key)
@@ -78,38 +78,36 @@ def open_account(did: str, keys: list[str]) -> Person:
 
 
 def offer_busiest(rows: Rows) -> str:
-    """Let one click sign in as the busiest maintainer of a recording; returns a sentence for the person at the console.
+    """Let one click sign in as the busiest maintainer of a recording; return a sentence for the person at the console.
 
-    Nobody can sign in so where BIND is reached from outside this machine. The web's tables must exist.
+    This is off if BIND is reached from outside this machine. The web's tables must exist.
     """
     if not is_loopback(settings.BIND):
         return f"one-click sign-in is off, because BIND={settings.BIND} is reached from outside this machine"
-    found = busiest(rows)
-    if found is None:
+    maintainer = busiest(rows)
+    if maintainer is None:
         return "one-click sign-in is off, because the recording names nobody with push access"
-    open_account(found.did, list(found.keys))
-    settings.DEMO_MAINTAINER = found.did
+    open_account(maintainer.did, list(maintainer.keys))
+    settings.DEMO_MAINTAINER = maintainer.did
     names = read.repository_names(rows)
     return (
-        f"sign in there as {name_of(rows, found.did)} in one click, who maintains "
-        f"{', '.join(names[key] for key in found.keys)} ({found.open_pulls:,} open)"
+        f"sign in there as {name_of(rows, maintainer.did)} in one click, who maintains "
+        f"{', '.join(names[key] for key in maintainer.keys)} ({maintainer.open_pulls:,} open)"
     )
 
 
 def name_of(rows: Rows, did: str) -> str:
-    found = read.score(rows, did)
-    return found.person.name if found else "the maintainer"
+    score = read.score(rows, did)
+    return score.person.name if score else "the maintainer"
 
 
 SETTLE_SECONDS = 600.0
 QUIET_SECONDS = 0.5
-SWEEP_SECONDS = (
-    5.0  # a look-up that is asked again comes due while nothing wakes it, and the worker's own sweep is rare
-)
+SWEEP_SECONDS = 5.0  # a repeated look-up comes due without waking a hop, and the worker's own sweep is rare
 
 
 def point_at(peers: StandIns, source: str) -> None:
-    """Send all that this process asks of the network to the stand-ins, and take the stream's time for the present."""
+    """Send all requests of this process to the stand-ins, and use the stream's time as the present."""
     settings.STREAM_SOURCE = source
     settings.STREAM_CLOCK = True
     settings.STAND_IN_ORIGIN = peers.origin
@@ -117,7 +115,7 @@ def point_at(peers: StandIns, source: str) -> None:
 
 
 def open_worker(peers: StandIns, recording: Recording, source: str, collections: tuple[str, ...]) -> Worker:
-    """The real worker on the recorded stream; CommandError where the store cannot be had."""
+    """Return the real worker on the recorded stream. Raises CommandError if the store cannot be opened."""
     point_at(peers, source)
 
     def end_us() -> int:
@@ -131,20 +129,20 @@ def open_worker(peers: StandIns, recording: Recording, source: str, collections:
 
 
 def run_beside(worker: Worker, job: Callable[[], None]) -> None:
-    """Run the worker until the job beside it is done or a signal comes; raises what the job raised."""
+    """Run the worker until the job beside it is done or a signal comes; raise the job's error."""
     with ThreadPoolExecutor(1, thread_name_prefix="beside") as pool:
-        done = pool.submit(job)
-        done.add_done_callback(lambda _: worker.finish())
-        worker.run(done)
-    done.result()
+        future = pool.submit(job)
+        future.add_done_callback(lambda _: worker.finish())
+        worker.run(future)
+    future.result()
 
 
 def wait_until_settled(
     worker: Worker, progress: Callable[[], None] = lambda: None, quiet_seconds: float = QUIET_SECONDS
 ) -> None:
-    """Return when everything released so far was worked off; CommandError after ten minutes, naming what hangs.
+    """Return when everything released so far was processed. Raises CommandError after ten minutes, naming the obstacle.
 
-    `quiet_seconds` is how long nothing may have come: two frames of one moment may come apart.
+    Nothing may have come for `quiet_seconds`: two frames of one moment may come apart.
     """
     deadline, swept = time.monotonic() + SETTLE_SECONDS, time.monotonic()
     while not worker.is_settled(quiet_seconds):
@@ -164,7 +162,7 @@ def wait_until_settled(
 
 @contextmanager
 def progress_bar(worker: Worker, recording: Recording) -> Generator[Callable[[], None]]:
-    """A bar on stderr that follows the cursor through the recording, drawn at most twice a second."""
+    """Yield a function that draws the cursor's progress through the recording on stderr, at most twice a second."""
     times = recording.times
     with tqdm(total=len(times), unit=" frames", desc="replay", mininterval=0.5) as bar:
 
@@ -175,28 +173,28 @@ def progress_bar(worker: Worker, recording: Recording) -> Generator[Callable[[],
 
 
 @contextmanager
-def reports_beside(*place: str) -> Generator[None]:
-    """Write what the pages /redteam and /backtest show, in children of low priority that end with the block.
+def reports_beside(*store_options: str) -> Generator[None]:
+    """Write the reports for the pages /redteam and /backtest, in children of low priority that end with the block.
 
-    `place` names the store to the commands, as in "--demo". What they say is in LOG_DIR.
+    `place` names the store for the commands, as in "--demo". Their output is in LOG_DIR.
     """
     settings.LOG_DIR.mkdir(parents=True, exist_ok=True)
+    settings.REPORTS_BESIDE = True
     environment = os.environ | {"FALSE_APPROVAL_BUDGET": str(settings.FALSE_APPROVAL_BUDGET)}
-    with ExitStack() as ends:
+    with ExitStack() as stack:
         for command in ("redteam", "backtest"):
-            words = ends.enter_context((settings.LOG_DIR / f"{command}.log").open("wb"))
-            line = ["nice", "-n", "19", sys.executable, str(settings.BASE_DIR / "manage.py"), command, *place]
-            child = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=words, stderr=words, env=environment)
-            ends.callback(child.wait)
-            ends.callback(child.terminate)
+            log_file = stack.enter_context((settings.LOG_DIR / f"{command}.log").open("wb"))
+            line = ["nice", "-n", "19", sys.executable, str(settings.BASE_DIR / "manage.py"), command, *store_options]
+            child = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=log_file, stderr=log_file, env=environment)
+            stack.callback(child.wait)
+            stack.callback(child.terminate)
         yield
 
 
 def serve_beside(stopped: threading.Event) -> None:
-    """Serve the pages until the worker beside it is stopped; the web's tables are there.
+    """Serve the pages until the worker beside it is stopped; the web's tables must exist.
 
-    No thread is left: one that lived on at exit would hold the snapshot that it last read, which DuckDB tells of in 40
-    lines.
+    No thread stays: at exit it would hold the snapshot that it last read, which DuckDB reports in 40 lines.
     """
     channels: dict[int, Any] = {}
     server = listen(settings.BIND, channels)
@@ -206,38 +204,38 @@ def serve_beside(stopped: threading.Event) -> None:
     wasyncore.close_all(channels)
 
 
-TAKEN_SECONDS = 60.0  # the worker's sweep finds what its queue lost within that
+TAKEN_SECONDS = 60.0  # within this the worker's sweep finds messages that its queue lost
 
 
 def act(worker: Worker, person: Person, uri: str, kind: str, outcome: str = "", note: str = "") -> None:
-    """Act on a pull request as it stands, until the worker has taken the action. CommandError after a minute."""
+    """Act on a pull request in its present state, and wait for the worker. Raises CommandError after a minute."""
     with worker.store.read() as rows:
         subjects = read.decided_subjects(rows, [uri])
-    wanted = actions.Wanted(kind, uri, subjects[uri].seen, actions.versions([uri])[uri], outcome, note)
-    actions.act(person, subjects, [wanted], _now(worker))
-    _wait_until_taken()
+    action = actions.Wanted(kind, uri, subjects[uri].seen, actions.versions([uri])[uri], outcome, note)
+    actions.act(person, subjects, [action], _now(worker))
+    _wait_for_worker()
 
 
 def answer_audits(worker: Worker, person: Person, because: str) -> None:
-    """Answer for everything that the audit drew so far that it would have been merged as sent."""
+    """Answer for every pull request that the audit drew so far that it would have been merged as sent."""
     with worker.store.read() as rows:
-        drawn = [row for uri in read.audits_due(rows) if (row := read.pull(rows, uri))]
-    for row in drawn:
-        seen = read.Seen(row.record_cid, row.round, row.patch_id)
-        audit.answer(person, row, seen, True, because, _now(worker))
-    _wait_until_taken()
+        drawn_rows = [row for uri in read.audits_due(rows) if (row := read.pull(rows, uri))]
+    for row in drawn_rows:
+        seen_version = read.Seen(row.record_cid, row.round, row.patch_id)
+        audit.answer(person, row, seen_version, True, because, _now(worker))
+    _wait_for_worker()
 
 
 def open_lane(worker: Worker, person: Person, repository: str) -> None:
-    """Open the fast lane of this repository (its key) on the present offer; CommandError where there is none."""
+    """Open the fast lane of this repository (its key) on the present offer. Raises CommandError if there is none."""
     now, policy = worker.clock.now(), policy_from_settings()
     with worker.store.read() as rows:
-        found = read.watched_repository(rows, repository)
+        watched = read.watched_repository(rows, repository)
         offer = present_offer(rows, policy, policy.thresholds.budget, now)
-    if found is None or offer is None:
+    if watched is None or offer is None:
         raise CommandError("The simulated past was too short to offer a fast lane.")
-    open_estimated_lane(person, found, offer, _now(worker))
-    _wait_until_taken()
+    open_estimated_lane(person, watched, offer, _now(worker))
+    _wait_for_worker()
 
 
 def _now(worker: Worker) -> datetime:
@@ -245,7 +243,7 @@ def _now(worker: Worker) -> datetime:
     return min(worker.clock.now().replace(tzinfo=UTC), timezone.now()) - actions.WINDOW
 
 
-def _wait_until_taken() -> None:
+def _wait_for_worker() -> None:
     deadline = time.monotonic() + TAKEN_SECONDS
     while OutboxEntry.objects.filter(delivered_at=None).exists():
         if time.monotonic() > deadline:
@@ -266,29 +264,29 @@ class Month:
     person: Person
 
     def play(self) -> None:
-        """Let the thirty days pass; what the audit draws in the last days is left to the visitor of the pages.
+        """Let the thirty days pass; the audits drawn in the last days are left to the visitor of the pages.
 
-        What the maintainer did is judged before the stream goes on: else a change that is merged next went through the
-        lane that they opened, or did not, as the machine was fast or slow.
+        The maintainer's actions are judged before the stream continues: otherwise the machine's speed would decide if
+        the next merged change went through the lane that they opened.
         """
         for number in range(1, LOOKS + 1):
             self.peers.release(self.world.looks[number])
             wait_until_settled(self.worker, quiet_seconds=0.0)
-            self._act(number)
+            self._act_after_step(number)
             wait_until_settled(self.worker, quiet_seconds=0.0)
         wait_until_settled(self.worker)
 
-    def _act(self, number: int) -> None:
+    def _act_after_step(self, number: int) -> None:
         if number == OPENED:
             open_lane(self.worker, self.person, self.world.watched[MAIN])
         if number == APPROVED:
-            self._on("went_wrong", "approve")
+            self._act_on("went_wrong", "approve")
         if number == MARKED:
-            self._on("went_wrong", "outcome", "reverted", WENT_WRONG)
-            self._on("needed_fix", "outcome", "needed_fix", NEEDED_FIX)
+            self._act_on("went_wrong", "outcome", "reverted", WENT_WRONG)
+            self._act_on("needed_fix", "outcome", "needed_fix", NEEDED_FIX)
         if OPENED < number < LOOKS:
             answer_audits(self.worker, self.person, READ)
 
-    def _on(self, name: str, kind: str, outcome: str = "", note: str = "") -> None:
+    def _act_on(self, name: str, kind: str, outcome: str = "", note: str = "") -> None:
         (uri,) = self.world.pulls[name]
         act(self.worker, self.person, uri, kind, outcome, note)

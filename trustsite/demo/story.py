@@ -1,4 +1,4 @@
-"""The demo's story: who scored what and why, and whether every promise about the attacks was kept."""
+"""The demo's story: the scores with their reasons, and a check of every promise about the attacks."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,79 +25,81 @@ class Promise:
 
 
 def tell(rows: Rows, world: World, judged_before: read.QueueRow) -> tuple[list[str], list[Promise]]:
-    """The story's lines and promises; `judged_before`: the swapped pull request as it was judged, and then approved."""
-    board, seen = read.dashboard(rows), _look(rows)
+    """Return the story's lines and promises; `judged_before` is the swapped pull request before the swap."""
+    board, open_pulls = read.dashboard(rows), _query_open(rows)
     lines = [
         f"{board.contributors} contributors, {board.vouches} vouches, {board.pull_requests} pull requests, "
         f"{sum(board.lanes.values())} open in {board.watched} watched repositories.",
         ", ".join(f"{board.lanes[lane]} {words}" for lane, words in LANE_WORDS.items())
         + f", {board.own} the maintainers' own.",
         "",
-        *_month(rows, world),
+        *_month_lines(rows, world),
         "",
-        *_people(rows, world, seen),
+        *_people_lines(rows, world, open_pulls),
         "",
-        *_lanes(rows, seen),
+        *_lane_lines(rows, open_pulls),
         "",
-        *_swap(rows, world, judged_before),
+        *_swap_lines(rows, world, judged_before),
         "",
-        *_ring(rows, world),
+        *_ring_lines(rows, world),
     ]
-    return lines, list(_promises(rows, world, judged_before, seen))
+    return lines, list(_check_promises(rows, world, judged_before, open_pulls))
 
 
 def promises(rows: Rows, world: World, judged_before: read.QueueRow) -> list[Promise]:
-    """The promises of `tell` without the story's lines, which take most of its time."""
-    return list(_promises(rows, world, judged_before, _look(rows)))
+    """Return the promises of `tell` without the story's lines, which take most of its time."""
+    return list(_check_promises(rows, world, judged_before, _query_open(rows)))
 
 
-def _month(rows: Rows, world: World) -> Iterator[str]:
-    """Tell the thirty days of watching: what shadow mode noted, the lane that was opened, and what went wrong."""
-    report, lane = read.shadow_report(rows, world.watched[SHADOWED]), _main_lane(rows, world)
+def _month_lines(rows: Rows, world: World) -> Iterator[str]:
+    """Yield lines on the thirty days: notes of shadow mode, the opened lane, the change that went wrong."""
+    report, lane = read.shadow_report(rows, world.watched[SHADOWED]), _find_main_lane(rows, world)
     if report is not None and report.days:
-        told, since = report.total, report.days[-1].day
+        totals, first_day = report.total, report.days[-1].day
         yield (
-            f"{SHADOWED.capitalize()} stays in shadow mode: since {since} {told.would} rounds would have been fast "
-            f"lane. {told.merged_as_sent} were merged as sent, of which people marked {_marked(rows, world)} as bad, "
-            f"{told.changed} changed, {told.closed} were closed, {told.still_open} are open."
+            f"{SHADOWED.capitalize()} stays in shadow mode: since {first_day} {totals.would} rounds would have been "
+            f"fast lane. {totals.merged_as_sent} were merged as sent, of which people marked "
+            f"{_count_marked(rows, world)} as bad, {totals.changed} changed, "
+            f"{totals.closed} were closed, {totals.still_open} are open."
         )
-    opened = _opening(rows, world)
+    opened = _find_opening(rows, world)
     if opened is not None and lane is not None:
-        who = opened.opener.name if opened.opener else "Somebody"
+        opener = opened.opener.name if opened.opener else "Somebody"
         answers = things(opened.audited, "answer")
         yield (
-            f"{who} opened the fast lane of {MAIN} on {opened.opened_at:%Y-%m-%d}. {lane.notice} "
+            f"{opener} opened the fast lane of {MAIN} on {opened.opened_at:%Y-%m-%d}. {lane.notice} "
             f"Since then the audit has {answers}, {opened.audited_bad} of them bad."
         )
-    wrong = read.incident(rows, world.pulls["went_wrong"][0], _present(rows))
-    if wrong is not None and wrong.approver is not None:
-        chance = percent(wrong.verdict.estimate.probability or 0.0)
+    incident = read.incident(rows, world.pulls["went_wrong"][0], _present_time(rows))
+    if incident is not None and incident.approver is not None:
+        chance = percent(incident.verdict.estimate.probability or 0.0)
         yield (
-            f"A change by {wrong.author.name} had a chance of {chance} to stay clean when {wrong.approver.name} "
-            f"approved it on {wrong.approved_at:%Y-%m-%d}, and was taken back: its incident shows what was known then."
+            f"A change by {incident.author.name} had a chance of {chance} to stay clean when {incident.approver.name} "
+            f"approved it on {incident.approved_at:%Y-%m-%d}, and was taken back: its incident shows what was known "
+            "then."
         )
 
 
-def _people(rows: Rows, world: World, seen: "_Seen") -> Iterator[str]:
-    """Tell one line for each part of the story, with the reasons of the person's newest open pull request."""
+def _people_lines(rows: Rows, world: World, open_pulls: "_OpenPulls") -> Iterator[str]:
+    """Yield one line for each part of the story, with the reasons of the person's newest open pull request."""
     for name in ("mara", "sami", "alba", "ruben", "blitz", "mallory", "narcis", "castor", "grudge", "selma"):
-        found = read.score(rows, world.cast[name])
-        if found is not None:
-            estimate, newest = found.verdict.estimate, seen.newest.get(found.person.did)
-            why = newest.sentence if newest else found.explanation
+        score = read.score(rows, world.cast[name])
+        if score is not None:
+            estimate, newest = score.verdict.estimate, open_pulls.newest.get(score.person.did)
+            why = newest.sentence if newest else score.explanation
             chance = "no score yet"
             if estimate.probability is not None:
                 interval = percent_interval(estimate.low, estimate.high)
                 chance = f"stays clean: {percent(estimate.probability)} ({interval})"
-            yield f"{found.person.name}: {LANE_WORDS[found.decision]}, {chance}. {why}."
+            yield f"{score.person.name}: {LANE_WORDS[score.decision]}, {chance}. {why}."
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """Open pull requests of others than the maintainers, looked up once.
+class _OpenPulls:
+    """Open pull requests of people other than the maintainers, queried once.
 
-    `fast`: in the fast lane; `sturdy`: those of them whose trust path no single account can end; `caught`: those that a
-    human is asked to look at because of what the reviewer found in the change. `newest` is the last of each author.
+    `fast`: in the fast lane; `sturdy`: those of them with a trust path that no single account can end; `caught`: those
+    that a person must read because of the reviewer's findings. `newest` is the newest one of each author.
     """
 
     fast: list[read.QueueRow]
@@ -106,33 +108,34 @@ class _Seen:
     newest: dict[str, read.QueueRow]
 
 
-def _look(rows: Rows) -> _Seen:
-    others = [row for group in read.queue(rows, read.QueueQuery()).groups for row in group.rows if not row.own]
-    fast = [row for row in others if row.verdict.lane is Lane.FAST_LANE]
-    human = (row for row in others if row.verdict.lane is Lane.NEEDS_HUMAN)
-    hanging = {
-        who: _hangs_on_one(rows, *who) for who in {(row.author.did, row.repository_key) for row in fast if row.path}
+def _query_open(rows: Rows) -> _OpenPulls:
+    rows_of_others = [row for group in read.queue(rows, read.QueueQuery()).groups for row in group.rows if not row.own]
+    fast = [row for row in rows_of_others if row.verdict.lane is Lane.FAST_LANE]
+    human = (row for row in rows_of_others if row.verdict.lane is Lane.NEEDS_HUMAN)
+    dependent = {
+        author_and_repository: _hangs_on_one(rows, *author_and_repository)
+        for author_and_repository in {(row.author.did, row.repository_key) for row in fast if row.path}
     }
-    return _Seen(
+    return _OpenPulls(
         fast,
-        [row for row in fast if row.path and not hanging[row.author.did, row.repository_key]],
+        [row for row in fast if row.path and not dependent[row.author.did, row.repository_key]],
         [row for row in human if row.verdict.reasons and row.verdict.reasons[0].code in CONTENT],
-        {row.author.did: row for row in sorted(others, key=lambda row: row.opened_at)},
+        {row.author.did: row for row in sorted(rows_of_others, key=lambda row: row.opened_at)},
     )
 
 
-def _lanes(rows: Rows, seen: _Seen) -> Iterator[str]:
-    """One that was fast-laned with the word on its threshold, and one that the reviewer sent to a human."""
-    for row in seen.sturdy[:1]:
+def _lane_lines(rows: Rows, open_pulls: _OpenPulls) -> Iterator[str]:
+    """Yield a fast-laned one with the wording on its threshold, and one that the reviewer sent to a human."""
+    for row in open_pulls.sturdy[:1]:
         yield f"“{row.title}” by {row.author.name} is fast lane: {row.sentence}."
-    for row in seen.caught[:1]:
+    for row in open_pulls.caught[:1]:
         yield f"“{row.title}” by {row.author.name} needs a human: {row.sentence}."
         review = read.content_review(rows, row.uri)
-        high = [found for found in review.findings if found.severity == "high"] if review else []
-        yield from (f"The reviewer on line {found.line} of {found.file}: {found.explanation}" for found in high)
+        high = [finding for finding in review.findings if finding.severity == "high"] if review else []
+        yield from (f"The reviewer on line {finding.line} of {finding.file}: {finding.explanation}" for finding in high)
 
 
-def _swap(rows: Rows, world: World, before: read.QueueRow) -> Iterator[str]:
+def _swap_lines(rows: Rows, world: World, before: read.QueueRow) -> Iterator[str]:
     after, changed = read.pull(rows, before.uri), read.changed_after(rows).get(before.uri)
     if after is not None and changed is not None:
         yield (
@@ -142,93 +145,100 @@ def _swap(rows: Rows, world: World, before: read.QueueRow) -> Iterator[str]:
         )
 
 
-def _ring(rows: Rows, world: World) -> Iterator[str]:
-    mass = _mass(rows, world.groups["ring"])
+def _ring_lines(rows: Rows, world: World) -> Iterator[str]:
+    mass = _total_trust(rows, world.groups["ring"])
     yield (
         f"The ring of {len(world.groups['ring'])} bought one vouch and vouched for itself "
-        f"{_vouches_inside(rows, world.groups['ring'])} times: together it holds {mass:.4f} of trust, "
+        f"{_count_inner_vouches(rows, world.groups['ring'])} times: together it holds {mass:.4f} of trust, "
         f"less than the {_entry_limit():.2f} that one vouch of a seed carries."
     )
 
 
-def _promises(rows: Rows, world: World, before: read.QueueRow, seen: _Seen) -> Iterator[Promise]:
+def _check_promises(rows: Rows, world: World, before: read.QueueRow, open_pulls: _OpenPulls) -> Iterator[Promise]:
     attackers = {did for group in ("ring", *_LONERS) for did in world.groups[group]}
     after = read.pull(rows, before.uri)
     yield Promise(
-        "at least one pull request is fast-laned, by a trust path that no single account can end", bool(seen.sturdy)
+        "at least one pull request is fast-laned, by a trust path that no single account can end",
+        bool(open_pulls.sturdy),
     )
-    yield Promise(NAMED, bool(seen.fast) and all(_names_its_threshold(row) for row in seen.fast))
-    yield Promise("at least one goes to a human, with the reviewer's reason", bool(seen.caught))
-    yield Promise("no attacker is in the fast lane", not attackers & {row.author.did for row in seen.fast})
+    yield Promise(NAMED, bool(open_pulls.fast) and all(_names_its_threshold(row) for row in open_pulls.fast))
+    yield Promise("at least one goes to a human, with the reviewer's reason", bool(open_pulls.caught))
+    yield Promise("no attacker is in the fast lane", not attackers & {row.author.did for row in open_pulls.fast})
     yield Promise(
-        "the ring holds less trust than one vouch of a seed", _mass(rows, world.groups["ring"]) < _entry_limit()
+        "the ring holds less trust than one vouch of a seed", _total_trust(rows, world.groups["ring"]) < _entry_limit()
     )
     for name, words in (("narcis", "a self-vouch"), ("castor", "a mutual vouch")):
         yield Promise(f"{words} gives neither trust nor a record", _gained_nothing(rows, world.cast[name]))
-    nothing = _gained_nothing(rows, world.cast["selma"]) and _has_no_record(rows, world.cast["selma"])
-    yield Promise("a self-marked merge gives neither trust nor a record", nothing)
+    has_nothing = _gained_nothing(rows, world.cast["selma"]) and _has_no_record(rows, world.cast["selma"])
+    yield Promise("a self-marked merge gives neither trust nor a record", has_nothing)
     yield Promise("the self-marked pull requests are still open", _all_open(rows, world.pulls["self_marked"]))
     yield Promise("the lone denouncer moved nobody to a human", _moved_nobody(rows, world.cast["grudge"]))
     swapped = after is not None and (after.record_cid, after.patch_id) != (before.record_cid, before.patch_id)
     yield Promise("the swapped patch has a decision of its own", swapped)
     yield Promise(VOIDED, after is not None and _is_voided(rows, world, before, after))
-    open_to_all = {one.key for one in read.watched_repositories(rows) if not one.settings.shadow}
-    yield Promise("only the main repository is out of shadow mode", open_to_all == {world.watched[MAIN]})
+    open_keys = {repository.key for repository in read.watched_repositories(rows) if not repository.settings.shadow}
+    yield Promise("only the main repository is out of shadow mode", open_keys == {world.watched[MAIN]})
     yield Promise(CAUGHT, rows.value(_ADDRESSING) == ["needs_human"])
     unread = rows.value("select count(*) from current_decisions where not own and content_risk is null")
     yield Promise("the content of every open pull request was read", unread == 0)
     yield Promise(OPENED, _is_open_on_an_estimate(rows, world))
     yield Promise(WATCHED, _is_watched_for_a_month(rows, world))
     yield Promise(WENT_WRONG, _keeps_what_was_seen(rows, world))
-    several = rows.value(_OF_THEIR_OWN) >= SEVERAL
-    yield Promise(f"at least {SEVERAL} contributors have a chance from pull requests of their own", several)
+    has_several = rows.value(_OF_THEIR_OWN) >= SEVERAL
+    yield Promise(f"at least {SEVERAL} contributors have a chance from pull requests of their own", has_several)
     yield Promise("everybody was scored", read.dashboard(rows).scored == len(world.cast))
 
 
-def _present(rows: Rows) -> datetime:
+def _present_time(rows: Rows) -> datetime:
     return rows.value("select max(as_of) from current_scores")
 
 
-def _main_lane(rows: Rows, world: World) -> read.LaneState | None:
-    return next((one for one in read.lane_states(rows) if one.repository == world.watched[MAIN]), None)
+def _find_main_lane(rows: Rows, world: World) -> read.LaneState | None:
+    return next((lane for lane in read.lane_states(rows) if lane.repository == world.watched[MAIN]), None)
 
 
-def _opening(rows: Rows, world: World) -> read.EstimatedLane | None:
-    standing = read.estimated_lanes(rows, _present(rows))
-    return next((one for one in standing if one.repository == world.watched[MAIN]), None)
+def _find_opening(rows: Rows, world: World) -> read.EstimatedLane | None:
+    lanes = read.estimated_lanes(rows, _present_time(rows))
+    return next((lane for lane in lanes if lane.repository == world.watched[MAIN]), None)
 
 
 def _is_open_on_an_estimate(rows: Rows, world: World) -> bool:
-    """Return whether a maintainer opened the main repository's lane, its audit was answered, and it is still open."""
-    lane, opened = _main_lane(rows, world), _opening(rows, world)
+    """Return True if a maintainer opened the main repository's lane, its audit was answered, and it is still open."""
+    lane, opened = _find_main_lane(rows, world), _find_opening(rows, world)
     return opened is not None and opened.audited > 0 and lane is not None and lane.is_open and lane.basis == "estimated"
 
 
 def _is_watched_for_a_month(rows: Rows, world: World) -> bool:
-    """Return whether shadow mode noted rounds over WEEKS_DAYS that ended in every way, at least SETTLED settled."""
+    """Return True if shadow mode noted rounds over WEEKS_DAYS with every outcome, at least SETTLED settled."""
     report = read.shadow_report(rows, world.watched[SHADOWED])
     if report is None or not report.shadow or not report.days:
         return False
-    told, first, last = report.total, report.days[-1].day, report.days[0].day
-    ends = (told.merged_as_sent, told.changed, told.closed, told.still_open, _marked(rows, world))
-    weeks = first is not None and last is not None and (last - first).days >= WEEKS_DAYS
-    return weeks and all(ends) and told.would - told.still_open >= SETTLED
+    totals, first_day, last_day = report.total, report.days[-1].day, report.days[0].day
+    outcome_counts = (
+        totals.merged_as_sent,
+        totals.changed,
+        totals.closed,
+        totals.still_open,
+        _count_marked(rows, world),
+    )
+    lasts_weeks = first_day is not None and last_day is not None and (last_day - first_day).days >= WEEKS_DAYS
+    return lasts_weeks and all(outcome_counts) and totals.would - totals.still_open >= SETTLED
 
 
-def _marked(rows: Rows, world: World) -> int:
-    """Count the pull requests that would have been fast lane, were merged as sent and were marked as bad since."""
+def _count_marked(rows: Rows, world: World) -> int:
+    """Count the pull requests that would have been fast lane, were merged as sent and were later marked as bad."""
     return rows.value(_FIXED, [world.watched[SHADOWED]])
 
 
 def _keeps_what_was_seen(rows: Rows, world: World) -> bool:
-    """Return whether a fast-laned change was taken back and its incident shows the decision that its approval saw."""
+    """Return True if a fast-laned change was reverted and its incident shows the decision at its approval."""
     (uri,) = world.pulls["went_wrong"]
-    found = read.incident(rows, uri, _present(rows))
-    is_marked = any(one.outcome == "reverted" for one in read.past_actions(rows, uri))
-    return is_marked and found is not None and found.is_named and found.verdict.lane is Lane.FAST_LANE
+    incident = read.incident(rows, uri, _present_time(rows))
+    is_marked = any(action.outcome == "reverted" for action in read.past_actions(rows, uri))
+    return is_marked and incident is not None and incident.is_named and incident.verdict.lane is Lane.FAST_LANE
 
 
-SHADOWED = "tidepool"  # stays in shadow mode, where enough is settled for an offer
+SHADOWED = "tidepool"  # stays in shadow mode, with enough settled pull requests for an offer
 SETTLED, WEEKS_DAYS = 10, 20
 _FIXED = """
 select count(distinct s.pull_uri) from shadow_rounds s join repositories r using (repository_id)
@@ -242,37 +252,37 @@ WENT_WRONG = "the incident of an approved change that was taken back shows the d
 NAMED = "the fast lane says of its threshold that it is estimated and nothing certifies it, until something does"
 VOIDED = "the approval of the swapped patch is void: it changed after it was approved, and is not fast lane"
 CAUGHT = "the diff that tells its reviewer what to find goes to a human"
-# The lanes of the open pull requests in which a scanner found text that speaks to the reviewer.
+# The lanes of open pull requests in which a scanner found text that addresses the reviewer.
 _ADDRESSING = """
 select list(distinct d.lane) from current_decisions d join content_reviews v using (pull_uri)
 join pull_requests p on p.pull_uri = d.pull_uri and p.patch_ref = v.patch_ref
 where contains(v.findings, '"scanner":"addressed"') and v.high_flags > 0
 """
-# People with a score that settled pull requests of theirs moved.
+# People whose score rests on their own settled pull requests.
 _OF_THEIR_OWN = "select count(*) from current_scores where repository_id = 0 and probability is not null and cases > 0"
 _LONERS = ("self_vouch", "mutual_pair", "denouncer", "self_marked", "stranger")
 
 
 def _names_its_threshold(row: read.QueueRow) -> bool:
-    """Return whether a fast-laned row says that its threshold is not certified, where it is not."""
+    """Return True if a fast-laned row says that its threshold is not certified."""
     codes = {reason.code for reason in row.verdict.reasons}
     return "threshold_estimated" in codes and "fast lane estimated, not certified" in row.sentence
 
 
 def _is_voided(rows: Rows, world: World, before: read.QueueRow, after: read.QueueRow) -> bool:
-    """Return whether the approval names the patch that was judged first, and neither it nor the lane holds now."""
+    """Return True if the approval names the patch that was judged first, and is void, and the row is not fast lane."""
     changed = read.changed_after(rows).get(before.uri)
-    if changed is None or any(one.subject.uri == before.uri for one in read.approved(rows)):
+    if changed is None or any(approval.subject.uri == before.uri for approval in read.approved(rows)):
         return False
-    meant = (changed.approver.did, changed.seen.patch_id) == (world.cast["ana"], before.patch_id)
-    held = any(reason.code == "approved_before" for reason in after.verdict.reasons)
-    return meant and held and after.verdict.lane is not Lane.FAST_LANE
+    names_patch = (changed.approver.did, changed.seen.patch_id) == (world.cast["ana"], before.patch_id)
+    was_void = any(reason.code == "approved_before" for reason in after.verdict.reasons)
+    return names_patch and was_void and after.verdict.lane is not Lane.FAST_LANE
 
 
 def _hangs_on_one(rows: Rows, author: str, repository: str) -> bool:
-    """Return whether the loss of one account, no seed, would end the trust of the repository's seeds in the author."""
-    found = read.explain_trust(rows, author, repository, policy_from_settings())
-    return found is None or found.dominator is not None
+    """Return True if losing one account, not a seed, would end the seeds' trust in the author."""
+    explanation = read.explain_trust(rows, author, repository, policy_from_settings())
+    return explanation is None or explanation.dominator is not None
 
 
 def _all_open(rows: Rows, uris: Sequence[str]) -> bool:
@@ -281,17 +291,17 @@ def _all_open(rows: Rows, uris: Sequence[str]) -> bool:
 
 
 def _gained_nothing(rows: Rows, did: str) -> bool:
-    """No trust, and no better chance than somebody without a record."""
-    found = read.score(rows, did)
-    if found is None or found.structural_trust > 0:
+    """Return True if a person has no trust, and no better chance than a person without a record."""
+    score = read.score(rows, did)
+    if score is None or score.structural_trust > 0:
         return False
-    return (found.verdict.estimate.probability or 0.0) < settings.PRIOR_CLEAN_RATE
+    return (score.verdict.estimate.probability or 0.0) < settings.PRIOR_CLEAN_RATE
 
 
 def _has_no_record(rows: Rows, did: str) -> bool:
-    """Nothing that was offered by this person counts as settled, verified or labelled."""
-    found = read.score(rows, did)
-    return found is not None and found.verdict.estimate.cases == 0 and rows.value(_SETTLED, [did]) == 0
+    """Return True if no pull request of this person counts as settled, verified or labelled."""
+    score = read.score(rows, did)
+    return score is not None and score.verdict.estimate.cases == 0 and rows.value(_SETTLED, [did]) == 0
 
 
 _SETTLED = """
@@ -302,13 +312,15 @@ where c.did = ? and (p.merge_proof = 'verified' or l.pull_uri is not null)
 
 
 def _moved_nobody(rows: Rows, denouncer: str) -> bool:
-    """Return whether those whom only this person denounced keep their lane: a human by their record, or a vouch."""
-    touched = rows.rows(_TOUCHED, [denouncer])
-    trusted = [row for row in touched if row["vouched_by_seed"]]
-    return bool(trusted) and not any(row["moved"] for row in touched) and all(row["trust"] > 0.5 for row in trusted)
+    """Return True if people whom only this person denounced keep their lane: a human by their record, or a vouch."""
+    denounced_rows = rows.rows(_TOUCHED, [denouncer])
+    trusted = [row for row in denounced_rows if row["vouched_by_seed"]]
+    return (
+        bool(trusted) and not any(row["moved"] for row in denounced_rows) and all(row["trust"] > 0.5 for row in trusted)
+    )
 
 
-# Judgements, at the site and in each repository, of those whom this person denounces and no seed of that place does.
+# Judgements, at the site and in each repository, of people whom this person denounces but no seed there does.
 _TOUCHED = """
 with said as (select voucher_id, subject_id, kind from vouches where superseded_at is null),
 by_seed as (select repository_id, subject_id, kind from said join seeds s on s.contributor_id = voucher_id),
@@ -331,8 +343,8 @@ where not exists (
 """
 
 
-def _mass(rows: Rows, dids: Sequence[str]) -> float:
-    """First-passage trust of these people from the site's seeds, together."""
+def _total_trust(rows: Rows, dids: Sequence[str]) -> float:
+    """Return the first-passage trust of these people from the site's seeds, together."""
     sql = (
         "select coalesce(sum(first_passage), 0) from trust join contributors using (contributor_id) "
         "where repository_id = 0 and did in (select unnest(?))"
@@ -340,7 +352,7 @@ def _mass(rows: Rows, dids: Sequence[str]) -> float:
     return rows.value(sql, [list(dids)])
 
 
-def _vouches_inside(rows: Rows, dids: Sequence[str]) -> int:
+def _count_inner_vouches(rows: Rows, dids: Sequence[str]) -> int:
     sql = (
         "with ring as (select contributor_id from contributors where did in (select unnest(?))) "
         "select count(*) from vouches where superseded_at is null "
@@ -350,5 +362,5 @@ def _vouches_inside(rows: Rows, dids: Sequence[str]) -> int:
 
 
 def _entry_limit() -> float:
-    """Return what one fresh vouch of a seed passes on."""
+    """Return the trust that one new vouch of a seed passes on."""
     return Parameters().transfer

@@ -1,11 +1,11 @@
-"""The worker's figures for Prometheus at `/ops/metrics`, and traces of its questions to models.
+"""The worker's figures for Prometheus at `/ops/metrics`, and traces of its requests to models.
 
-Labels are names of ours: hops, models, reasons. The worker's state is what waits, what a day has cost and how far it
-is. A small server of its own answers, which neither a port in use nor a slow client can trouble.
+Labels are names of ours: hops, models, reasons. The worker's state is its backlog, today's cost and its lag. A small
+server of its own answers, which neither a port in use nor a slow client can trouble.
 
-A trace of each question goes to an OTLP collector that the operator names: figures, never a word. Spans wait in a queue
-of bounded length for a thread of the exporter's own. A collector that is dead or slow loses spans; it delays no review
-and fails none. Importing the exporter costs .3 s, so that happens where one is made.
+A trace of each model request goes to an OTLP collector that the operator names: figures, never text. Spans wait in a
+queue of bounded length for the exporter's own thread. A collector that is dead or slow loses spans; it delays no review
+and fails none. Importing the exporter costs .3 s, so that happens only when one is made.
 """
 
 import logging
@@ -50,7 +50,7 @@ TOKEN_KINDS = {
 
 class Measures:
     def __init__(self, prices: Mapping[str, Price]) -> None:
-        """`prices` has a price for every model that is asked."""
+        """Register the metrics. `prices` has a price for every model in use."""
         self.registry = registry = CollectorRegistry(auto_describe=False)
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=registry)
@@ -72,20 +72,20 @@ class Measures:
         self._add_claude(registry)
 
     def _add_claude(self, registry: CollectorRegistry) -> None:
-        model, told = ["model"], "Of questions for a review: "
+        model, prefix = ["model"], "Of questions for a review: "
         self._calls = Counter(
-            "sunstead_claude_calls", f"{told}how they ended.", [*model, "operation", "outcome"], registry=registry
+            "sunstead_claude_calls", f"{prefix}how they ended.", [*model, "operation", "outcome"], registry=registry
         )
-        self._attempts = Counter("sunstead_claude_attempts", f"{told}requests sent.", model, registry=registry)
+        self._attempts = Counter("sunstead_claude_attempts", f"{prefix}requests sent.", model, registry=registry)
         self._seconds = Histogram(
             "sunstead_claude_call_duration_seconds",
-            f"{told}seconds with every attempt.",
+            f"{prefix}seconds with every attempt.",
             [*model, "operation"],
             registry=registry,
             buckets=CALL_SECONDS,
         )
-        self._tokens = Counter("sunstead_claude_tokens", f"{told}tokens billed.", [*model, "kind"], registry=registry)
-        self._dollars = Counter("sunstead_claude_dollars", f"{told}dollars.", model, registry=registry)
+        self._tokens = Counter("sunstead_claude_tokens", f"{prefix}tokens billed.", [*model, "kind"], registry=registry)
+        self._dollars = Counter("sunstead_claude_dollars", f"{prefix}dollars.", model, registry=registry)
         self._found = Counter(
             "sunstead_claude_readings_found", "Readings that were there already, for nothing.", model, registry=registry
         )
@@ -114,9 +114,9 @@ class Measures:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The sources of the worker's figures. `lag_seconds` is None while nothing was handled.
+    """The sources of the worker's figures. `lag_seconds` is None while no event was handled.
 
-    `ending` says that the worker stops: from then on the store is not read, since it is about to be closed.
+    `ending` tells that the worker stops: from then on the store is not read, since it is about to be closed.
     """
 
     store: Store
@@ -129,43 +129,43 @@ class Asked:
 
 
 class WorkerCollector(Collector):
-    """Gauges of one worker; what cannot be asked just now is left out, so that an alert on its absence fires."""
+    """Gauges of one worker; an unavailable figure is left out, so that an alert on its absence fires."""
 
-    def __init__(self, asked: Asked) -> None:
-        self._asked = asked
+    def __init__(self, figures: Asked) -> None:
+        self._figures = figures
         self._first: int | None = None
         self._newest = 0
         with suppress(StoreProblem):
-            self._events(read_backlog(asked.store, asked.followed))
+            self._count_events(read_backlog(figures.store, figures.followed))
 
     def collect(self) -> Iterator[Metric]:
-        if self._asked.ending():
+        if self._figures.ending():
             return
         try:
-            yield from self._of_the_store()
-            yield _gauge("queue_depth", "Tasks that wait in the queue.", self._asked.queued())
+            yield from self._store_metrics()
+            yield _gauge("queue_depth", "Tasks that wait in the queue.", self._figures.queued())
             yield _gauge(
-                "worker_drive_free_bytes", "Free space on the worker's drive.", free_bytes(self._asked.store.path)
+                "worker_drive_free_bytes", "Free space on the worker's drive.", free_bytes(self._figures.store.path)
             )
         except (StoreProblem, sqlite3.Error, OSError):
             return  # out of space, or the drive is gone: `up` stays 1 and the series end
 
-    def _of_the_store(self) -> Iterator[Metric]:
-        asked = self._asked
-        backlog = read_backlog(asked.store, asked.followed)
-        yield self._events(backlog)
-        yield _waiting(backlog)
+    def _store_metrics(self) -> Iterator[Metric]:
+        figures = self._figures
+        backlog = read_backlog(figures.store, figures.followed)
+        yield self._count_events(backlog)
+        yield _backlog_gauge(backlog)
         yield _gauge("worker_dead_letters", "Unreadable events.", backlog.letters)
         with as_problems():
-            spent = asked.spent()
+            spent = figures.spent()
         yield _gauge("claude_dollars_today", "What today's readings cost, or may while they run.", spent)
-        yield _gauge("claude_budget_dollars", "What the readings of a day may cost.", asked.budget)
-        lag = asked.lag_seconds()
+        yield _gauge("claude_budget_dollars", "What the readings of a day may cost.", figures.budget)
+        lag = figures.lag_seconds()
         if lag is not None:
             yield _gauge("worker_lag_seconds", "Between the newest event handled and now.", lag)
 
-    def _events(self, backlog: Backlog) -> CounterMetricFamily:
-        """Counted from the start of this process; what an erasure takes out of the log is counted all the same."""
+    def _count_events(self, backlog: Backlog) -> CounterMetricFamily:
+        """Return the counter from the start of this process; events that an erasure removes still count."""
         self._newest = max(self._newest, backlog.newest_event)
         self._first = self._newest if self._first is None else self._first
         return CounterMetricFamily(
@@ -174,15 +174,15 @@ class WorkerCollector(Collector):
 
 
 def lag_of(cursor_us: int, store: Store) -> float | None:
-    """Seconds between the frame at the cursor and now; None where nothing was handled."""
+    """Return the seconds between the frame at the cursor and now, or None if no event was handled."""
     return max(0.0, (to_microseconds(store.wall()) - cursor_us) / 1e6) if cursor_us else None
 
 
-def _gauge(name: str, told: str, value: float) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"sunstead_{name}", told, value=value)
+def _gauge(name: str, description: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"sunstead_{name}", description, value=value)
 
 
-def _waiting(backlog: Backlog) -> GaugeMetricFamily:
+def _backlog_gauge(backlog: Backlog) -> GaugeMetricFamily:
     family = GaugeMetricFamily("sunstead_hop_backlog", "What waits for a step of the work.", labels=["hop"])
     for hop, count in backlog.waiting.items():
         family.add_metric([hop], count)
@@ -192,13 +192,13 @@ def _waiting(backlog: Backlog) -> GaugeMetricFamily:
 log = logging.getLogger(__name__)
 
 PATH = "/ops/metrics"
-CLIENT_SECONDS = 5.0  # after which a client that sends or takes nothing is left
-WHOLE_SECONDS = 10.0  # for all of a request and its answer: one byte every 4 s would never be silent
+CLIENT_SECONDS = 5.0  # a client that sends or takes nothing for this long is dropped
+WHOLE_SECONDS = 10.0  # for a whole request and its answer: one byte every 4 s would never count as silent
 CLIENTS = 4  # at once; Prometheus is one
 
 
 def serve(bind: str, registry: CollectorRegistry) -> "MetricsServer | None":
-    """The server of `registry` at `bind` (host:port); None, told in the log, where it cannot listen."""
+    """Start the server of `registry` at `bind` (host:port); return None, with a log line, if it cannot listen."""
     host, _, port = bind.rpartition(":")
     try:
         server = MetricsServer((host.strip("[]"), int(port)), registry)
@@ -215,7 +215,7 @@ def serve(bind: str, registry: CollectorRegistry) -> "MetricsServer | None":
 
 
 class MetricsServer(ThreadingHTTPServer):
-    """Answers on threads that no exit waits for, to so many clients at a time; one more is not answered."""
+    """Answer on threads that no exit waits for, to a few clients at a time; a further one gets no answer."""
 
     daemon_threads = True
     request_queue_size = 16
@@ -227,15 +227,15 @@ class MetricsServer(ThreadingHTTPServer):
         super().__init__(address, _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """A thread for the client, unless there are as many as may be."""
+        """Start a thread for the client, unless all places are taken."""
         if self._free.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer, and make room for the next."""
-        end = threading.Timer(WHOLE_SECONDS, _hang_up, [request])
+        """Answer, and free the place for the next client."""
+        end = threading.Timer(WHOLE_SECONDS, _shut_down, [request])
         end.daemon = True
         end.start()
         try:
@@ -245,7 +245,7 @@ class MetricsServer(ThreadingHTTPServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no event; an error of ours is one line, not a traceback for each scrape."""
+        """Log one line at debug level: clients go away, and an error of ours needs no traceback a scrape."""
         log.debug("a scrape was not answered", exc_info=True)
 
     def stop(self) -> None:
@@ -253,8 +253,8 @@ class MetricsServer(ThreadingHTTPServer):
         self.server_close()
 
 
-def _hang_up(request: socket) -> None:
-    """End a connection under whoever still reads from it; one that is closed already is left."""
+def _shut_down(request: socket) -> None:
+    """End a connection that another thread may still read; ignore one that is already closed."""
     with suppress(OSError):
         request.shutdown(SHUT_RDWR)
 
@@ -264,29 +264,29 @@ class _Handler(BaseHTTPRequestHandler):
     server_version, sys_version = "Sunstead", ""
 
     def do_GET(self) -> None:
-        """The figures at PATH, 404 elsewhere."""
-        found = self.path.partition("?")[0] == PATH
+        """Send the figures at PATH, 404 elsewhere."""
+        is_figures = self.path.partition("?")[0] == PATH
         registry = cast(MetricsServer, self.server).registry
-        body = generate_latest(registry) if found else b"The figures are at /ops/metrics.\n"
-        self.send_response(200 if found else 404)
+        body = generate_latest(registry) if is_figures else b"The figures are at /ops/metrics.\n"
+        self.send_response(200 if is_figures else 404)
         self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing: a line for each scrape says nothing that anybody wants to know."""
+        """Log nothing: a line for each scrape helps nobody."""
 
 
 SEND_SECONDS = 5.0  # of one try
-STOP_SECONDS = 1.0  # in which what waits is sent when the worker stops
+STOP_SECONDS = 1.0  # for sending waiting spans when the worker stops
 EVERY_MS = 2_000
 WAITING = 2_048  # spans; beyond that the oldest are lost
 Attribute = str | int | float
 
 
 class Traces:
-    """Sends a span for each question. `dollars` is what a usage of a model costs."""
+    """Send a span for each model request. `dollars` returns the cost of a model's usage."""
 
     def __init__(
         self,
@@ -303,11 +303,11 @@ class Traces:
         self._dollars = dollars
         resource = Resource({"service.name": "sunstead", "service.namespace": "sunstead.worker"})
         self._provider = TracerProvider(ALWAYS_ON, resource, shutdown_on_exit=False)
-        self._provider.add_span_processor(BatchSpanProcessor(_exporter(endpoint, headers), WAITING, every_ms, 256))
+        self._provider.add_span_processor(BatchSpanProcessor(_make_exporter(endpoint, headers), WAITING, every_ms, 256))
         self._tracer = self._provider.get_tracer("sunstead.claude")
 
     def called(self, call: ModelCall) -> None:
-        """Leave a span for the exporter; a reading that was found is no question."""
+        """Leave a span for the exporter; a reading from the ledger is not a request."""
         from opentelemetry.trace import SpanKind, Status, StatusCode
 
         if call.outcome == FROM_LEDGER:
@@ -320,19 +320,19 @@ class Traces:
         span.end(began + round(call.seconds * 1e9))
 
     def stop(self) -> None:
-        """Send what waits, for a moment; what a slow collector does not take by then is lost."""
+        """Send waiting spans for a moment; spans that a slow collector does not take by then are lost."""
         thread = threading.Thread(target=self._provider.shutdown, name="traces", daemon=True)
         thread.start()
         thread.join(STOP_SECONDS)
 
 
 def attributes(call: ModelCall, dollars: float) -> dict[str, Attribute]:
-    """The span's attributes, by the semantic conventions for generative AI; what they have no name for is ours.
+    """Return the span's attributes, by the semantic conventions for generative AI, with names of our own for the rest.
 
-    Their input tokens count those of the cache too, which the API counts apart.
+    Their input tokens include those of the cache, which the API counts separately.
     """
     usage = call.usage
-    found: dict[str, Attribute | None] = {
+    values: dict[str, Attribute | None] = {
         "gen_ai.operation.name": call.operation,
         "gen_ai.provider.name": "anthropic",
         "gen_ai.request.model": call.model,
@@ -348,11 +348,11 @@ def attributes(call: ModelCall, dollars: float) -> dict[str, Attribute]:
         "sunstead.outcome": call.outcome,
         "sunstead.seconds": call.seconds,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in values.items() if value is not None}
 
 
-def _exporter(endpoint: str, headers: Mapping[str, str]) -> "SpanExporter":
-    """The exporter: to this address alone, with these headers, whatever the environment says of proxies."""
+def _make_exporter(endpoint: str, headers: Mapping[str, str]) -> "SpanExporter":
+    """Return the exporter: only to this address, with these headers, whatever the environment says about proxies."""
     from opentelemetry.exporter.otlp.proto.http import Compression
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from requests import Session

@@ -1,4 +1,4 @@
-"""Loopback stand-ins that speak the true wire formats: Jetstream, PLC directory, PDS, handle domains and knots."""
+"""Loopback stand-ins that speak the real wire formats: Jetstream, PLC directory, PDS, handle domains and knots."""
 
 from typing import Self
 
@@ -10,7 +10,7 @@ from trustsite.standins.recording import Recording
 class StandIns:
     """The network of one recording on 127.0.0.1, served from threads while the context is open.
 
-    Only the first `hold_after` frames go out at first; None holds nothing back.
+    Only the first `hold_after` frames go out at first; None sends all of them.
     """
 
     def __init__(self, recording: Recording, hold_after: int | None = None) -> None:
@@ -23,11 +23,11 @@ class StandIns:
 
     @property
     def origin(self) -> str:
-        """http://127.0.0.1:<port>, which answers for every host by its Host header."""
+        """Return http://127.0.0.1:<port>, which answers for every host by its Host header."""
         return self.peers.origin
 
     def release(self, until: int | None) -> None:
-        """Let the first `until` frames go out; None: all of them."""
+        """Let the first `until` frames go out; None means all of them."""
         self.jetstream.release(until)
 
     def start(self) -> Self:

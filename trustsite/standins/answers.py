@@ -1,7 +1,7 @@
 """Answers of each kind of host in the wire shapes of the real ones: records, documents, runs.
 
-All are pure but for the shelf of records. DID documents and PLC audit logs are those of a recording's people and
-repositories. The collection and method names are those that the stand-ins and the simulated network speak. The stand-in
+All are pure except the shelf of records. DID documents and PLC audit logs are those of a recording's people and
+repositories. The names of collections and methods are those of the stand-ins and the simulated network. The stand-in
 spindle has a run, or none, for each commit that a pull request ends with.
 """
 
@@ -27,7 +27,7 @@ def person_document(person: Person) -> dict[str, Any]:
 
 
 def repository_document(did: str, repository: Repository | None) -> dict[str, Any]:
-    """The DID document of a repository: its service is its knot, and it has no handle."""
+    """Return the DID document of a repository: its service is its knot, and it has no handle."""
     knot = f"https://{repository.knot}" if repository else ""
     return _document(did, [], "tangled_knot", "TangledKnot", knot)
 
@@ -87,7 +87,7 @@ def _document(did: str, known_as: list[str], service: str, kind: str, endpoint: 
 
 
 def letters_of(text: str) -> str:
-    """Letters and digits that stand for a text, always the same: what is made up where nobody reads it."""
+    """Return letters and digits for a text, always equal: an invented value that nobody reads."""
     return b32encode(hashlib.sha256(text.encode()).digest()).decode().lower().rstrip("=")
 
 
@@ -104,40 +104,40 @@ TRIGGER = "sh.tangled.ci.trigger"
 GET_PROFILE = "app.bsky.actor.getProfile"
 
 _MAIL = re.compile(rb"^From ([0-9a-f]{40}) ", re.MULTILINE)
-# By the first digit of the commit: three of four were let run, one of those failed.
+# By the first digit of the commit: three of four have a run, one of those failed.
 _GREEN, _RED = "01234567", "89ab"
 
 
 class Spindle:
-    """Runs for the newest rounds of the pull requests on the shelf; safe to ask from threads."""
+    """Runs for the newest rounds of the pull requests on the shelf; thread-safe."""
 
     def __init__(self, shelf: Shelf, blobs: Mapping[BlobKey, bytes], released: Callable[[], int]) -> None:
         self._shelf, self._blobs, self._released = shelf, blobs, released
         self._commits: dict[BlobKey, str | None] = {}
         self._pulls: dict[tuple[str, str], list[str]] = {}  # repository and commit to pull requests
-        self._known = -1  # frames that were out when this was last worked out
+        self._released_before = -1  # number of released frames at the last update
         self._lock = threading.Lock()
 
     def pipelines(self, repo: str, commits: list[str]) -> list[dict[str, Any]]:
-        """The runs at these commits of a repository, as `sh.tangled.ci.queryPipelines` lists them."""
+        """Return the runs at these commits of a repository, in the form of `sh.tangled.ci.queryPipelines`."""
         with self._lock:
-            self._look()
-            found = [(commit, uri) for commit in commits for uri in self._pulls.get((repo, commit), [])[:1]]
-        return [_pipeline(repo, commit, uri) for commit, uri in found if commit[0] in _GREEN + _RED]
+            self._update()
+            commits_and_pulls = [(commit, uri) for commit in commits for uri in self._pulls.get((repo, commit), [])[:1]]
+        return [_pipeline(repo, commit, uri) for commit, uri in commits_and_pulls if commit[0] in _GREEN + _RED]
 
-    def _look(self) -> None:
-        if self._known == self._released():
+    def _update(self) -> None:
+        if self._released_before == self._released():
             return
-        self._known = self._released()
+        self._released_before = self._released()
         self._pulls = {}
         for did, rkey, record in self._shelf.everybodys(PULL):
-            commit = self._commit(did, record)
+            commit = self._round_commit(did, record)
             if commit is not None:
                 repo = record["target"].get("repo", "")
                 self._pulls.setdefault((repo, commit), []).append(f"at://{did}/{PULL}/{rkey}")
 
-    def _commit(self, did: str, record: Any) -> str | None:
-        """The commit that the newest round ends with; the recorded network has patches in rounds only."""
+    def _round_commit(self, did: str, record: Any) -> str | None:
+        """Return the commit that the newest round ends with; the recorded network has patches only in rounds."""
         rounds = record.get("rounds") if isinstance(record, dict) and isinstance(record.get("target"), dict) else None
         try:
             key = (did, rounds[-1]["patchBlob"]["ref"]["$link"] if rounds else "")
@@ -150,10 +150,10 @@ class Spindle:
 
 def _last_commit(packed: bytes) -> str | None:
     try:
-        found = _MAIL.findall(gzip.decompress(packed))
+        commits = _MAIL.findall(gzip.decompress(packed))
     except (OSError, EOFError, zlib.error):
         return None
-    return found[-1].decode() if found else None
+    return commits[-1].decode() if commits else None
 
 
 def _pipeline(repo: str, commit: str, uri: str) -> dict[str, Any]:
@@ -164,7 +164,7 @@ def _pipeline(repo: str, commit: str, uri: str) -> dict[str, Any]:
         "id": commit[:13],
         "repo": repo,
         "commit": commit,
-        "createdAt": datetime.now(UTC).isoformat(),  # started when asked for: after any round that was seen
+        "createdAt": datetime.now(UTC).isoformat(),  # starts at the request: after any round that was seen
         "trigger": trigger,
         "workflows": [workflow],
     }
@@ -177,7 +177,7 @@ REPOS_DEFAULT, REPOS_LIMIT = 500, 2000
 
 @dataclass(frozen=True)
 class Answer:
-    """A response; a body that is no bytes goes out as JSON."""
+    """A response; a body that is not bytes goes out as JSON."""
 
     body: Any
     status: int = HTTPStatus.OK
@@ -193,7 +193,7 @@ def xrpc_error(status: int, error: str, message: str) -> Answer:
 
 
 class Network:
-    """Everything outside, by host, path and query. Of two who claim one handle the first person owns the domain."""
+    """All hosts outside, by host, path and query. If two people claim one handle, the first one owns the domain."""
 
     def __init__(self, recording: Recording, released: Callable[[], int]) -> None:
         self._blobs = recording.blobs
@@ -202,12 +202,12 @@ class Network:
         self._repositories = {repository.repo: repository for repository in recording.repositories}
         self._shelf = Shelf(recording, released)
         self._spindle = Spindle(self._shelf, recording.blobs, released)
-        # A recording says who may push and not since when: since it began.
+        # A recording names push-holders without a start time: use the beginning of the recording.
         began = from_microseconds(recording.times[0] if recording.times else 0)
         self._since = f"{began.isoformat(timespec='seconds')}Z"
 
     def answer(self, host: str, path: str, query: Query) -> Answer:
-        """The response of `host` (lower case, with port if any) to a GET of `path` (decoded)."""
+        """Return the response of `host` (lower case, with port if any) to a GET of `path` (decoded)."""
         if path.startswith("/did:"):
             return self._directory(path[1:])
         if path.startswith("/xrpc/"):
@@ -222,13 +222,13 @@ class Network:
         return Answer(b"404 page not found\n", HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8")
 
     def _directory(self, path: str) -> Answer:
-        did, _, rest = path.partition("/")
+        did, _, subpath = path.partition("/")
         person, repository = self._people.get(did), self._repositories.get(did)
         if (person is None and repository is None) or not did.startswith("did:plc:"):
             return Answer({"message": f"DID not registered: {did}"}, HTTPStatus.NOT_FOUND)
-        if rest == "log/audit":
+        if subpath == "log/audit":
             return Answer(person_log(person) if person else repository_log(did, repository))
-        if rest:
+        if subpath:
             return Answer({"message": "Not Found"}, HTTPStatus.NOT_FOUND)
         if person and person.tombstoned:
             return Answer({"message": f"DID not available: {did}"}, HTTPStatus.GONE)
@@ -254,7 +254,7 @@ class Network:
     def get_blob(self, host: str, query: Query) -> Answer:
         did, cid = query.get("did", ""), query.get("cid", "")
         if not did or not cid:
-            return _missing("cid" if did else "did")
+            return _missing_parameter("cid" if did else "did")
         if self._resident(host, did) is None:
             return xrpc_error(HTTPStatus.BAD_REQUEST, "RepoNotFound", f"Could not find repo for DID: {did}")
         data = self._blobs.get((did, cid))
@@ -265,7 +265,7 @@ class Network:
     def describe_repo(self, host: str, query: Query) -> Answer:
         person = self._resident(host, query.get("repo", ""))
         if person is None:
-            return _repo_missing(query)
+            return _missing_repository(query)
         owner = self._handles.get(person.handle.lower())
         return Answer(
             {
@@ -280,15 +280,15 @@ class Network:
     def get_record(self, host: str, query: Query) -> Answer:
         did, collection, rkey = (query.get(name, "") for name in ("repo", "collection", "rkey"))
         if self._resident(host, did) is None:
-            return _repo_missing(query)
-        found = self._shelf.record(did, collection, rkey)
+            return _missing_repository(query)
+        record = self._shelf.record(did, collection, rkey)
         uri = f"at://{did}/{collection}/{rkey}"
-        if found is None:
+        if record is None:
             return xrpc_error(HTTPStatus.BAD_REQUEST, "RecordNotFound", f"Could not locate record: {uri}")
-        return Answer({"uri": uri, "cid": found[0], "value": found[1]})
+        return Answer({"uri": uri, "cid": record[0], "value": record[1]})
 
     def latest_commit(self, host: str, query: Query) -> Answer:
-        """com.atproto.sync.getLatestCommit; the CID is made up, as nothing here reads it."""
+        """Answer com.atproto.sync.getLatestCommit; the CID is invented, as nothing here reads it."""
         did = query.get("did", "")
         rev = self._shelf.rev(did) if self._resident(host, did) else None
         if rev is None:
@@ -296,8 +296,8 @@ class Network:
         return Answer({"cid": "bafyrei" + letters_of(did + rev), "rev": rev})
 
     def list_repos(self, _: str, query: Query) -> Answer:
-        """com.atproto.sync.listReposByCollection, as relays answer it; the cursor is the last DID, exclusive."""
-        limit = _limit(query, REPOS_DEFAULT, REPOS_LIMIT)
+        """Answer com.atproto.sync.listReposByCollection as relays do; the cursor is the last DID, exclusive."""
+        limit = _read_limit(query, REPOS_DEFAULT, REPOS_LIMIT)
         if limit is None or not query.get("collection"):
             return xrpc_error(HTTPStatus.BAD_REQUEST, "InvalidRequest", f"name a collection, limit to {REPOS_LIMIT}")
         dids = [did for did in self._shelf.keepers(query["collection"]) if did > query.get("cursor", "")]
@@ -305,11 +305,11 @@ class Network:
         return Answer({"repos": [{"did": did} for did in page]} | ({"cursor": page[-1]} if len(dids) > limit else {}))
 
     def list_records(self, host: str, query: Query) -> Answer:
-        """com.atproto.repo.listRecords: newest key first unless reversed; the cursor is the last key, exclusive."""
+        """Answer com.atproto.repo.listRecords: newest key first unless reversed; the cursor is the last key."""
         did, collection, cursor = (query.get(name, "") for name in ("repo", "collection", "cursor"))
         if self._resident(host, did) is None:
-            return _repo_missing(query)
-        limit = _limit(query, PAGE_DEFAULT, PAGE_LIMIT)
+            return _missing_repository(query)
+        limit = _read_limit(query, PAGE_DEFAULT, PAGE_LIMIT)
         if limit is None:
             return xrpc_error(HTTPStatus.BAD_REQUEST, "InvalidRequest", f"limit must be from 1 to {PAGE_LIMIT}")
         rows = self._shelf.records(did, collection)
@@ -322,11 +322,11 @@ class Network:
         return Answer({"records": records} | ({"cursor": page[-1][0]} if len(rows) > limit else {}))
 
     def list_collaborators(self, host: str, query: Query) -> Answer:
-        """The knot's list of who may push besides the owner; the cursor is an offset."""
+        """Answer the knot's list of push-holders besides the owner; the cursor is an offset."""
         repository = self._repositories.get(query.get("subject", ""))
         if repository is None or repository.knot.lower() != host:
             return xrpc_error(HTTPStatus.NOT_FOUND, "RepoNotFound", "failed to access repository")
-        limit = _limit(query, COLLABORATORS_LIMIT, COLLABORATORS_LIMIT)
+        limit = _read_limit(query, COLLABORATORS_LIMIT, COLLABORATORS_LIMIT)
         cursor = query.get("cursor") or "0"
         if limit is None or not cursor.isdecimal():
             return xrpc_error(HTTPStatus.BAD_REQUEST, "InvalidRequest", "invalid limit or cursor")
@@ -339,15 +339,15 @@ class Network:
         return Answer({"items": items} | ({"cursor": str(end)} if end < len(holders) else {}))
 
     def query_pipelines(self, host: str, query: Query) -> Answer:
-        """The spindle's runs for pull requests at one commit; of several that are asked for only the first is told."""
+        """Answer the spindle's runs for pull requests at one commit; only the first of several commits is answered."""
         repository = self._repositories.get(query.get("repo", ""))
         if repository is None or repository.spindle.lower() != host:
             return xrpc_error(HTTPStatus.NOT_FOUND, "RepoNotFound", "failed to access repository")
-        found = self._spindle.pipelines(repository.repo, [commit for commit in [query.get("commits", "")] if commit])
-        return Answer({"total": len(found), "pipelines": found})
+        runs = self._spindle.pipelines(repository.repo, [commit for commit in [query.get("commits", "")] if commit])
+        return Answer({"total": len(runs), "pipelines": runs})
 
     def get_profile(self, host: str, query: Query) -> Answer:
-        """app.bsky.actor.getProfile: everybody has one, with as many followers as their DID's letters say."""
+        """Answer app.bsky.actor.getProfile: everybody has a profile, with numbers made from their DID."""
         person = self._people.get(query.get("actor", ""))
         if person is None or person.tombstoned:
             return xrpc_error(HTTPStatus.BAD_REQUEST, "InvalidRequest", "Profile not found")
@@ -370,14 +370,14 @@ METHODS: dict[str, Method] = {
 }
 
 
-def _limit(query: Query, default: int, most: int) -> int | None:
+def _read_limit(query: Query, default: int, most: int) -> int | None:
     text = query.get("limit", str(default))
     return int(text) if text.isdecimal() and 1 <= int(text) <= most else None
 
 
-def _missing(name: str) -> Answer:
+def _missing_parameter(name: str) -> Answer:
     return xrpc_error(HTTPStatus.BAD_REQUEST, "InvalidRequest", f'Error: Params must have the property "{name}"')
 
 
-def _repo_missing(query: Query) -> Answer:
+def _missing_repository(query: Query) -> Answer:
     return xrpc_error(HTTPStatus.BAD_REQUEST, "RepoNotFound", f"Could not find repo: {query.get('repo', '')}")

@@ -1,4 +1,6 @@
-"""A loopback Jetstream: serves a recording over the v1 WebSocket `/subscribe`, in stages where a demonstration asks."""
+"""A loopback Jetstream: it serves a recording over the v1 WebSocket `/subscribe`, in stages if a demonstration needs
+them.
+"""
 
 import asyncio
 import re
@@ -20,13 +22,13 @@ from trustsite.standins.recording import Recording
 SEGMENT = r"[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?"
 COLLECTION = re.compile(rf"{SEGMENT}(\.{SEGMENT})+(\.\*)?")
 DID = re.compile(r"did:[a-z]+:[a-zA-Z0-9._:%-]*[a-zA-Z0-9._-]")
-COLLECTIONS_LIMIT, DIDS_LIMIT = 100, 10_000  # what the real server accepts
-BATCH = 256  # frames a write: at 700 bytes each about what one socket buffer takes
+COLLECTIONS_LIMIT, DIDS_LIMIT = 100, 10_000  # limits of the real server
+BATCH = 256  # frames a write: at 700 bytes each about the size of one socket buffer
 TEXT, BINARY = 0x81, 0x82
 
 
 class SubscriptionProblem(ValueError):
-    """A subscription that the real server refuses with 400; the message is its body."""
+    """The real server refuses this subscription with 400; the message is its body."""
 
 
 @dataclass(frozen=True)
@@ -38,30 +40,30 @@ class Subscription:
     dids: frozenset[str] | None
 
     def wants(self, collection: str | None, did: str | None) -> bool:
-        """Return whether a frame goes out: identity and account events (no collection) pass unless DIDs are named."""
+        """Return True if a frame goes out: identity and account events (no collection) pass unless DIDs are named."""
         if self.collections is not None and collection is not None and collection not in self.collections:
             return False
         return self.dids is None or did is None or did in self.dids
 
 
-def read_subscription(path: str, known: frozenset[str]) -> Subscription:
-    """The subscription in a request path; `known` are the recording's collections. Raises SubscriptionProblem."""
+def read_subscription(path: str, known_collections: frozenset[str]) -> Subscription:
+    """Return the subscription in a path; `known` are the recording's collections. Raises SubscriptionProblem."""
     query = parse_qs(urlsplit(path).query, keep_blank_values=True)
     if "compress" in query and query["compress"][0] == "true":
         raise SubscriptionProblem("this stand-in sends plain text: leave compress out")
     return Subscription(
         cursor=_read_cursor(query),
-        collections=_read_collections(query, known),
+        collections=_read_collections(query, known_collections),
         dids=_read_dids(query),
     )
 
 
 class Jetstream:
-    """Serves `recording` on 127.0.0.1 from a thread of its own until it is closed; any number of clients.
+    """Serve `recording` on 127.0.0.1 from its own thread until it is closed; any number of clients.
 
-    Only the first `hold_after` frames go out until `release` lets more go; None holds nothing back. As on the real
-    server a cursor is inclusive, one that is too old starts at the oldest frame, and none at all means the live tail:
-    only frames that are released later.
+    Only the first `hold_after` frames go out until `release` lets more go; None sends all. As on the real server a
+    cursor is inclusive, a too old one starts at the oldest frame, and none means the live tail: only frames that are
+    released later.
     """
 
     path = "/subscribe"
@@ -92,7 +94,7 @@ class Jetstream:
         return len(self._server.connections)
 
     def start(self) -> Self:
-        """Listen, on a free port; returns once clients can connect."""
+        """Listen on a free port; return once clients can connect."""
         self._thread.start()
         self._ready.wait()
         if self._failure:
@@ -100,12 +102,12 @@ class Jetstream:
         return self
 
     def release(self, until: int | None) -> None:
-        """Let the first `until` frames go out, all of them for None; what went out before cannot be taken back."""
+        """Let the first `until` frames go out, all of them for None; a released frame cannot be taken back."""
         self._released = max(self._released, self._clamp(until))
         self._loop.call_soon_threadsafe(self._announce)
 
     def drop_connections(self) -> None:
-        """Cut every open connection without a closing handshake, as a network that fails does."""
+        """Cut every open connection without a closing handshake, like a failing network."""
         self._loop.call_soon_threadsafe(self._abort_all)
 
     def close(self) -> None:
@@ -124,7 +126,7 @@ class Jetstream:
         return count if until is None else max(0, min(until, count))
 
     def _run(self) -> None:
-        # A runner also ends what a client began while the server was closing: a handshake, an accepted socket.
+        # A runner also ends connections that a client began while the server was closing.
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
             runner.run(self._serve())
 
@@ -153,8 +155,8 @@ class Jetstream:
             self._abort_all()
 
     def _announce(self) -> None:
-        done, self._changed = self._changed, self._loop.create_future()
-        done.set_result(None)
+        waiting, self._changed = self._changed, self._loop.create_future()
+        waiting.set_result(None)
 
     def _abort_all(self) -> None:
         for connection in list(self._server.connections):
@@ -188,7 +190,7 @@ class Jetstream:
                 await asyncio.wait({closed, changed}, return_when=asyncio.FIRST_COMPLETED)
 
     async def _greet(self, connection: ServerConnection, subscription: Subscription) -> None:
-        """Send what comes before the first event: nothing in v1."""
+        """Send messages before the first event: none in v1."""
 
     def _start(self, cursor: int | None) -> int:
         if cursor is None:
@@ -197,7 +199,7 @@ class Jetstream:
         return min(bisect_left(self._recording.times, cursor), self._released)
 
     async def _send(self, connection: ServerConnection, subscription: Subscription, position: int) -> int:
-        """Send what is released from `position` on, at the pace of the client; returns the new position."""
+        """Send the released frames from `position` on, at the pace of the client; return the new position."""
         while position < self._released and connection.state is OPEN:
             end = min(position + BATCH, self._released)
             wire = self._wire(subscription, position, end)
@@ -207,7 +209,7 @@ class Jetstream:
                 await connection.drain()
             await asyncio.sleep(
                 0
-            )  # drain() does not yield while the buffer has room: pings and other clients need a turn
+            )  # drain() does not yield while the buffer has room, but pings and other clients need a turn
             position = end
         return position
 
@@ -220,7 +222,7 @@ class Jetstream:
 
 
 def encode_frame(payload: bytes) -> bytes:
-    """`payload` as one unmasked WebSocket text frame; binary if it is not UTF-8, which a text frame must be."""
+    """Return `payload` as one unmasked WebSocket text frame; binary if it is not UTF-8, which a text frame must be."""
     kind = TEXT
     if not payload.isascii():
         try:
@@ -244,7 +246,7 @@ def _read_cursor(query: Mapping[str, list[str]]) -> int | None:
     return int(text)
 
 
-def _read_collections(query: Mapping[str, list[str]], known: frozenset[str]) -> frozenset[str] | None:
+def _read_collections(query: Mapping[str, list[str]], known_collections: frozenset[str]) -> frozenset[str] | None:
     wanted = {name for name in query.get("wantedCollections", []) if name}
     if not wanted:
         return None
@@ -254,7 +256,7 @@ def _read_collections(query: Mapping[str, list[str]], known: frozenset[str]) -> 
         if not COLLECTION.fullmatch(name):
             raise SubscriptionProblem(f"invalid collection: {name}")
     prefixes = tuple(name[:-1] for name in wanted if name.endswith(".*"))
-    return frozenset(name for name in known if name in wanted or name.startswith(prefixes))
+    return frozenset(name for name in known_collections if name in wanted or name.startswith(prefixes))
 
 
 def _read_dids(query: Mapping[str, list[str]]) -> frozenset[str] | None:

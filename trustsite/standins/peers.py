@@ -18,20 +18,20 @@ from trustsite.standins.answers import Answer, Network, Query, xrpc_error
 from trustsite.standins.recording import Recording
 
 Fault = int | Literal["hang", "close"]
-# Host, path, query, body and bearer token to a status and a body; None for what it does not know, 0 for silence.
+# Host, path, query, body and bearer token to a status and a body; None for an unknown method, status 0 for silence.
 Procedures = Callable[[str, str, Query, bytes, str], tuple[int, Any] | None]
 
 
 class Peers:
-    """Answers on 127.0.0.1 for every host, told apart by Host header and path, as the real ones would.
+    """Answer on 127.0.0.1 for every host, chosen by Host header and path, as the real ones would.
 
-    `released` says how many frames are out: a PDS lists no record of a frame that is still held back.
+    `released` returns how many frames are out: a PDS lists no record of a frame that is still held back.
     """
 
     def __init__(self, recording: Recording, released: Callable[[], int] | None = None) -> None:
         count = len(recording.frames)
         self.network = Network(recording, released or (lambda: count))
-        self.procedures: Procedures = lambda *_: None  # what a test lets people change here
+        self.procedures: Procedures = lambda *_: None  # tests set this to let people write here
         self._faults: dict[str, Fault] = {}
         self._rates: dict[str, _Rate] = {}
         self._healed = threading.Condition()
@@ -41,11 +41,11 @@ class Peers:
 
     @property
     def origin(self) -> str:
-        """Address to which every request goes, with the original Host header and path."""
+        """Return the address for every request, with the original Host header and path."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def fail(self, host: str, fault: Fault | None) -> None:
-        """From now on `host` answers with that status, hangs, or closes without an answer; None heals it."""
+        """Make `host` answer with that status, hang, or close without an answer; None heals it."""
         with self._healed:
             if fault is None:
                 self._faults.pop(host.lower(), None)
@@ -54,7 +54,7 @@ class Peers:
             self._healed.notify_all()
 
     def fault(self, host: str) -> Fault | None:
-        """Return what `host` is told to do wrong; a hang waits here until it is healed and then closes."""
+        """Return the fault of `host`; a hang waits here until it is healed and then closes."""
         with self._healed:
             fault = self._faults.get(host)
             if fault == "hang":
@@ -63,12 +63,12 @@ class Peers:
             return fault
 
     def throttle(self, host: str, a_second: int) -> None:
-        """From now on `host` answers so many requests a second, and 429 with Retry-After to the others."""
+        """Make `host` answer this many requests a second, and 429 with Retry-After to the others."""
         with self._healed:
             self._rates[host.lower()] = _Rate(a_second)
 
     def refuses(self, host: str) -> bool:
-        """Return whether a request that `host` gets now is one too many."""
+        """Return True if a request to `host` now is one too many."""
         with self._healed:
             rate = self._rates.get(host)
             return rate is not None and rate.is_over(time.monotonic())
@@ -99,7 +99,7 @@ class _Rate:
         self._a_second, self._second, self._count = a_second, 0, 0
 
     def is_over(self, now: float) -> bool:
-        """Count one; whether it is over the limit."""
+        """Count one request; return True if it is over the limit."""
         if int(now) != self._second:
             self._second, self._count = int(now), 0
         self._count += 1
@@ -108,7 +108,7 @@ class _Rate:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    block_on_close = False  # kept-alive connections would hold the close up
+    block_on_close = False  # open connections would delay the close
     request_queue_size = 128
 
     def __init__(self, peers: Peers) -> None:
@@ -127,13 +127,13 @@ class _Server(ThreadingHTTPServer):
         super().close_request(request)
 
     def cut_connections(self) -> None:
-        """End the kept-alive connections, whose threads would go on answering."""
+        """End the open connections, whose threads would go on answering."""
         for connection in list(self._open):
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        # A client that goes away in the middle is its own business.
+        # A client that goes away in the middle is not an error.
         if not isinstance(sys.exception(), ConnectionError):
             traceback.print_exc()
 
@@ -147,7 +147,7 @@ class _Target:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # 40 ms a request otherwise, with a client that delays its acknowledgement
+    disable_nagle_algorithm = True  # otherwise 40 ms a request, with a client that delays its acknowledgement
 
     @property
     def peers(self) -> Peers:
@@ -155,30 +155,30 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         target = self._target()
-        if not self._fails(target.host) and not self._changes(target, b""):
+        if not self._act_out_fault(target.host) and not self._run_procedure(target, b""):
             self._send(self.peers.network.answer(target.host, target.path, target.query))
 
     def do_POST(self) -> None:
         target, length = self._target(), self.headers.get("Content-Length", "")
         body = self.rfile.read(int(length)) if length.isdecimal() and len(length) < 9 else b""
-        if self._fails(target.host):
+        if self._act_out_fault(target.host):
             return
         self.close_connection = True
-        if not self._changes(target, body):
+        if not self._run_procedure(target, body):
             self._send(xrpc_error(HTTPStatus.METHOD_NOT_ALLOWED, "InvalidRequest", "this method is a query: use GET"))
 
-    def _changes(self, target: _Target, body: bytes) -> bool:
-        """Let the procedures answer; False where they do not know what is asked."""
+    def _run_procedure(self, target: _Target, body: bytes) -> bool:
+        """Let the procedures answer; return False for an unknown method."""
         bearer = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
-        told = self.peers.procedures(target.host, target.path, target.query, body, bearer)
-        if told is not None and told[0]:
-            self._send(Answer(told[1], told[0]))
-        elif told is not None:
+        answer = self.peers.procedures(target.host, target.path, target.query, body, bearer)
+        if answer is not None and answer[0]:
+            self._send(Answer(answer[1], answer[0]))
+        elif answer is not None:
             self.connection.shutdown(socket.SHUT_RDWR)
-        return told is not None
+        return answer is not None
 
-    def _fails(self, host: str) -> bool:
-        """Do what the host was told to do wrong; False where that is nothing."""
+    def _act_out_fault(self, host: str) -> bool:
+        """Act out the host's fault; return False if it has none."""
         fault = self.peers.fault(host)
         if self.peers.refuses(host):
             self._send(xrpc_error(HTTPStatus.TOO_MANY_REQUESTS, "RateLimitExceeded", "Rate Limit Exceeded"))
@@ -205,4 +205,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(head.encode() + b"\r\n" + body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing: the worker's own log says what it asked."""
+        """Log nothing: the worker's own log has its requests."""

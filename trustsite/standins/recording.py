@@ -1,6 +1,6 @@
 """Recorded streams: read from a folder or made in memory, served by a stand-in, and written back.
 
-The records of every repository on the stand-in PDS are what the frames released so far add up to.
+The records of every repository on the stand-in PDS are the result of the frames released so far.
 """
 
 import gzip
@@ -27,7 +27,7 @@ Row = TypeVar("Row")
 
 
 class RecordingProblem(ValueError):
-    """A folder that cannot be served; the message is one sentence that says what to do."""
+    """The folder cannot be served; the message is one sentence with the remedy."""
 
 
 class Person(msgspec.Struct, frozen=True, rename={"created_at": "createdAt"}, omit_defaults=True):
@@ -41,7 +41,7 @@ class Person(msgspec.Struct, frozen=True, rename={"created_at": "createdAt"}, om
 
 
 class Repository(msgspec.Struct, frozen=True):
-    """A repository on its knot; `name` is "owner/name", `push` holds the DIDs that may push, the owner among them."""
+    """A repository on its knot; `name` is "owner/name", `push` holds the DIDs that may push, including the owner."""
 
     repo: str
     name: str
@@ -65,8 +65,8 @@ class _Head(msgspec.Struct):
 class Recording:
     """A stream in `time_us` order with everything the network would answer about it.
 
-    `frames`, `times`, `collections` and `dids` run in parallel. A line that is no frame, or whose time no reader
-    accepts, keeps its place: it takes the time of the line before it and has neither collection nor DID. `collections`
+    `frames`, `times`, `collections` and `dids` are parallel lists. A line that is not a frame, or has a time that no
+    reader accepts, stays in place: it has the time of the line before it and neither collection nor DID. `collections`
     is None for identity and account.
     """
 
@@ -81,12 +81,12 @@ class Recording:
 
     @property
     def last_time_us(self) -> int:
-        """Time of the newest frame, unix microseconds; 0 when nothing in it has a time."""
+        """Return the time of the newest frame, unix microseconds; 0 if no frame has a time."""
         return self.times[-1] if self.times else 0
 
 
 class ParquetBlobs(Mapping[BlobKey, bytes]):
-    """Blobs by (did, cid), kept in Arrow's memory: 4,691 of them cost an index of 1 MB, not 4,691 objects."""
+    """Blobs by (did, cid), stored in Arrow's memory: 4,691 of them cost an index of 1 MB, not 4,691 objects."""
 
     def __init__(self, table: pyarrow.Table) -> None:
         self._data = table.column("data")
@@ -109,18 +109,18 @@ def make_recording(
     people: Sequence[Person],
     repositories: Sequence[Repository],
 ) -> Recording:
-    """A recording from lines in any order; the fingerprint covers the lines and the names of the blobs."""
+    """Make a recording from lines in any order; the fingerprint covers the lines and the names of the blobs."""
     rows = _sorted_rows([list(lines)])
     digest = hashlib.sha256()
     for line, *_ in rows:
         digest.update(line + b"\n")
     for did, cid in sorted(blobs):
         digest.update(f"{did} {cid}\n".encode())
-    return _recording(rows, blobs, people, repositories, digest.hexdigest()[:16])
+    return _build_recording(rows, blobs, people, repositories, digest.hexdigest()[:16])
 
 
 def open_recording(folder: Path) -> Recording:
-    """The recording in `folder`: frames.ndjson.gz with its companions, or bare *.jsonl and *.ndjson files of frames.
+    """Open the recording in `folder`: frames.ndjson.gz with companions, or bare *.jsonl and *.ndjson frames.
 
     Raises RecordingProblem for a missing folder or file, no frames, a cut or damaged gzip file, a damaged Parquet file.
     """
@@ -129,17 +129,17 @@ def open_recording(folder: Path) -> Recording:
     if (folder / FRAMES).is_file():
         return _open_complete(folder)
     bare = sorted(path for path in folder.iterdir() if path.suffix in BARE_SUFFIXES and path.is_file())
-    lines = [_split(path.read_bytes()) for path in bare]
+    lines = [_split_lines(path.read_bytes()) for path in bare]
     if not any(lines):
         raise RecordingProblem(
             f"{folder} holds no recorded frames: it needs {FRAMES}, or files that end in .jsonl or .ndjson "
             "with one Jetstream frame a line."
         )
-    return _recording(_sorted_rows(lines), {}, (), (), _fingerprint(bare))
+    return _build_recording(_sorted_rows(lines), {}, (), (), _fingerprint(bare))
 
 
 def write_recording(folder: Path, recording: Recording) -> None:
-    """Write `recording` so that `open_recording` reads it back; the same recording gives the same bytes."""
+    """Write `recording` in the form that `open_recording` reads; equal recordings give equal bytes."""
     folder.mkdir(parents=True, exist_ok=True)
     _write_lines(folder / FRAMES, recording.frames)
     _write_lines(folder / PEOPLE, [msgspec.json.encode(person) for person in recording.people])
@@ -156,7 +156,7 @@ def write_recording(folder: Path, recording: Recording) -> None:
 _Row = tuple[bytes, int, str | None, str | None]
 
 
-def _recording(
+def _build_recording(
     rows: list[_Row],
     blobs: Mapping[BlobKey, bytes],
     people: Sequence[Person],
@@ -180,10 +180,10 @@ def _open_complete(folder: Path) -> Recording:
     for path in paths:
         if not path.is_file():
             raise RecordingProblem(f"{path} is missing: copy the whole recording again, all of its four files.")
-    lines = _split(_gunzip(paths[0]))
+    lines = _split_lines(_gunzip(paths[0]))
     if not lines:
         raise RecordingProblem(f"{paths[0]} holds no frames: give the folder of a recording that has some.")
-    return _recording(
+    return _build_recording(
         _sorted_rows([lines]),
         _read_blobs(paths[1]),
         _read_rows(paths[2], Person),
@@ -192,7 +192,7 @@ def _open_complete(folder: Path) -> Recording:
     )
 
 
-def _split(text: bytes) -> list[bytes]:
+def _split_lines(text: bytes) -> list[bytes]:
     return [line for line in text.split(b"\n") if line.strip()]
 
 
@@ -220,7 +220,7 @@ def _read_blobs(path: Path) -> Mapping[BlobKey, bytes]:
 def _read_rows(path: Path, kind: type[Row]) -> list[Row]:
     decoder = msgspec.json.Decoder(kind)
     rows = []
-    for number, line in enumerate(_split(_gunzip(path)), start=1):
+    for number, line in enumerate(_split_lines(_gunzip(path)), start=1):
         try:
             rows.append(decoder.decode(line))
         except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
@@ -231,7 +231,7 @@ def _read_rows(path: Path, kind: type[Row]) -> list[Row]:
 
 
 def _sorted_rows(files: list[list[bytes]]) -> list[_Row]:
-    """Rows of all files in time order; a stable sort keeps a line without a time behind its predecessor."""
+    """Return rows of all files in time order; a stable sort leaves a line without a time behind its predecessor."""
     rows = [row for lines in files for row in _rows_of(lines)]
     rows.sort(key=lambda row: row[1])
     return rows
@@ -239,7 +239,7 @@ def _sorted_rows(files: list[list[bytes]]) -> list[_Row]:
 
 def _rows_of(lines: list[bytes]) -> list[_Row]:
     decoder = msgspec.json.Decoder(_Head)
-    heads = [_head(decoder, line) for line in lines]
+    heads = [_decode_head(decoder, line) for line in lines]
     time_us = next((head.time_us for head in heads if head), 0)
     rows: list[_Row] = []
     for line, head in zip(lines, heads, strict=True):
@@ -251,12 +251,12 @@ def _rows_of(lines: list[bytes]) -> list[_Row]:
     return rows
 
 
-def _head(decoder: msgspec.json.Decoder[_Head], line: bytes) -> _Head | None:
+def _decode_head(decoder: msgspec.json.Decoder[_Head], line: bytes) -> _Head | None:
     try:
         head = decoder.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
-    # A reader's cursor never moves to a time that it refuses, and would wait for such an end of the recording for ever.
+    # A reader's cursor never moves to a time that it refuses, so it would wait forever for such an end.
     return head if EARLIEST_US <= head.time_us <= LATEST_US else None
 
 
@@ -268,7 +268,7 @@ def _fingerprint(paths: Iterable[Path]) -> str:
 
 
 def _write_lines(path: Path, lines: Iterable[bytes]) -> None:
-    # A time of 0 in the gzip header: the same lines give the same bytes on every day.
+    # A time of 0 in the gzip header, so that equal lines give equal bytes on every day.
     path.write_bytes(gzip.compress(b"".join(line + b"\n" for line in lines), compresslevel=6, mtime=0))
 
 
@@ -276,10 +276,10 @@ RecordKey = tuple[str, str]  # DID, collection
 
 
 class Shelf:
-    """Last version of each record, folded from `recording` as far as `released()` says; safe to ask from threads."""
+    """The last version of each record, computed from `recording` as far as `released()`; thread-safe."""
 
     def __init__(self, recording: Recording, released: Callable[[], int]) -> None:
-        self._recording = recording
+        self._build_recording = recording
         self._released = released
         self._folded = 0
         self._records: dict[RecordKey, dict[str, tuple[str, Any]]] = {}
@@ -288,48 +288,48 @@ class Shelf:
 
     def record(self, did: str, collection: str, rkey: str) -> tuple[str, Any] | None:
         with self._lock:
-            self._fold()
+            self._apply_released()
             return self._records.get((did, collection), {}).get(rkey)
 
     def records(self, did: str, collection: str) -> list[tuple[str, str, Any]]:
         with self._lock:
-            self._fold()
+            self._apply_released()
             shelf = self._records.get((did, collection), {})
             return [(rkey, *shelf[rkey]) for rkey in sorted(shelf)]
 
     def everybodys(self, collection: str) -> list[tuple[str, str, Any]]:
-        """DID, record key and value of each record in a collection, of all people."""
+        """Return DID, record key and value of each record in a collection, of all people."""
         with self._lock:
-            self._fold()
+            self._apply_released()
             shelves = [(did, shelf) for (did, name), shelf in self._records.items() if name == collection]
             return [(did, rkey, value) for did, shelf in shelves for rkey, (_, value) in shelf.items()]
 
     def collections(self, did: str) -> list[str]:
-        """Names of the collections in which a DID has records."""
+        """Return the names of the collections in which a DID has records."""
         with self._lock:
-            self._fold()
+            self._apply_released()
             return sorted(name for (owner, name), shelf in self._records.items() if owner == did and shelf)
 
     def keepers(self, collection: str) -> list[str]:
-        """DIDs that have records in a collection, in order."""
+        """Return the DIDs that have records in a collection, in order."""
         with self._lock:
-            self._fold()
+            self._apply_released()
             return sorted(owner for (owner, name), shelf in self._records.items() if name == collection and shelf)
 
     def rev(self, did: str) -> str | None:
         with self._lock:
-            self._fold()
+            self._apply_released()
             return self._revs.get(did)
 
-    def _fold(self) -> None:
+    def _apply_released(self) -> None:
         until = self._released()
         for index in range(self._folded, until):
-            collection, did = self._recording.collections[index], self._recording.dids[index]
+            collection, did = self._build_recording.collections[index], self._build_recording.dids[index]
             if collection is not None and did is not None:
-                self._put(did, collection, msgspec.json.decode(self._recording.frames[index])["commit"])
+                self._apply_commit(did, collection, msgspec.json.decode(self._build_recording.frames[index])["commit"])
         self._folded = max(self._folded, until)
 
-    def _put(self, did: str, collection: str, commit: dict[str, Any]) -> None:
+    def _apply_commit(self, did: str, collection: str, commit: dict[str, Any]) -> None:
         shelf = self._records.setdefault((did, collection), {})
         self._revs[did] = commit["rev"]
         if commit["operation"] == "delete":

@@ -1,6 +1,6 @@
-"""Hands work to the owner of the store: the running worker through the queue, else this process itself.
+"""Hand work to the owner of the store: the running worker through the queue, or else this process itself.
 
-What both need is built from the settings: the places of the drive's state, those that an erasure searches, and the
+Values for both come from the settings: the places of the drive's state, the folders that an erasure searches, and the
 hosts that a backfill asks.
 """
 
@@ -67,13 +67,13 @@ def folders_from_settings() -> Folders:
 
 
 def _forget_account(names: Names) -> int:
-    """Take the person out of the web process's tables; a site where nobody signed in yet has none."""
+    """Remove the person from the web process's tables; a site where nobody signed in yet has none."""
     try:
         if "triage_person" not in connection.introspection.table_names():
             return 0
-        gone = accounts.forget_account(names.did, names.handle)
+        removed = accounts.forget_account(names.did, names.handle)
         accounts.clear_traces()
-        return gone
+        return removed
     except DatabaseError as problem:
         raise StoreProblem(f"the accounts of this site could not be searched ({problem}): run this again") from problem
     finally:
@@ -81,7 +81,7 @@ def _forget_account(names: Names) -> int:
 
 
 def sources(fetcher: Fetcher, clock: Clock) -> Sources:
-    """The hosts that know which accounts keep our records, and every collection that is read."""
+    """Return the hosts that list the accounts with our records, and every collection that is read."""
     return Sources(
         fetcher=fetcher,
         plc_url=settings.PLC_URL,
@@ -95,11 +95,11 @@ def sources(fetcher: Fetcher, clock: Clock) -> Sources:
 log = logging.getLogger(__name__)
 
 REPLY_SECONDS = 60.0
-FOLLOWED_DAYS = settings.LABEL_WINDOW_DAYS + 30  # a merge's patch is wanted while its window runs, and for late news
+FOLLOWED_DAYS = settings.LABEL_WINDOW_DAYS + 30  # a merge's patch is needed during its window and for late reverts
 
 
 def open_store() -> Store:
-    """Own the store; StoreProblem where that cannot be, or where it is missing and was there before."""
+    """Own the store. Raises StoreProblem if that is impossible, or if it is missing and was there before."""
     if settings.PLACE.mode == "drive":
         require_store(settings.DUCKDB_PATH, settings.SNAPSHOT_DIR)
         try:
@@ -117,13 +117,13 @@ def open_store() -> Store:
 def hand_over_job(
     name: str,
     arguments: Mapping[str, Any],
-    show: Callable[[Mapping[str, Any]], None] = lambda told: None,
+    show: Callable[[Mapping[str, Any]], None] = lambda progress: None,
     silent_seconds: float = REPLY_SECONDS,
 ) -> Mapping[str, Any]:
-    """Have the owner of the store do a job of ingest/worker/jobs.py; what it answers, or CommandError in one sentence.
+    """Let the owner of the store do a job of ingest/worker/jobs.py; return its answer, or raise CommandError.
 
-    `show` is called with what the job tells of its progress; without a word for `silent_seconds` it is given up. Where
-    no worker runs, this process becomes the owner for as long as it takes.
+    `show` gets the job's progress; after `silent_seconds` without progress the job is given up. If no worker runs, this
+    process owns the store during the job.
     """
     try:
         store = open_store()
@@ -133,9 +133,9 @@ def hand_over_job(
         return ask_worker(name, arguments, show, silent_seconds)
     fetcher = Fetcher(settings.STAND_IN_ORIGIN, settings.FETCH_TIMEOUT_SECONDS)
     try:
-        done = JOBS[name](make_runtime(store, fetcher, WallClock()), arguments, show)
+        result = JOBS[name](make_runtime(store, fetcher, WallClock()), arguments, show)
         _publish(store)
-        return done
+        return result
     except (JobProblem, StoreProblem) as problem:
         raise CommandError(str(problem)) from problem
     finally:
@@ -180,7 +180,7 @@ def make_runtime(
 
 
 def _publish(store: Store) -> None:
-    """Publish; where that fails, what was recorded stays and the next worker publishes it."""
+    """Publish; if that fails, the records stay and the next worker publishes them."""
     try:
         publish(store, settings.SNAPSHOT_DIR)
     except PublishProblem as problem:
@@ -190,17 +190,17 @@ def _publish(store: Store) -> None:
 def ask_worker(
     name: str,
     arguments: Mapping[str, Any],
-    show: Callable[[Mapping[str, Any]], None] = lambda told: None,
+    show: Callable[[Mapping[str, Any]], None] = lambda progress: None,
     silent_seconds: float = REPLY_SECONDS,
 ) -> Mapping[str, Any]:
-    """As `hand_over_job`, for a job that only the running worker can do."""
+    """Let the running worker do a job that only it can do; otherwise like `hand_over_job`."""
     try:
-        return _ask(name, arguments, show, silent_seconds)
-    except sqlite3.DatabaseError as problem:  # of the queue's file
+        return _queue_and_wait(name, arguments, show, silent_seconds)
+    except sqlite3.DatabaseError as problem:  # the queue's file is damaged
         raise CommandError(str(problem)) from problem
 
 
-def _ask(
+def _queue_and_wait(
     name: str, arguments: Mapping[str, Any], show: Callable[[Mapping[str, Any]], None], silent_seconds: float
 ) -> Mapping[str, Any]:
     reply = f"reply:{uuid.uuid4().hex}"

@@ -1,12 +1,12 @@
-"""The worker: the one process that owns the store. Huey consumer in the main thread, listener and publisher beside it.
+"""The worker owns the store: Huey's consumer runs in the main thread, listener and publisher beside it.
 
-The hops are strung together in trustsite/hops.py: one that has written something wakes those that read it, and a sweep
-every minute finds what a kill left behind (Huey takes a task off the queue before it runs). The heartbeat's state of a
-worker is gathered from its parts, none of which has to wait for the store.
+trustsite/hops.py connects the hops: a hop that has written something wakes those that read it, and a sweep every minute
+finds work that a kill left behind (Huey takes a task off the queue before it runs). The heartbeat's state is gathered
+from the worker's parts, none of which has to wait for the store.
 
-It ends within a bound, whatever its parts do: all are told at once, and waited for out of one budget. A part that
-outlasts the budget is cut off with the process. Nothing is lost by that: whatever is written is written whole or not at
-all, and a hop that was cut runs again, as after any kill.
+It ends within a bound: all parts are told to stop at once, and share one time limit. A part that exceeds the limit is
+cut off with the process. Nothing is lost by that: everything is written whole or not at all, and an interrupted hop
+runs again, as after any kill.
 """
 
 import logging
@@ -61,7 +61,7 @@ WHOLE_SECONDS = 9.0  # with the last snapshot and the closing of the store
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Something that runs: `tell` has it stop and returns at once; `wait` waits so long, and says whether it ended."""
+    """A running part: `tell` makes it stop and returns at once; `wait` waits this long and returns True if it ended."""
 
     name: str
     tell: Callable[[], object]
@@ -69,7 +69,7 @@ class Part:
 
 
 def of_thread(thread: threading.Thread, tell: Callable[[], object]) -> Part:
-    """A thread, which may not have been started."""
+    """Return the part of a thread, which may not have been started."""
 
     def wait(seconds: float) -> bool:
         if thread.ident is not None:
@@ -80,20 +80,20 @@ def of_thread(thread: threading.Thread, tell: Callable[[], object]) -> Part:
 
 
 def going_on(parts: Iterable[Part], seconds: float, clock: Callable[[], float] = time.monotonic) -> list[str]:
-    """Wait for one part after the other, `seconds` for all of them; the names of those that have not ended."""
-    ends = clock() + seconds
-    return [part.name for part in parts if not part.wait(max(0.0, ends - clock()))]
+    """Wait for one part after the other, `seconds` for all of them; return the names of those that have not ended."""
+    deadline = clock() + seconds
+    return [part.name for part in parts if not part.wait(max(0.0, deadline - clock()))]
 
 
 def cut_off(has_ended: threading.Event, seconds: float, leave: Callable[[int], object] = os._exit) -> None:
-    """End the process with status 1 unless `has_ended` is set within so many seconds."""
+    """End the process with status 1 unless `has_ended` is set within this time."""
     if not has_ended.wait(seconds):
         log.error("the worker did not stop in time and is cut off; nothing is lost: the next one goes on from here")
         leave(1)
 
 
 class Publishing:
-    """The reason why the newest state is not published; over once a newer snapshot is there."""
+    """The reason why the newest state is not published; it ends when a newer snapshot exists."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -111,13 +111,13 @@ class Publishing:
 
 BEHIND_US = 60_000_000
 QUIET_SECONDS = 60.0  # account events of the whole network come several a second, whatever collections are wanted
-WORKERS = 10  # one for each hop, one for what is handed over, one that reads pages slowly
-FINISH_SECONDS = 600.0  # for hops that run when a recording was worked off
+WORKERS = 10  # one for each hop, one for jobs of commands, one that reads pages slowly
+FINISH_SECONDS = 600.0  # for hops that still run at the end of a recording
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """The stream that this worker follows; `end_us` is a recording's newest frame, None for one that goes on."""
+    """The stream that this worker follows; `end_us` is a recording's newest frame, None for a live stream."""
 
     source: str
     urls: tuple[str, ...]
@@ -148,7 +148,7 @@ def _huey_and_tasks() -> tuple[Huey, Mapping[str, Callable[[], object]]]:
 
 
 def _own_store(source: str) -> Store:
-    """The store, tied to this stream; StoreProblem where it cannot be had."""
+    """Return the store, tied to this stream. Raises StoreProblem if it cannot be opened."""
     store = open_store()
     try:
         store.bind(source)
@@ -160,68 +160,68 @@ def _own_store(source: str) -> Store:
 
 
 class Worker:
-    """Owns the store from `start` to `stop`; `run` stays until a signal or `finish`."""
+    """Own the store from `start` to `stop`; `run` stays until a signal or `finish`."""
 
     def __init__(self, stream: Stream) -> None:
         leave_pandas_out()
         self.stream = stream
         self.huey, tasks = _huey_and_tasks()
         self.store = _own_store(stream.source)
-        self._empty_queue()  # only now that the store is ours: every hop is found again by the sweep
+        self._empty_queue()  # only once the store is ours: the sweep finds every hop again
         self.measures = Measures(parse_prices(settings.CLAUDE_PRICES))
         self.hops = Hops(self.huey, tasks, self.measures.ran)
         self.clock: Clock = StreamClock(self.store) if settings.STREAM_CLOCK else WallClock()
         self.fetcher = Fetcher(settings.STAND_IN_ORIGIN, settings.FETCH_TIMEOUT_SECONDS)
         self.sources = sources(self.fetcher, self.clock)
-        self.backfiller = self._backfiller()
+        self.backfiller = self._make_backfiller()
         self.publishing = Publishing(settings.SNAPSHOT_DIR)
-        self.publisher = self._publisher()
-        self.listener = self._listener()
-        self.event_streams = self._event_streams()
+        self.publisher = self._make_publisher()
+        self.listener = self._make_listener()
+        self.event_streams = self._make_event_streams()
         self.heartbeat = Heartbeat(settings.STATUS_PATH, self._status)
         self.runtime = make_runtime(
             self.store, self.fetcher, self.clock, self.is_behind, self._changed, lambda: self.hops.preparing
         )
-        self.consumer = self._consumer()
-        self._ends = 0.0  # moment by which all parts have to have ended, once the worker is to stop
+        self.consumer = self._make_consumer()
+        self._deadline = 0.0  # time by which all parts must have ended, once the worker stops
         self._has_ended = threading.Event()
 
     def _empty_queue(self) -> None:
-        """Drop what waits from before; StoreProblem, and the store let go of, where the queue's file is damaged."""
+        """Drop waiting tasks of earlier runs. Raises StoreProblem, after closing the store, for a damaged file."""
         try:
             self.huey.flush()
         except sqlite3.DatabaseError as problem:
             self.store.close()
             raise StoreProblem(str(problem)) from problem
 
-    def _publisher(self) -> Publisher:
+    def _make_publisher(self) -> Publisher:
         def is_busy() -> bool:
             return self.hops.judging
 
         problem, published = self.publishing.note, self.measures.published
         return Publisher(self.store, settings.SNAPSHOT_DIR, problem, is_busy, published)
 
-    def _backfiller(self) -> Backfiller | None:
-        """None for a recording, which has no past elsewhere."""
+    def _make_backfiller(self) -> Backfiller | None:
+        """Return the backfill's thread, or None for a recording, which has no past elsewhere."""
         if settings.STREAM_CLOCK:
             return None
         begin_first(self.store, self.stream.source)
         return Backfiller(self.store, self.sources, self.cursor_us, lambda: self._changed("backfill"))
 
-    def _listener(self) -> Listener:
+    def _make_listener(self) -> Listener:
         stream = self.stream
         quiet_seconds = QUIET_SECONDS if stream.end_us is None else None
         subscription = Subscription(stream.source, stream.urls, stream.collections, quiet_seconds)
         return Listener(self.store, subscription, lambda: self._changed("load"), lambda gap: self._changed("gap"))
 
-    def _event_streams(self) -> list[EventStream]:
+    def _make_event_streams(self) -> list[EventStream]:
         def changed() -> None:
             self._changed("load")
 
         return [EventStream(self.store, self.fetcher, url, changed) for url in settings.KNOT_STREAMS]
 
     def _status(self) -> Status:
-        """Return how the worker is now. Raises OSError where the drive is gone."""
+        """Return the worker's present state. Raises OSError if the drive is gone."""
         left_alone, free = self.fetcher.left_alone(), free_bytes(self.store.path)
         problem, about_store = self.listener.problem, self.listener.store_failed
         down = [stream.problem for stream in self.event_streams if stream.problem is not None]
@@ -243,7 +243,7 @@ class Worker:
             drive_full=free < RESERVE_BYTES,
         )
 
-    def _consumer(self) -> Consumer:
+    def _make_consumer(self) -> Consumer:
         return self.huey.create_consumer(
             workers=WORKERS,
             worker_type="thread",
@@ -254,12 +254,12 @@ class Worker:
         )
 
     def run(self, beside: Future[None] | None = None) -> None:
-        """Work until SIGTERM, Ctrl-C or `finish`; then finish what is in hand, publish and let go of the store.
+        """Work until SIGTERM, Ctrl-C or `finish`; then finish running work, publish and close the store.
 
-        A job `beside` it, which reads the store, is waited for before the store is closed. What is not over within
-        nine seconds of a signal is cut off with the process; after `finish` it may take as long as it takes.
+        A job `beside` it, which reads the store, is waited for before the store is closed. Parts that have not ended
+        nine seconds after a signal are cut off with the process; after `finish` they may take as long as they need.
         """
-        # The consumer does this once all of its threads run: a SIGTERM before that would kill what has begun.
+        # The consumer does this once all of its threads run: a SIGTERM before that would kill running parts.
         self.consumer._set_signal_handlers()
         runtime.start(self.runtime)
         self.publisher.start()
@@ -270,7 +270,7 @@ class Worker:
             stream.start()
         if self.backfiller:
             self.backfiller.start()
-        end = threading.Thread(target=self._see_to_the_end, args=[beside], name="end", daemon=True)
+        end = threading.Thread(target=self._watch_for_stop, args=[beside], name="end", daemon=True)
         end.start()
         try:
             self.consumer.run()
@@ -282,14 +282,14 @@ class Worker:
         """End `run` from another thread."""
         self.consumer.stop_flag.set()
 
-    def _see_to_the_end(self, beside: Future[None] | None) -> None:
-        """From the moment of a stop: nothing waits for a peer any more, and the process ends in time.
+    def _watch_for_stop(self, beside: Future[None] | None) -> None:
+        """Wait for a stop, then close the fetcher, so that nothing waits for a peer, and end the process in time.
 
-        A hop asks for up to 30 s, and the consumer waits for running hops before `run` goes on.
+        A hop sends requests for up to 30 s, and the consumer waits for running hops before `run` goes on.
         """
         self.consumer.stop_flag.wait()
         is_finished = beside is not None and beside.done()
-        self._ends = time.monotonic() + (FINISH_SECONDS if is_finished else PARTS_SECONDS)
+        self._deadline = time.monotonic() + (FINISH_SECONDS if is_finished else PARTS_SECONDS)
         self.fetcher.close()
         for part in self._parts(beside):
             part.tell()
@@ -305,12 +305,12 @@ class Worker:
         return parts
 
     def _stop(self, beside: Future[None] | None) -> None:
-        """Wait for the parts, then publish and close; where one goes on, both are left to the next start."""
+        """Wait for the parts, then publish and close; if one does not end, both are left to the next start."""
         self.finish()
-        seconds = max(self._ends - time.monotonic(), 0.0) if self._ends else PARTS_SECONDS
-        left = going_on(self._parts(beside), seconds)
-        if left:
-            log.error("%s did not end in time", ", ".join(left))
+        seconds = max(self._deadline - time.monotonic(), 0.0) if self._deadline else PARTS_SECONDS
+        running_parts = going_on(self._parts(beside), seconds)
+        if running_parts:
+            log.error("%s did not end in time", ", ".join(running_parts))
             cut_off(self._has_ended, 0.0)
         self.publisher.stop()
         self.heartbeat.stop()
@@ -329,12 +329,17 @@ class Worker:
                     log.error("the events of %s are read by a new thread", stream.host)
                     self.event_streams[place] = stream.renewed()
                     self.event_streams[place].start()
-            old = self.backfiller
-            if old and old.ident is not None and not old.is_alive() and not self.consumer.stop_flag.is_set():
+            ended_backfiller = self.backfiller
+            if (
+                ended_backfiller
+                and ended_backfiller.ident is not None
+                and not ended_backfiller.is_alive()
+                and not self.consumer.stop_flag.is_set()
+            ):
                 log.error("the backfill ended by an error in the program; it goes on in a new thread")
-                self.backfiller = old.renewed()
+                self.backfiller = ended_backfiller.renewed()
                 self.backfiller.start()
-        self.hops.follow(hop)  # first, so that the publisher sees that more is to come
+        self.hops.follow(hop)  # first, so that the publisher sees that more work is coming
         self.publisher.mark()
 
     def cursor_us(self) -> int:
@@ -342,9 +347,9 @@ class Worker:
             return rows.value("select cursor_us from ingest_state where source = ?", [self.stream.source]) or 0
 
     def is_behind(self) -> bool:
-        """Return whether the stream is still catching up: before a recording's end, or over a minute behind the wall.
+        """Return True if the stream is catching up: before a recording's end, or over a minute behind.
 
-        Frames that are stored and not derived yet count as not caught up with.
+        Frames that are stored but not derived yet count as behind.
         """
         end = self.stream.end_us() if self.stream.end_us else to_microseconds(self.store.wall()) - BEHIND_US
         if self.cursor_us() < end:
@@ -353,13 +358,13 @@ class Worker:
             return has_underived(rows)
 
     def is_settled(self, quiet_seconds: float = 0.5) -> bool:
-        """Return whether everything that came in was worked off: nothing in hand, no hop with work, no look-up due."""
+        """Return True if everything that came in was processed: no frames waiting, no hop with work, no look-up due."""
         if not self.hops.idle or self.is_behind() or self.listener.quiet_for() < quiet_seconds:
             return False
         now = self.clock.now()
         with self.store.read() as rows:
             if erase.due(rows):
                 return False
-            asked = not due_lookups(rows, self.store.wall, now - timedelta(days=FOLLOWED_DAYS))
-            mirrored = not due_mirrors(rows, self.store.wall) and not unread_mirrors(self.store)
-            return asked and mirrored and not has_work(rows, now) and self.hops.idle
+            all_asked = not due_lookups(rows, self.store.wall, now - timedelta(days=FOLLOWED_DAYS))
+            all_mirrored = not due_mirrors(rows, self.store.wall) and not unread_mirrors(self.store)
+            return all_asked and all_mirrored and not has_work(rows, now) and self.hops.idle

@@ -1,4 +1,4 @@
-"""The simulated network: maintainers, regulars, newcomers and seven attacks, the same for the same seed."""
+"""The simulated network: maintainers, regulars, newcomers and seven attacks; a seed always gives one network."""
 
 from bisect import bisect_right
 from collections.abc import Collection, Mapping
@@ -20,14 +20,14 @@ SECOND_STAGE_US = 2 * HOUR
 
 @dataclass(frozen=True)
 class World:
-    """A recording of the simulated network and the names of what is in it.
+    """A recording of the simulated network and the names in it.
 
-    `stages`: how many frames are out when a stage ends, for `StandIns.release`; the patches are swapped in the second.
-    `looks`: the same for each look at the thirty days of watching, from their beginning to the first stage's end.
-    `cast`: DID by name; `groups`: DIDs by role (maintainers, regulars, …, and each attack); `watched`: the DIDs of the
-    maintainers' repositories by name, the only ones to watch; `pulls`: at-uris by story name (`ring`, `self_vouch`,
-    `mutual_pair`, `denouncer`, `self_marked`, `swapped`, `round_added`, `stranger`, `stranger_marked`, `mara`, and
-    each other honest person with an open pull request; of the thirty days `needed_fix` and `went_wrong`).
+    `stages`: the number of released frames at the end of each stage, for `StandIns.release`; the patches are swapped in
+    the second. `looks`: such a number for each look at the thirty days of watching, from their beginning to the first
+    stage's end. `cast`: DID by name; `groups`: DIDs by role (maintainers, regulars, …, and each attack); `watched`: the
+    DIDs of the maintainers' repositories by name, the only ones to watch; `pulls`: at-uris by story name (`ring`,
+    `self_vouch`, `mutual_pair`, `denouncer`, `self_marked`, `swapped`, `round_added`, `stranger`, `stranger_marked`,
+    `mara`, and each other honest person with an open pull request; of the thirty days `needed_fix` and `went_wrong`).
     """
 
     recording: Recording
@@ -44,9 +44,10 @@ class World:
 
 
 def build_world(seed: int = SEED, end_time_us: int = END_TIME_US, without: Collection[str] = ()) -> World:
-    """The network of `seed`, ending at `end_time_us`; leaves out the attacks named in `without`.
+    """Build the network of `seed`, ending at `end_time_us`, without the attacks named in `without`.
 
-    Every frame that is there without an attack is there, byte for byte, with it. ValueError for an unknown attack.
+    Every frame of the network without an attack is in the network with it, byte for byte. Raises ValueError for an
+    unknown attack.
     """
     unknown = set(without) - set(ATTACKS)
     if unknown:
@@ -65,7 +66,7 @@ def build_world(seed: int = SEED, end_time_us: int = END_TIME_US, without: Colle
         stages=[bisect_right(recording.times, story.judged_us), len(recording.frames)],
         looks=[bisect_right(recording.times, look_us(story.judged_us, number)) for number in range(LOOKS + 1)],
         cast=cast,
-        groups={role: tuple(cast[one.name] for one in members) for role, members in GROUPS.items()}
+        groups={role: tuple(cast[member.name] for member in members) for role, members in GROUPS.items()}
         | {attack: tuple(cast[name] for name in ATTACKERS[attack]) for attack in attacks},
         watched={project.name: sheet.repository_dids[project.name] for project in PROJECTS},
         pulls=pulls,

@@ -1,4 +1,4 @@
-"""The attackers' frames. Each attack writes only frames of its own; leaving one out changes nobody else's."""
+"""The attackers' frames. Each attack writes only its own frames; leaving one out changes no other frame."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -16,7 +16,7 @@ RING_PULLS = 3  # merged by mallory into a repository of the ring's own, for eac
 
 
 def draw_ring(story: Story) -> Pulls:
-    """Twelve accounts that vouch for one another behind one bought vouch, with merges in a repository of their own."""
+    """Draw twelve accounts that vouch for one another behind one bought vouch and merge each other's work."""
     sheet, names = story.sheet, ATTACKERS["ring"]
     for number, name in enumerate(names):
         sheet.add_person(name, story.end_us - 60 * DAY + number * 7 * 60_000_000, RING_SERVER)
@@ -35,7 +35,7 @@ def draw_ring(story: Story) -> Pulls:
 
 
 def draw_self_vouch(story: Story) -> Pulls:
-    """Someone who vouches for nobody but themselves."""
+    """Draw a person who vouches only for themselves."""
     random = _arrive(story, "narcis", 90)
     story.sheet.vouch("narcis", "narcis", story.end_us - 60 * DAY, "I know my work")
     settle(story, random, "narcis", story.end_us - 70 * DAY, merged=False)
@@ -43,7 +43,7 @@ def draw_self_vouch(story: Story) -> Pulls:
 
 
 def draw_mutual_pair(story: Story) -> Pulls:
-    """Two whom nobody vouches for but the other."""
+    """Draw two people who have only each other's vouch."""
     opened = []
     for name in ATTACKERS["mutual_pair"]:
         random = _arrive(story, name, 110)
@@ -55,7 +55,7 @@ def draw_mutual_pair(story: Story) -> Pulls:
 
 
 def draw_denouncer(story: Story) -> Pulls:
-    """Someone whom nobody trusts denounces everybody."""
+    """Draw a person without trust who denounces everybody."""
     random = _arrive(story, "grudge", 35)
     for number, contributor in enumerate(HONEST):
         at = story.judged_us - 10 * DAY + number * 60_000_000
@@ -64,7 +64,7 @@ def draw_denouncer(story: Story) -> Pulls:
 
 
 def draw_self_marked(story: Story) -> Pulls:
-    """An author who marks their own pull requests merged, one of them as a back-written record."""
+    """Draw an author who marks their own pull requests merged, one of them as a back-written record."""
     random = _arrive(story, "selma", 220)
     marked = []
     for age in (200, 120, 60, 5):
@@ -77,7 +77,7 @@ def draw_self_marked(story: Story) -> Pulls:
 
 
 def draw_swap(story: Story) -> Pulls:
-    """Someone with earned trust whose patches turn into others after they were judged."""
+    """Draw a person with earned trust whose patches are replaced after they were judged."""
     random = _arrive(story, "switcher", 330)
     merged = [settle(story, random, "switcher", story.end_us - age * DAY, merged=True) for age in (320, 270, 200, 140)]
     story.sheet.vouch("teo", "switcher", story.judged_us - 180 * DAY, "two merged pull requests", *merged[:2])
@@ -88,7 +88,7 @@ def draw_swap(story: Story) -> Pulls:
 
 
 def draw_stranger(story: Story) -> Pulls:
-    """Someone who records merges of other people's work, wears a maintainer's handle and claims a repository."""
+    """Draw a person who records merges of others' work, takes a maintainer's handle and claims a repository."""
     handle = story.sheet.people["teo"].handle
     random = _arrive(story, "drifter", 25, handle)
     victims = [story.open[name][0] for name in ("alba", "bodo", "farah")] + story.closed["ruben"][:3]
@@ -126,15 +126,19 @@ def _merge_among_themselves(story: Story, kit: Project, name: str, start_us: int
 
 
 def _send_other_patch(story: Story, pull: Pull, time_us: int, keep_first: bool) -> None:
-    """Put the record again with another patch: in the place of the first round, or as a round behind it."""
+    """Write the record again with another patch: in place of the first round, or as a new round."""
     project = next(project for project in PROJECTS if project.name == pull.project)
     random = draw(story.sheet.seed, pull.author, "other patch", keep_first)
     edit = replace(make_edit(random, project.language, project.folder, trap=True), title=pull.edit.title)
-    first = pull.record["rounds"]
-    # The declared time stays that of the first patch where it is replaced: nothing in the record tells.
+    earlier_rounds = pull.record["rounds"]
+    # A replaced patch has the declared time of the first one: nothing in the record reveals it.
     written_us = time_us if keep_first else pull.opened_us
-    other = story.sheet.make_round(pull.author, edit, written_us)
-    record = {**pull.record, "rounds": [*first, other] if keep_first else [other], "createdAt": iso(pull.opened_us)}
+    new_round = story.sheet.make_round(pull.author, edit, written_us)
+    record = {
+        **pull.record,
+        "rounds": [*earlier_rounds, new_round] if keep_first else [new_round],
+        "createdAt": iso(pull.opened_us),
+    }
     story.sheet.put(pull.author, PULL, pull.rkey, record, time_us)
 
 

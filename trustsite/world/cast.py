@@ -1,4 +1,4 @@
-"""The people of the simulated network, with handles that say what they are there for."""
+"""The people of the simulated network, with handles that name their roles."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ DAY = 86_400_000_000  # microseconds
 
 @dataclass(frozen=True)
 class Project:
-    """A repository: who owns it and who else may push."""
+    """A repository, its owner and the others who may push."""
 
     name: str
     owner: str
@@ -62,7 +62,7 @@ SECOND_HAND = (
     Contributor("umar", 200, 6, 0, 1, ("mara", "noor")),
     Contributor("vera", 160, 3, 1, 1, ("pim",)),
     Contributor("wanda", 120, 4, 0, 1, ("lotte", "rosa")),
-    Contributor("quill", 90, 2, 0, 1, ("jonah",)),  # a did:web: nobody knows since when it exists
+    Contributor("quill", 90, 2, 0, 1, ("jonah",)),  # a did:web: its age is unknown
 )
 NEWCOMERS = (
     Contributor("alba", 12, 0, 0, 1),
@@ -74,7 +74,7 @@ NEWCOMERS = (
     Contributor("goran", 70, 2, 0, 1),
     Contributor("hilde", 2, 0, 0, 1),
 )
-# Mostly closed: the clean rate falls below .30 and a human looks.
+# Mostly closed: the clean rate falls below .30, so a person must look.
 TROUBLED = (Contributor("ruben", 210, 1, 13, 2),)
 # Denounced by a maintainer for cause.
 DENOUNCED = (Contributor("blitz", 45, 0, 5, 1),)

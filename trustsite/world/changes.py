@@ -1,7 +1,7 @@
-"""Small changes to plausible code, from which the simulated people make their patches, and those of the attackers.
+"""Small changes to plausible code, from which the simulated people and the attackers make their patches.
 
 A change rewrites one function; «noun», «verb», «Noun», «number» and «more» are filled in for each patch. The attackers'
-look useful and do harm, or speak to the diff's reviewer.
+changes look useful and do harm, or address the diff's reviewer.
 """
 
 import tomllib

@@ -1,8 +1,8 @@
-"""The people's last two years: pull requests, merges, vouches, what is open now, and thirty days under watch.
+"""The people's last two years: pull requests, merges, vouches, the open pull requests, and thirty days of watching.
 
-The demo looks at the network LOOKS times in these thirty days, at even distances. A pull request is open at the look
-`at` and settled before the look `until`, so that each round is judged while it is open. One that is merged before the
-third look has been quiet for the 14 days of a label at the end.
+The demo looks at the network LOOKS times in these thirty days, at even intervals. A pull request is open at the look
+`at` and settled before the look `until`, so that each round is judged while it is open. A pull request that is merged
+before the third look has been quiet for the 14 days of a label at the end.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from trustsite.world.cast import DAY, HONEST, MAINTAINERS, PROJECTS, Contributor
 from trustsite.world.network import Pull, Sheet, draw, make_did, make_edit
 
 HOUR = DAY // 24
-REVERTED = ("jonah", "marek", "oskar", "pim")  # one merged change of each was taken back within the 14 days of a label
+REVERTED = ("jonah", "marek", "oskar", "pim")  # one merged change of each was reverted within a label's 14 days
 IDENTITY_EVENTS = ("mara", "ines", "kemal", "noor", "sami", "alba", "quill")
 QUESTIONS = ("Could you add a test for this?", "Thanks, I will look at it tomorrow.", "Does this need a release note?")
 STRANGERS, POSTS = 30, 10
@@ -21,7 +21,7 @@ STRANGERS, POSTS = 30, 10
 
 @dataclass
 class Story:
-    """The sheet while it is drawn, with the moments that matter and the pull requests by author."""
+    """The sheet during drawing, with the important times and the pull requests by author."""
 
     sheet: Sheet
     judged_us: int  # the first stage ends
@@ -33,7 +33,7 @@ class Story:
 
 
 def draw_honest(story: Story) -> None:
-    """Everything that is there whoever attacks."""
+    """Draw everything that does not depend on the attacks."""
     _arrive(story)
     for contributor in HONEST:
         _work(story, contributor)
@@ -49,23 +49,23 @@ def draw_honest(story: Story) -> None:
         _revert_one(story, name)
     _talk(story)
     _make_noise(story)
-    # The newest frame of each stage is here whoever attacks: the present is the same in every variant.
+    # The newest frame of each stage does not depend on the attacks, so every variant has one present.
     story.sheet.announce(story.sheet.did("teo"), story.judged_us - 250_000)
     story.sheet.announce(story.sheet.did("ana"), story.end_us - 250_000)
 
 
 def choose_project(random: Random, name: str) -> Project:
-    """A project whose work by `name` somebody else can merge."""
+    """Return a project in which somebody else can merge work by `name`."""
     return random.choice([project for project in PROJECTS if mergers(project, name)])
 
 
 def mergers(project: Project, author: str) -> list[str]:
-    """Push-holders other than the author."""
+    """Return the push-holders other than the author."""
     return [name for name in (project.owner, *project.others) if name != author]
 
 
 def settle(story: Story, random: Random, name: str, opened_us: int, merged: bool) -> Pull:
-    """A pull request that a push-holder merged or closed before the first stage ends."""
+    """Draw a pull request that a push-holder merged or closed before the first stage ends."""
     project = choose_project(random, name)
     pull = story.sheet.open_pull(name, project, make_edit(random, project.language, project.folder), opened_us)
     wait = random.uniform(0.1, 6) if merged else random.uniform(3, 30)
@@ -80,7 +80,7 @@ def settle(story: Story, random: Random, name: str, opened_us: int, merged: bool
 def open_now(
     story: Story, random: Random, name: str, trap: bool = False, project: Project | None = None, days: float = 9
 ) -> Pull:
-    """A pull request of the last nine (or so many) days that waits for a decision."""
+    """Draw a pull request of the last `days` days that waits for a decision."""
     project = project or choose_project(random, name)
     at = story.judged_us - 2 * HOUR - int(random.uniform(0, days) * DAY)
     pull = story.sheet.open_pull(name, project, make_edit(random, project.language, project.folder, trap), at)
@@ -106,8 +106,8 @@ def _work(story: Story, contributor: Contributor) -> None:
     outcomes = [True] * contributor.merged + [False] * contributor.closed
     random.shuffle(outcomes)
     # Settled work ends a little before now; the last merges are younger than the 14 days of a label and still wait.
-    last = min(9.0, contributor.since * 0.4)
-    ages = sorted((random.uniform(last, contributor.since) for _ in outcomes), reverse=True)
+    youngest = min(9.0, contributor.since * 0.4)
+    ages = sorted((random.uniform(youngest, contributor.since) for _ in outcomes), reverse=True)
     for age, merged in zip(ages, outcomes, strict=True):
         settle(story, random, contributor.name, story.end_us - int(age * DAY), merged)
     for _ in range(contributor.open):
@@ -125,7 +125,7 @@ def _judge_among_maintainers(story: Story) -> None:
 
 
 def _revert_one(story: Story, name: str) -> None:
-    """Teo takes a merged change back four days later, and Ana, who may push everywhere, merges that."""
+    """Draw how Teo reverts a merged change four days later, and Ana, who may push everywhere, merges the revert."""
     pull = story.settled[name][len(story.settled[name]) // 2]
     project = next(project for project in PROJECTS if project.name == pull.project)
     at = story.merged_us[pull.uri] + 4 * DAY
@@ -145,7 +145,7 @@ def _talk(story: Story) -> None:
 
 
 def _make_noise(story: Story) -> None:
-    """Identity and account events of people who never come here, and posts that a filter should keep away."""
+    """Draw identity and account events of people who never come here, and posts that a filter should drop."""
     random = draw(story.sheet.seed, "strangers")
     for number in range(STRANGERS):
         at = story.judged_us - int(random.uniform(0.1, 90) * DAY)
@@ -157,20 +157,20 @@ def _make_noise(story: Story) -> None:
 
 WATCHED_DAYS, LOOKS = 30, 6
 STEP_US = WATCHED_DAYS * DAY // LOOKS
-# The looks at which the main repository's lane is opened, the change that goes wrong is approved, and then marked.
+# The looks at which the main repository's lane is opened, the bad change is approved, and the bad change is marked.
 OPENED, APPROVED, MARKED = 2, 4, 5
 
 
 @dataclass(frozen=True)
 class Sent:
-    """A pull request of these days; `fate` is merged, closed, or changed (another round comes, and that is merged)."""
+    """A pull request of these days; `fate` is merged, closed, or changed (another round comes and is merged)."""
 
     author: str
     project: str
     at: int
     until: int
     fate: str = "merged"
-    name: str = ""  # in `World.pulls`, where the story comes back to it
+    name: str = ""  # in `World.pulls`, if the story returns to it
 
 
 SENT = (
@@ -206,14 +206,14 @@ SENT = (
 
 
 def look_us(judged_us: int, number: int) -> int:
-    """Return the moment of a look: 0 is when watching begins, LOOKS is `judged_us`, when the first stage ends."""
+    """Return the time of a look: 0 is the beginning of watching, LOOKS is `judged_us`, the end of the first stage."""
     return judged_us - (LOOKS - number) * STEP_US
 
 
 def draw_weeks(story: Story) -> dict[str, tuple[str, ...]]:
-    """Write the thirty days; returns the at-uris of the pull requests that the story comes back to, by name."""
+    """Draw the thirty days; return the at-uris of the pull requests that the story returns to, by name."""
     projects = {project.name: project for project in PROJECTS}
-    for number in range(LOOKS):  # ends each look with a frame that every subscriber is sent
+    for number in range(LOOKS):  # ends each look with a frame that every subscriber gets
         story.sheet.announce(story.sheet.did("teo"), look_us(story.judged_us, number) - 250_000)
     pulls = [(sent, _play_sent(story, sent, projects[sent.project])) for sent in SENT]
     return {sent.name: (pull.uri,) for sent, pull in pulls if sent.name}
@@ -226,8 +226,8 @@ def _play_sent(story: Story, sent: Sent, project: Project) -> Pull:
     pull = story.sheet.open_pull(sent.author, project, edit, opened_us)
     if sent.fate == "changed":
         time_us = look_us(story.judged_us, sent.at) + _part_of_step(random)
-        other = story.sheet.make_round(pull.author, make_edit(random, project.language, project.folder), time_us)
-        record = {**pull.record, "rounds": [*pull.record["rounds"], other]}
+        new_round = story.sheet.make_round(pull.author, make_edit(random, project.language, project.folder), time_us)
+        record = {**pull.record, "rounds": [*pull.record["rounds"], new_round]}
         story.sheet.put(pull.author, PULL, pull.rkey, record, time_us)
     settled_us = look_us(story.judged_us, sent.until) - _part_of_step(random)
     status = "closed" if sent.fate == "closed" else "merged"

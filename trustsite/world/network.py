@@ -1,7 +1,7 @@
-"""The sheet on which the simulated network is drawn: frames, blobs, people and repositories as they come up.
+"""The sheet on which the simulated network is drawn: frames, blobs, people and repositories.
 
-Identifiers are computed: TIDs, CIDs of records (DAG-CBOR) and of blobs, did:plc and timestamps. Patches are written as
-`git format-patch` does, made from templates; every hunk is valid, every hash is computed.
+Identifiers are computed: TIDs, CIDs of records (DAG-CBOR) and of blobs, did:plc and timestamps. Patches have the form
+of `git format-patch` and are made from templates; every hunk is valid, every hash is computed.
 """
 
 import difflib
@@ -30,12 +30,12 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def draw(*parts: object) -> Random:
-    """A generator of its own for each actor and purpose, so that leaving one actor out changes nobody else's draws."""
+    """Return a separate generator for each actor and purpose, so that leaving one actor out changes no other draws."""
     return Random(":".join(map(str, parts)))  # noqa: S311
 
 
 def encode_tid(time_us: int, clock: int = 0) -> str:
-    """The 13 letters of a TID: 53 bits of unix microseconds, 10 bits of clock identifier."""
+    """Return the 13 letters of a TID: 53 bits of unix microseconds, 10 bits of clock identifier."""
     number = (time_us << 10) | (clock & 1023)
     return "".join(TID_LETTERS[(number >> shift) & 31] for shift in range(60, -1, -5))
 
@@ -45,29 +45,29 @@ def make_did(*parts: object) -> str:
 
 
 def blob_cid(data: bytes) -> str:
-    """CID of a blob: version 1, raw, SHA-256."""
+    """Return the CID of a blob: version 1, raw, SHA-256."""
     return _cid(RAW, data)
 
 
 def record_cid(record: object) -> str:
-    """CID of a record given as JSON values: version 1, DAG-CBOR, SHA-256; {"$link": …} becomes a CID link."""
-    return _cid(DAG_CBOR, encode(_linked(record)))
+    """Return the CID of a record of JSON values: version 1, DAG-CBOR, SHA-256; {"$link": …} becomes a link."""
+    return _cid(DAG_CBOR, encode(_convert_links(record)))
 
 
 def pseudo_cid(data: bytes) -> str:
-    """A well-formed record CID that is the hash of other bytes: 20 times cheaper, for load tests."""
+    """Return a well-formed record CID made from the hash of other bytes: 20 times cheaper, for load tests."""
     return _cid(DAG_CBOR, data)
 
 
-def _linked(value: object) -> object:
-    """A JSON value with its {"$link": …} as CID links."""
+def _convert_links(value: object) -> object:
+    """Return a JSON value with each {"$link": …} as a CID link."""
     match value:
         case {"$link": str(link), **rest} if not rest:
             return Link(_cid_bytes(link))
         case dict():
-            return {key: _linked(one) for key, one in value.items()}
+            return {key: _convert_links(item) for key, item in value.items()}
         case list() | tuple():
-            return [_linked(one) for one in value]
+            return [_convert_links(item) for item in value]
     return value
 
 
@@ -76,7 +76,7 @@ def to_us(moment: datetime) -> int:
 
 
 def iso(time_us: int) -> str:
-    """RFC 3339 with milliseconds and Z, as the servers write it."""
+    """Return RFC 3339 with milliseconds and Z, in the servers' form."""
     moment = EPOCH + timedelta(microseconds=time_us)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{time_us // 1000 % 1000:03d}Z"
 
@@ -96,7 +96,7 @@ def _base32(data: bytes) -> str:
 
 @dataclass(frozen=True)
 class Signature:
-    """The author and time that the patch claims; `offset` is the author's distance from UTC in hours."""
+    """The claimed author and time of the patch; `offset` is the author's distance from UTC in hours."""
 
     name: str
     email: str
@@ -118,25 +118,28 @@ class Edit:
 
 
 def make_edit(random: Random, language: Language, folder: str, trap: bool = False) -> Edit:
-    """A change of one function in a file of several; a `trap` does harm."""
-    words = _words(random)
+    """Return a change of one function in a file of several; a `trap` does harm."""
+    words = _draw_words(random)
     change = random.choice((TRAPS if trap else CHANGES)[language])
     dialect = DIALECTS[language]
     others = [other for other in CHANGES[language] if other is not change]
-    around = [_fill(random.choice((other.before, other.after)), _words(random)) for other in random.sample(others, 3)]
+    around = [
+        _fill_words(random.choice((other.before, other.after)), _draw_words(random))
+        for other in random.sample(others, 3)
+    ]
     place = random.randrange(len(around) + 1)
-    header = _fill(dialect.header, words)
+    header = _fill_words(dialect.header, words)
     path = f"{folder}/{words['verb']}_{words['noun']}{dialect.suffix}"
     before, after = (
-        _indent(dialect, dialect.gap.join([header, *around[:place], _fill(text, words), *around[place:]]))
+        _indent(dialect, dialect.gap.join([header, *around[:place], _fill_words(text, words), *around[place:]]))
         for text in (change.before, change.after)
     )
-    return Edit(_fill(change.title, words), path, before, after)
+    return Edit(_fill_words(change.title, words), path, before, after)
 
 
 def format_patch(edit: Edit, signature: Signature) -> bytes:
-    """The mail of one commit, as `git format-patch` writes it."""
-    added, removed, diff = _diff(edit)
+    """Return the mail of one commit in the form of `git format-patch`."""
+    added, removed, diff = _make_diff(edit)
     commit = hashlib.sha1(f"{signature.time_us}{signature.email}{diff}".encode(), usedforsecurity=False).hexdigest()
     zone = timezone(timedelta(hours=signature.offset))
     moment = (EPOCH + timedelta(microseconds=signature.time_us)).astimezone(zone)
@@ -152,7 +155,7 @@ def format_patch(edit: Edit, signature: Signature) -> bytes:
 
 
 def pack(patch: bytes) -> bytes:
-    """The gzipped blob that a pull request carries; the same patch gives the same bytes."""
+    """Return the gzipped blob of a pull request; equal patches give equal bytes."""
     return gzip.compress(patch, mtime=0)
 
 
@@ -160,7 +163,7 @@ def _indent(dialect: Dialect, text: str) -> str:
     return re.sub(r"(?m)^( {4})+", lambda spaces: "\t" * (len(spaces[0]) // 4), text) if dialect.tabs else text
 
 
-def _diff(edit: Edit) -> tuple[int, int, str]:
+def _make_diff(edit: Edit) -> tuple[int, int, str]:
     lines: Sequence[str] = list(
         difflib.unified_diff(
             edit.before.splitlines(keepends=True),
@@ -169,13 +172,16 @@ def _diff(edit: Edit) -> tuple[int, int, str]:
             f"b/{edit.path}",
         )
     )
-    head = f"diff --git a/{edit.path} b/{edit.path}\nindex {_object(edit.before)}..{_object(edit.after)} 100644\n"
+    head = (
+        f"diff --git a/{edit.path} b/{edit.path}\n"
+        f"index {_object_name(edit.before)}..{_object_name(edit.after)} 100644\n"
+    )
     added = sum(line.startswith("+") for line in lines[2:])
     removed = sum(line.startswith("-") for line in lines[2:])
     return added, removed, head + "".join(lines)
 
 
-def _object(text: str) -> str:
+def _object_name(text: str) -> str:
     data = text.encode()
     return hashlib.sha1(b"blob %d\x00" % len(data) + data, usedforsecurity=False).hexdigest()[:8]
 
@@ -187,7 +193,7 @@ def _mail_date(moment: datetime) -> str:
     return f"{day}, {moment.day} {month} {moment:%Y %H:%M:%S %z}"
 
 
-def _words(random: Random) -> dict[str, str]:
+def _draw_words(random: Random) -> dict[str, str]:
     noun, verb, number = random.choice(NOUNS), random.choice(VERBS), random.randrange(3, 250)
     return {
         "noun": noun,
@@ -199,7 +205,7 @@ def _words(random: Random) -> dict[str, str]:
     }
 
 
-def _fill(text: str, words: dict[str, str]) -> str:
+def _fill_words(text: str, words: dict[str, str]) -> str:
     for word, value in words.items():
         text = text.replace(f"«{word}»", value)
     return text
@@ -221,7 +227,7 @@ class Pull:
 
 
 class Sheet:
-    """Collects what everybody does; times are unix microseconds, people go by their name in the cast."""
+    """Collect everybody's actions; times are unix microseconds, people go by their name in the cast."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -233,7 +239,7 @@ class Sheet:
         self._versions: set[tuple[str, str, str]] = set()
 
     def add_person(self, name: str, created_us: int, server: str = "", handle: str = "", did: str = "") -> Person:
-        """Someone with a DID, a handle and a data server; the defaults follow from the name."""
+        """Add a person with a DID, a handle and a data server; the defaults follow from the name."""
         random = draw(self.seed, name, "person")
         did = did or make_did(self.seed, name)
         created = "" if did.startswith("did:web:") else iso(created_us)
@@ -246,7 +252,7 @@ class Sheet:
         return self.people[name].did
 
     def add_repository(self, project: Project, time_us: int, knot: str = "") -> str:
-        """A repository with its record, and unless it has a `knot` of its own the knot's answer; returns its DID."""
+        """Add a repository with its record and, unless it has its own `knot`, the knot's answer; return its DID."""
         repo = make_did(self.seed, "repository", project.name)
         self.repository_dids[project.name] = repo
         if not knot:
@@ -260,10 +266,10 @@ class Sheet:
     def claim_repository(self, name: str, title: str, repo: str, knot: str, time_us: int) -> None:
         """Write a repository record; anyone can name any DID in one."""
         record = {"name": title, "knot": knot, "spindle": SPINDLE, "repoDid": repo, "createdAt": iso(time_us)}
-        self.put(name, REPOSITORY, self._tid(name, time_us, REPOSITORY), record, time_us)
+        self.put(name, REPOSITORY, self._make_tid(name, time_us, REPOSITORY), record, time_us)
 
     def put(self, name: str, collection: str, rkey: str, record: Record, time_us: int) -> str:
-        """Write a record, `update` where the key exists; returns its at-uri."""
+        """Write a record, as `update` if the key exists; return its at-uri."""
         key = (name, collection, rkey)
         operation = "update" if key in self._versions else "create"
         self._versions.add(key)
@@ -278,7 +284,7 @@ class Sheet:
 
     def open_pull(self, name: str, project: Project, edit: Edit, time_us: int, body: str = "") -> Pull:
         """Open a pull request with one round that carries `edit`."""
-        rkey = self._tid(name, time_us, PULL)
+        rkey = self._make_tid(name, time_us, PULL)
         repo = self.repository_dids[project.name]
         source = {"branch": f"change-{rkey[-5:]}", "repo": make_did(self.seed, "fork", name, project.name)}
         record = {
@@ -293,7 +299,7 @@ class Sheet:
         return Pull(uri, name, project.name, rkey, time_us, edit, record)
 
     def make_round(self, name: str, edit: Edit, time_us: int) -> Record:
-        """A round whose patch blob is uploaded to the author's server."""
+        """Return a round with its patch blob uploaded to the author's server."""
         handle = self.people[name].handle
         offset = draw(self.seed, name, "offset").choice((-8, -5, 0, 1, 2, 3, 9))
         signature = Signature(name.capitalize(), f"{name}@{handle}", time_us - 600_000_000, offset)
@@ -304,12 +310,12 @@ class Sheet:
         return {"createdAt": iso(time_us), "patchBlob": blob}
 
     def set_status(self, name: str, pull: Pull, status: str, time_us: int, rkey: str = "") -> str:
-        """Write a status record, whoever may; a back-written one has the `rkey` of its pull request."""
+        """Write a status record by anybody; a back-written one has the `rkey` of its pull request."""
         record = {"pull": pull.uri, "status": f"{STATUS}.{status}", "createdAt": iso(time_us)}
-        return self.put(name, STATUS, rkey or self._tid(name, time_us, STATUS), record, time_us)
+        return self.put(name, STATUS, rkey or self._make_tid(name, time_us, STATUS), record, time_us)
 
     def vouch(self, name: str, subject: str, time_us: int, reason: str, *pulls: Pull, kind: str = "vouch") -> None:
-        """Vouch for someone (or denounce); a second one overwrites the first."""
+        """Vouch for a person (or denounce); a second one overwrites the first."""
         record = {"kind": kind, "reason": reason, "createdAt": iso(time_us), "evidences": [pull.uri for pull in pulls]}
         self.put(name, VOUCH, self.did(subject), record, time_us)
 
@@ -318,35 +324,37 @@ class Sheet:
 
     def follow(self, name: str, subject: str, time_us: int) -> None:
         record = {"subject": self.did(subject), "createdAt": iso(time_us)}
-        self.put(name, FOLLOW, self._tid(name, time_us, FOLLOW), record, time_us)
+        self.put(name, FOLLOW, self._make_tid(name, time_us, FOLLOW), record, time_us)
 
     def comment(self, name: str, pull: Pull, text: str, time_us: int) -> None:
         subject = {"uri": pull.uri, "cid": record_cid({"$type": PULL, **pull.record})}
         body = {"$type": MARKDOWN, "text": text}
         record = {"subject": subject, "body": body, "pullRoundIdx": 0, "createdAt": iso(time_us)}
-        self.put(name, COMMENT, self._tid(name, time_us, COMMENT), record, time_us)
+        self.put(name, COMMENT, self._make_tid(name, time_us, COMMENT), record, time_us)
 
     def announce(self, did: str, time_us: int, handle: str = "", status: str = "") -> None:
-        """An identity event of a DID, followed by an account event; `status` makes the account inactive."""
+        """Write an identity event of a DID, followed by an account event; `status` makes the account inactive."""
         written, seq = iso(time_us), time_us // 1000
         identity = {"did": did} | ({"handle": handle} if handle else {}) | {"seq": seq, "time": written}
         account = {"active": not status, "did": did, "seq": seq + 1, "time": written}
         account |= {"status": status} if status else {}
-        self._emit({"did": did, "time_us": time_us, "kind": "identity", "identity": identity})
-        self._emit({"did": did, "time_us": time_us + 250_000, "kind": "account", "account": account})
+        self._add_frame({"did": did, "time_us": time_us, "kind": "identity", "identity": identity})
+        self._add_frame({"did": did, "time_us": time_us + 250_000, "kind": "account", "account": account})
 
     def recording(self) -> Recording:
-        # Lines of one microsecond are told apart by their text: the order of drawing would depend on who takes part.
+        # Lines of one microsecond are sorted by their text: the order of drawing would depend on the participants.
         return make_recording(sorted(self._frames), self._blobs, tuple(self.people.values()), tuple(self._repositories))
 
     def _commit(self, name: str, collection: str, rkey: str, commit: Record, time_us: int) -> None:
-        place = {"rev": self._tid(name, time_us + 1000, rkey), "collection": collection, "rkey": rkey}
+        commit_fields = {"rev": self._make_tid(name, time_us + 1000, rkey), "collection": collection, "rkey": rkey}
         seen_us = time_us + LATENCY_US
-        self._emit({"did": self.did(name), "time_us": seen_us, "kind": "commit", "commit": {**place, **commit}})
+        self._add_frame(
+            {"did": self.did(name), "time_us": seen_us, "kind": "commit", "commit": {**commit_fields, **commit}}
+        )
 
-    def _tid(self, name: str, time_us: int, purpose: str) -> str:
-        # The clock identifier follows from what is written, not from a counter: other people's acts do not shift it.
+    def _make_tid(self, name: str, time_us: int, purpose: str) -> str:
+        # The clock identifier comes from the written record, not from a counter: other people's acts do not shift it.
         return encode_tid(time_us, crc32(f"{self.seed}:{name}:{purpose}:{time_us}".encode()))
 
-    def _emit(self, frame: Record) -> None:
+    def _add_frame(self, frame: Record) -> None:
         self._frames.append(msgspec.json.encode(frame))

@@ -1,8 +1,8 @@
 -- The one DuckDB file. Times are naive UTC. `*_clock` columns are wall-clock times, `*_seq` columns are serial numbers:
--- neither takes part in `manage.py digest`. `contributor_id`, `author_id`, `actor_id`, `voucher_id`, `subject_id` and
+-- both are ignored by `manage.py digest`. `contributor_id`, `author_id`, `actor_id`, `voucher_id`, `subject_id` and
 -- `owner_id` are people (contributors.contributor_id); `repository_id` 0 stands for the whole site.
 
--- What the file is: schema version, the one stream it was filled from, and that long texts lie beside it.
+-- Facts about the file: schema version, its one stream, and that long texts lie beside it.
 create table meta (
   key varchar primary key,            -- 'schema_version', 'source', 'long_texts'
   value varchar not null
@@ -14,24 +14,24 @@ create table ingest_state (
   cursor_us bigint not null,          -- time_us of the newest frame handled, unix microseconds
   dropped_strangers bigint not null,  -- identity and account events of DIDs that never wrote here
   server_seq bigint,                  -- a v2 server's own number of that frame; null: the stream is v1
-  server varchar,                     -- host that gave the number and the times: they mean less to another
-  moved_clock timestamp not null,     -- when the cursor last moved: it was in the future if it was later than this
-  resume_us bigint                    -- the part of cursor_us that neighbours confirm (ingest/stream/early.py); null: all of it
+  server varchar,                     -- host that gave the number and the times: they mean little to another host
+  moved_clock timestamp not null,     -- when the cursor last moved: a later cursor was in the future
+  resume_us bigint                    -- part of cursor_us that neighbouring frames confirm (ingest/stream/early.py); null: all
 );
 
--- Spans that the stream did not bring: a server that began later than it was asked to.
+-- Spans that the stream did not bring: a server began later than it was asked to.
 create table gaps (
   source varchar not null,
   from_us bigint not null,            -- time_us of the newest frame before the gap
   to_us bigint not null,              -- time_us of the first frame after it
   reason varchar not null,
   found_clock timestamp not null,
-  filled_clock timestamp,             -- when a backfill that began after the gap was done
+  filled_clock timestamp,             -- end of the backfill that began after the gap
   primary key (source, from_us)
 );
 
--- What the registry does not know: collections, fields and values that live records carry. Bounded; the rest is summed
--- under '(others)'.
+-- Collections, fields and values of live records that the registry does not know. Bounded; the rest is summed under
+-- '(others)'.
 create table unknown_shapes (
   collection varchar not null,
   what varchar not null,              -- 'collection', 'field:<name>', 'value:<field>=<value>', '(others)'
@@ -55,13 +55,13 @@ create table events (
   cid varchar,                        -- CID of the record; null for a delete
   seen_at timestamp not null,         -- time_us of the frame: when the stream witnessed it
   late boolean not null,              -- a higher rev of this DID was logged before it: a cut-over or a listing
-  -- the record, or the identity or account object, as JSON text; beyond 4 kB 'text:sha256:<hash>:<bytes>' in its place,
-  -- which names a file beside the store (ingest/store/long_texts.py)
+  -- the record, or the identity or account object, as JSON text; a longer text than 4 kB is replaced by
+  -- 'text:sha256:<hash>:<bytes>', which names a file beside the store (ingest/store/long_texts.py)
   body varchar,
   loaded_clock timestamp not null
 );
 
--- Files of older rows of the log, which are no longer in `events`: `path` is a Parquet file with the same columns.
+-- Files of older rows of the log, which are no longer in `events`: `path` is a Parquet file with the columns of `events`.
 create table event_segments (
   path varchar primary key,
   rows bigint not null,
@@ -74,68 +74,68 @@ create table event_segments (
   high_seen_at timestamp not null
 );
 
--- What could not be understood, with the reason; of more than DEAD_LETTERS the least useful go (ingest/records/dead_letters.py).
+-- Unreadable events with the reason; beyond DEAD_LETTERS the least useful are dropped (ingest/records/dead_letters.py).
 create table dead_letters (
-  letter_id varchar primary key,      -- hash of (event_id, or the whole text, and reason): a repetition is no second letter
+  letter_id varchar primary key,      -- hash of (event_id, or the whole text, and reason): a repetition adds no letter
   letter_seq bigint not null,
-  event_id varchar,                   -- null where the frame itself could not be read
-  event_seq bigint,                   -- that event's place in the log; null with it
+  event_id varchar,                   -- null if the frame itself could not be read
+  event_seq bigint,                   -- that event's place in the log; null without event_id
   source varchar not null,
   reason varchar not null,            -- one sentence
   body varchar not null,              -- the text, cut at 64 kB unless due_clock is given; a long one as in `events`
   found_clock timestamp not null,
-  due_clock timestamp                 -- the time of a frame dated ahead, which is read again then; else null
+  due_clock timestamp                 -- time at which a frame dated ahead is read again; else null
 );
 
--- Events that could not be understood either and whose letter was let go: the log holds what they say.
+-- Unreadable events whose letter was dropped: the log holds their text.
 create table unread_events (
   event_seq bigint not null           -- as events.event_seq
 );
 
--- How far each hop has come. A hop has work while its position is behind what it follows.
+-- The position of each hop. A hop has work while its position is behind its input.
 create table hops (
-  -- 'derive' (event_seq), 'inputs' (changes to what scores read), 'score' (inputs judged), 'erase' (erasures), 'compact'
-  -- (erasures whose bytes are gone), 'file' (times the file was written anew), 'people' (highest number ever given),
-  -- 'letters' (dead letters let go that were no events)
+  -- 'derive' (event_seq), 'inputs' (changes of the inputs of scores), 'score' (inputs judged), 'erase' (erasures),
+  -- 'compact' (erasures with all bytes removed), 'file' (rewrites of the file), 'people' (highest number ever given),
+  -- 'letters' (dropped dead letters without an event)
   name varchar primary key,
   position_seq bigint not null,
   ran_clock timestamp not null
 );
 
--- What has been asked of the network, so that a failed look-up is tried again later and a finished one is not.
+-- Look-ups on the network, so that a failed one is tried again later and a finished one is not.
 create table fetches (
   -- 'identity', 'push_holders', 'patch', 'ci', 'mirror', 'bluesky', 'pages', 'advisories', 'package', 'attestation',
   -- 'git_reading'
   kind varchar not null,
   subject varchar not null,           -- DID, repository key, pull request and patch reference, package URL, or hash of a text
   outcome varchar not null,           -- 'found', 'absent', 'failed', 'wanted' (somebody asked for it)
-  reason varchar,                     -- why not, in words
+  reason varchar,                     -- reason of a failure, in words
   attempts integer not null,
-  due_clock timestamp,                -- when to ask again; null: not by itself
+  due_clock timestamp,                -- when to ask again; null: not automatically
   fetched_clock timestamp not null,
   primary key (kind, subject)
 );
 
--- One run of a backfill: every account that keeps our records, asked for them.
+-- One run of a backfill, which reads the records of every account that has ours.
 create table backfills (
   run_id varchar primary key,
   reason varchar not null,            -- 'first_start', 'gap', 'by_hand', 'setup'
   state varchar not null,             -- 'finding', 'listing', 'done'
-  collections varchar[] not null,     -- asked for by hand; empty: all that are registered
-  is_whole boolean not null,          -- every account in every collection: only such a run fills gaps
-  witnessed_until timestamp,          -- everything before was seen live: what is listed was written later; null: nothing was
-  notes varchar[] not null,           -- what the search for accounts could not have
+  collections varchar[] not null,     -- requested by hand; empty: all registered ones
+  is_whole boolean not null,          -- every account and every collection: only such a run fills gaps
+  witnessed_until timestamp,          -- everything before was seen live, so other listed records are later; null: nothing was
+  notes varchar[] not null,           -- failures of the search for accounts
   began_clock timestamp not null,
   ended_clock timestamp
 );
 
--- The accounts of a run; `reason` says why one could not be had, or what of one that is done.
+-- The accounts of a run; `reason` is why one could not be read, or which part of a finished one is missing.
 create table backfill_accounts (
   run_id varchar not null,
   did varchar not null,
   state varchar not null,             -- 'waiting', 'done', 'absent', 'failed'
   reason varchar,
-  records integer not null,           -- that were listed, also those that the log had
+  records integer not null,           -- listed ones, including those already in the log
   attempts integer not null,          -- tries in a row that failed
   due_clock timestamp,                -- when to try again
   primary key (run_id, did)
@@ -145,5 +145,5 @@ create table backfill_accounts (
 create table tombstones (
   mark varchar primary key,           -- HMAC-SHA256 of the DID under a key of this drive
   why varchar not null,               -- 'account_deleted', 'by_request'
-  erased_at timestamp not null        -- what was seen up to then stays out
+  erased_at timestamp not null        -- records seen up to this time stay out
 );

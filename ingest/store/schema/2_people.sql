@@ -1,20 +1,20 @@
--- People, repositories and who vouches for whom.
+-- People, repositories and vouches.
 
 -- Everyone who wrote a Tangled record here or is the subject of one. Repository DIDs are not people.
 create table contributors (
   did varchar primary key,
   contributor_id integer not null,    -- given at ingest, in order of arrival
-  first_seen_at timestamp,            -- null: only named by a knot so far, no record by or about them
-  handle varchar,                     -- as the DID document claims it
+  first_seen_at timestamp,            -- null: so far only a knot named them, and no record is by or about them
+  handle varchar,                     -- a claim of the DID document
   handle_verified boolean not null,   -- the handle's own domain names this DID
   pds varchar,                        -- https origin of the personal data server
   did_created_at timestamp,           -- first operation in the PLC log; null for did:web
   account_status varchar not null,    -- 'active', 'deactivated', 'deleted', 'takendown', 'suspended', ...; 'erasing'
-  archived_rev varchar                -- highest rev among their rows that moved to a file: the table tells the others
+  archived_rev varchar                -- highest rev among their rows that moved to a file; the table has the others
 );
 
--- Whose account does not stand on the network: shown to nobody, and what they say of others does not count meanwhile.
--- 'erasing': an erasure has begun. Words of other meaning ('throttled', 'desynchronized') hide nobody.
+-- People whose account is not active on the network: they are not shown, and their statements about others do not count
+-- at this time. 'erasing': an erasure has begun. Other statuses ('throttled', 'desynchronized') hide nobody.
 create view hidden_people as
 select contributor_id, account_status from contributors
 where account_status in ('deactivated', 'takendown', 'suspended', 'deleted', 'inactive', 'erasing');
@@ -23,7 +23,7 @@ where account_status in ('deactivated', 'takendown', 'suspended', 'deleted', 'in
 create table repositories (
   repo_key varchar primary key,
   repository_id integer not null,     -- from 1; 0 is the site
-  owner_id integer,                   -- whom the operator named, else the first to claim the key; null until one is seen
+  owner_id integer,                   -- named by the operator, else the first to claim the key; null until one is seen
   rkey varchar,
   name varchar,
   knot varchar,                       -- host of the git server
@@ -41,7 +41,7 @@ create table repository_aliases (
   repository_id integer not null
 );
 
--- Repositories that a maintainer added: only these have a queue, decisions, patches and seeds of their own.
+-- Repositories that a maintainer added: only these have their own queue, decisions, patches and seeds.
 create table watched_repositories (
   repository_id integer primary key,
   review varchar not null,            -- 'off' (no content verdict), 'deterministic', 'claude'
@@ -55,17 +55,17 @@ create table maintainers (
   primary key (contributor_id, repository_id)
 );
 
--- Who may push to a repository and since when. A right that ended keeps its row: what its holder did before still counts.
+-- Push rights on a repository with their times. The row of an ended right stays: its holder's earlier actions still count.
 create table push_holders (
   repository_id integer not null,
   contributor_id integer not null,
   role varchar not null,              -- 'owner', 'collaborator'
   learned_from varchar not null,      -- 'owner' (of the record), 'knot' (listCollaborators), 'record' (of the owner)
-  held_from timestamp,                -- as the knot or the owner's record says, never later than it was learned; null: ever
-  held_until timestamp                -- when it was seen to have ended; null: it stands
+  held_from timestamp,                -- from the knot or the owner's record, never later than it was learned; null: always
+  held_until timestamp                -- when its end was seen; null: it has not ended
 );
 
--- Vouches and denounces, every version; the one that stands has no superseded_at.
+-- Vouches and denounces, every version; the present one has no superseded_at.
 create table vouches (
   voucher_id integer not null,
   subject_id integer not null,

@@ -1,12 +1,12 @@
--- Pull requests, and what was learned about them outside the stream.
+-- Pull requests, and facts about them from outside the stream.
 
--- Pull requests as last written, with the state that follows from statuses of people who may set it.
+-- Pull requests in their newest version, with the state set by people who may set it.
 create table pull_requests (
   pull_uri varchar primary key,
   author_id integer not null,
   repository_id integer not null,
   title varchar not null,             -- cut at 300 characters
-  opened_title varchar,               -- as the first version had it; null: older than this column
+  opened_title varchar,               -- title of the first version; null: older than this column
   body varchar not null,              -- cut at 20,000 characters
   target_branch varchar,
   source_branch varchar,
@@ -14,18 +14,18 @@ create table pull_requests (
   record_cid varchar,
   round integer not null,             -- index of the newest round, from 0
   round_count integer not null,
-  patch_ref varchar,                  -- the newest round's pull_rounds.patch_ref; null where the record names no patch
+  patch_ref varchar,                  -- the newest round's pull_rounds.patch_ref; null if the record names no patch
   opened_at timestamp not null,       -- TID of the key, else createdAt; never later than seen_at; no lower limit: a claim
   seen_at timestamp not null,         -- first seen
   changed_at timestamp not null,      -- last version seen
   deleted_at timestamp,
   state varchar not null,             -- 'open', 'merged', 'closed', 'abandoned'
   state_at timestamp,                 -- when that state was seen; null while open from the start
-  merged_at timestamp,                -- when the merge was seen; null for a back-written status: the moment is unknown
+  merged_at timestamp,                -- when the merge was seen; null for a back-written status: the time is unknown
   merge_proof varchar                 -- null: nobody claims a merge; 'verified', 'unverified', 'contradicted'
 );
 
--- Every round that was ever seen of a pull request, a swapped patch included.
+-- Every round of a pull request that was ever seen, including a swapped patch.
 create table pull_rounds (
   pull_uri varchar not null,
   round integer not null,
@@ -33,7 +33,7 @@ create table pull_rounds (
   record_cid varchar,
   created_at timestamp,               -- self-declared
   seen_at timestamp not null,
-  witnessed boolean not null,         -- the stream brought it; false: a listing did, and only its own key dates it
+  witnessed boolean not null,         -- the stream brought it; false: a listing did, and only its own key gives its time
   primary key (pull_uri, round, patch_ref)
 );
 
@@ -42,27 +42,27 @@ create table patches (
   pull_uri varchar not null,
   patch_ref varchar not null,
   patch_id varchar,                   -- hash of the change without positions and white space; null if unreadable
-  sha256 varchar,                     -- of the text; its file is <first two>/<sha256>.patch.gz; null: not kept any more
+  sha256 varchar,                     -- of the text; its file is <first two>/<sha256>.patch.gz; null: no longer stored
   bytes bigint not null,
   files integer not null,
   added integer not null,
   removed integer not null,
   state varchar not null,             -- 'read', 'malformed', 'oversized'
-  proves boolean not null,            -- the change is more than white space, so that finding it again means something
+  proves boolean not null,            -- the change is more than white space, so finding it again is evidence
   series varchar[] not null,          -- patch-id of each mail of the series, in order; empty if unreadable
   change_ids varchar[] not null,      -- Change-Id trailers of the series: claims that find candidates and prove nothing
-  git_reading varchar,                -- 'same': git reads the same change from the text; 'different', 'refused'; null: not asked yet
+  git_reading varchar,                -- 'same': git reads the change as we do; 'different', 'refused'; null: not asked yet
   git_line integer,                   -- line of the text, from 1, where git's reading begins to differ; null: not known
   primary key (pull_uri, patch_ref)
 );
 
--- Status records. Who wrote one decides what it is worth.
+-- Status records. The rights of the author decide if one counts.
 create table statuses (
   status_uri varchar primary key,
   pull_uri varchar not null,
   actor_id integer not null,
   status varchar not null,            -- last segment: 'open', 'closed', 'merged', or an unknown word
-  back_written boolean not null,      -- same key as the pull request: its time says nothing
+  back_written boolean not null,      -- it has the key of the pull request: its time is void
   written_at timestamp not null,      -- TID of the key, else createdAt; never later than seen_at; no lower limit: a claim
   seen_at timestamp not null,
   deleted_at timestamp,
@@ -76,38 +76,38 @@ create table mirrors (
   state varchar not null,             -- 'fetched', 'failed', 'too_large', 'absent'
   reason varchar,
   bytes bigint not null,
-  fetched_at timestamp,               -- the present before its refs were last fetched; null: never
-  head varchar,                       -- the branch that the server calls its own
+  fetched_at timestamp,               -- the time just before its refs were last fetched; null: never
+  head varchar,                       -- the server's default branch
   refs varchar not null,              -- JSON object: branch name to commit
-  read_at timestamp,                  -- fetched_at of the refs whose commits are in the tables; null: none
+  read_at timestamp,                  -- fetched_at of the refs with commits in the tables; null: none
   read_refs varchar not null default '{}',  -- those refs
-  landings_mark varchar,              -- hash of what landings were last looked for in
-  followups_mark varchar              -- for how many days merges were followed, and a hash of what was looked at
+  landings_mark varchar,              -- hash of the inputs of the last search for landings
+  followups_mark varchar              -- days for which merges were followed, and a hash of the inputs
 );
 
--- Commits of a mirror, each with the span in which it came to be there.
+-- Commits of a mirror, each with the time span in which it appeared.
 create table commits (
   repository_id integer not null,
   commit_id varchar not null,
-  patch_id varchar,                   -- as patches.patch_id; null for merges and what cannot be read
+  patch_id varchar,                   -- as patches.patch_id; null for merges and unreadable commits
   proves boolean not null,            -- as patches.proves
   subject varchar not null,           -- cut at 300 characters
   change_id varchar,
-  reverts varchar[] not null,         -- commits that its message says it reverts, perhaps abbreviated
-  authored_at timestamp not null,     -- as the commit claims
+  reverts varchar[] not null,         -- commits that its message claims to revert, perhaps abbreviated
+  authored_at timestamp not null,     -- a claim of the commit
   committed_at timestamp not null,
   signature varchar,                  -- raw gpgsig or SSH signature, cut at 10,000 characters
-  absent_at timestamp,                -- no branch had it then; null: it was there at the first fetch
+  absent_at timestamp,                -- no branch had it at this time; null: it was there at the first fetch
   appeared_at timestamp not null,     -- the fetch that found it
   primary key (repository_id, commit_id)
 );
 
--- On which branches a commit is, and since when.
+-- The branches of a commit, with times.
 create table branch_commits (
   repository_id integer not null,
   branch varchar not null,
   commit_id varchar not null,
-  absent_at timestamp,                -- the branch did not have it then; null: it did at the first fetch
+  absent_at timestamp,                -- the branch did not have it at this time; null: it did at the first fetch
   appeared_at timestamp not null,
   primary key (repository_id, branch, commit_id)
 );
@@ -120,13 +120,13 @@ create table landings (
   round integer not null,
   landed_at timestamp not null,       -- branch_commits.appeared_at
   proof varchar not null,             -- 'patch_id', 'series', 'squash': proven; 'change_id', 'subject': candidates only
-  followed boolean not null default false,  -- its window is over and was looked through for changes of its lines
-  inverse_id varchar,                 -- patch-id of the commit turned round: one that carries it takes it back
-  proven boolean not null,            -- appeared after the round was witnessed, by nobody else offered before, and proves
+  followed boolean not null default false,  -- its window is over and was searched for changes of its lines
+  inverse_id varchar,                 -- patch-id of the inverse: a commit with this patch-id reverts it
+  proven boolean not null,            -- it appeared after the round was witnessed, nobody else offered it before, and it proves
   primary key (pull_uri, commit_id)
 );
 
--- What happened to the merged lines afterwards.
+-- Later changes of merged lines.
 create table pull_followups (
   pull_uri varchar not null,
   kind varchar not null,              -- 'reverted', 'patched'
@@ -137,41 +137,41 @@ create table pull_followups (
   primary key (pull_uri, kind, evidence)
 );
 
--- What a repository's CI server says about a round; no row: it was not asked, or did not answer.
+-- A repository's CI result for a round; no row: the server was not asked, or did not answer.
 create table ci_runs (
   pull_uri varchar not null,
   patch_ref varchar not null,         -- the round, as pull_requests.patch_ref names the newest
-  commit_id varchar not null,         -- head of the round; empty where it names none
+  commit_id varchar not null,         -- head of the round; empty if it names none
   state varchar not null,             -- 'passed', 'failed', 'running', 'never_ran'
   workflows varchar not null,         -- JSON list of {name, status}, at most 50
-  observed_at timestamp not null,     -- when this was first told
+  observed_at timestamp not null,     -- when this was first reported
   primary key (pull_uri, patch_ref)
 );
 
--- Where a pull request stands on the forge's own site.
+-- The page of a pull request on the forge's own site.
 create table pull_pages (
   pull_uri varchar primary key,
   number integer not null,
   url varchar not null
 );
 
--- The highest number under which the forge's site was found to have a page, of each watched repository.
+-- The highest number with a page on the forge's site, for each watched repository.
 create table page_walks (
   repository_id integer primary key,
   number integer not null
 );
 
--- How far each configured event stream of a knot or spindle was read.
+-- The position in each configured event stream of a knot or spindle.
 create table event_streams (
   host varchar primary key,
   cursor_ns bigint not null,          -- `created` of the newest event, unix nanoseconds
   moved_clock timestamp not null
 );
 
--- Pushes to watched repositories as their knot's event stream tells them; of each repository the newest 1,000.
+-- Pushes to watched repositories from their knot's event stream; the newest 1,000 of each repository.
 create table ref_updates (
   knot varchar not null,
-  repository varchar not null,        -- repositories.repo_key, whatever name the event used
+  repository varchar not null,        -- repositories.repo_key, even if the event used another name
   ref varchar not null,
   old_commit varchar,
   new_commit varchar,
@@ -180,8 +180,8 @@ create table ref_updates (
   primary key (knot, repository, ref, happened_at)
 );
 
--- Facts learned outside the stream, read as of a moment by the features: of each key the newest row known by then.
--- 'plc': created_at and tombstoned (times), handle_changes, pds_moves, key_rotations, recoveries (how many up to then).
+-- Facts from outside the stream. Features read them as of a time: for each key the newest row known by that time.
+-- 'plc': created_at and tombstoned (times), handle_changes, pds_moves, key_rotations, recoveries (counts up to that time).
 -- 'bluesky': followers, follows, posts (counts), created_at.
 -- 'deps.dev': published_at (time), deprecated (true, false), licences (JSON list), of a package in one version.
 create table signals (
@@ -193,6 +193,6 @@ create table signals (
   known_from timestamp not null,
   expires_at timestamp,
   evidence_uri varchar,
-  declared_by varchar,                -- DID whose declared link led here
+  declared_by varchar,                -- DID that declared the link to this fact
   primary key (subject, source, key, known_from)
 );

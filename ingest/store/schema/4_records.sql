@@ -1,4 +1,4 @@
--- Records of smaller weight, one table a kind. `author_id` wrote it; `deleted_at` where its author took it back.
+-- Records of smaller weight, one table a kind. `author_id` wrote it; `deleted_at` if its author deleted it.
 create table comments (
   uri varchar primary key,
   author_id integer not null,
@@ -19,7 +19,7 @@ create table issues (
   uri varchar primary key,
   author_id integer not null,
   record_cid varchar,
-  repository varchar not null,        -- as the record names it: DID or at-uri
+  repository varchar not null,        -- the record's name for it: DID or at-uri
   title varchar not null,
   body varchar not null,
   written_at timestamp not null,
@@ -105,7 +105,7 @@ create table collaborators (
   author_id integer not null,
   record_cid varchar,
   form varchar not null,              -- 'collaborator', 'invite', 'acceptance'
-  repository varchar,                 -- DID or at-uri; null where the record does not say
+  repository varchar,                 -- DID or at-uri; null if the record has none
   subject varchar,                    -- DID of the collaborator
   written_at timestamp not null,
   seen_at timestamp not null,
@@ -144,7 +144,7 @@ create table profiles (
   record_cid varchar,
   description varchar not null,
   links varchar not null,             -- JSON list of https URLs that the person declares
-  bluesky boolean not null,           -- whether the profile there may be shown
+  bluesky boolean not null,           -- true if the profile there may be shown
   location varchar,
   pronouns varchar,
   preferred_handle varchar,
@@ -192,14 +192,14 @@ create table artifacts (
   deleted_at timestamp
 );
 
--- Our own records (ingest/lexicons): what people declare about themselves here, and what Sunstead may one day publish.
+-- Our own records (ingest/records/lexicons): people's declarations about themselves, and future records of Sunstead.
 create table declarations (
   uri varchar primary key,
   author_id integer not null,
   record_cid varchar,
   kind varchar not null,              -- 'jurisdiction', 'jurisdiction_attestation', 'jurisdiction_statement', 'objection', 'leaderboard_opt_out', 'assessment'
   subject varchar,                    -- DID or at-uri it is about; null: its author
-  value varchar not null,             -- JSON of what the lexicon names, bounded
+  value varchar not null,             -- JSON of the lexicon's fields, bounded
   written_at timestamp not null,
   seen_at timestamp not null,
   changed_at timestamp not null,

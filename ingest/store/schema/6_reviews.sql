@@ -1,30 +1,30 @@
--- What models said of the contents of changes, and what that cost.
+-- Reviews of the contents of changes by models, with their costs.
 
--- One row a reading that was paid for, kept for ever: costs of a day are its sum, a repeated content is found here.
+-- One row for each paid reading, never deleted: a day's cost is their sum, and a repeated content is found here.
 create table reviews (
-  review_id varchar primary key,      -- cache key and the number of readings of it before
+  review_id varchar primary key,      -- cache key and the number of its earlier readings
   cache_key varchar not null,         -- hash of prompt version, model and scrubbed content
-  content_hash varchar not null,      -- of everything scrubbed that the model was given of the change
+  content_hash varchar not null,      -- hash of everything scrubbed that the model got of the change
   prompt_version varchar not null,
   model varchar not null,
-  pull_uri varchar,                   -- the pull request it was first made for; null: a diff by hand
+  pull_uri varchar,                   -- its first pull request; null: a diff by hand
   state varchar not null,             -- 'running', 'content verdict', 'no content verdict'
   reason varchar,                     -- why there is no verdict; null: there is one, or it is under way
-  verdict varchar not null,           -- JSON {assessments, left_out, words_whole}, places as the model was told them
-  coverage double not null,           -- share of the readable changed lines that the model was given, in [0, 1]
+  verdict varchar not null,           -- JSON {assessments, left_out, words_whole}, with places as the model saw them
+  coverage double not null,           -- share of the readable changed lines that the model got, in [0, 1]
   input_tokens bigint not null,
   output_tokens bigint not null,
   cache_write_tokens bigint not null,
   cache_read_tokens bigint not null,
-  dollars double not null,            -- while it runs the most that it may cost
+  dollars double not null,            -- while it runs: the most that it may cost
   temperature_sent double,            -- null: the request named none
   started_clock timestamp not null,
   ended_clock timestamp,
-  payer varchar                       -- whose share of the budget: 'repository:' or, by hand, 'person:' or 'token:', and
-);                                    -- a number; null: a version before 9
+  payer varchar                       -- owner of the share of the budget: 'repository:' or, by hand, 'person:' or 'token:',
+);                                    -- and a number; null: a version before 9
 
--- What the review of a round came to, by everybody who read it: one row for what was sent, what was said beside it and
--- the rules that it was read by. The newest row of what stands now is the one that counts.
+-- The result of a round's review by all its readers: one row for each patch, title with description, and set of rules.
+-- The newest row for the present patch, title and rules counts.
 create table content_reviews (
   pull_uri varchar not null,
   patch_ref varchar not null,         -- the round, as pull_requests.patch_ref
@@ -35,26 +35,26 @@ create table content_reviews (
   round integer not null,
   state varchar not null,             -- 'running', 'content verdict', 'no content verdict'
   missing varchar,                    -- why there is no verdict; null: there is one, or it is under way
-  attempts integer not null,          -- how often its reading began and did not end
-  failures integer not null,          -- how often it ended without a verdict for a reason that passes
-  asked varchar not null,             -- the cost gate: 'nobody', 'deterministic', 'screen', 'claude', 'missing'
+  attempts integer not null,          -- number of readings that began and did not end
+  failures integer not null,          -- number of readings without a verdict for a temporary reason
+  asked varchar not null,             -- result of the cost gate: 'nobody', 'deterministic', 'screen', 'claude', 'missing'
   asked_because varchar not null,     -- its reason's code
   reviewer varchar not null,          -- 'deterministic' or the model that read
   content_risk double not null,       -- [0, 1]
   recommended boolean not null,       -- a person should read it
-  coverage double not null,           -- share of the changed lines that was read, in [0, 1]
+  coverage double not null,           -- share of the changed lines that were read, in [0, 1]
   high_flags integer not null,
   worst varchar,                      -- type of the strongest flag; null: none
-  place varchar,                      -- where it is
+  place varchar,                      -- its place
   summary varchar not null,
   flags varchar not null,             -- JSON list of {type, severity, location, explanation}, strongest first
   findings varchar not null,          -- JSON list of {scanner, rule, type, severity, file, line, removed, quote, explanation}
-  left_out varchar not null,          -- JSON list of files that the model was not given whole
+  left_out varchar not null,          -- JSON list of files that the model got only in part
   prompt_version varchar,             -- null: no model read
   temperature_sent double,            -- null: none was sent
   dollars double not null,
   begun_clock timestamp not null,
   reviewed_clock timestamp,
-  git_reading varchar,                -- patches.git_reading as the review was told it, 'unknown': git could not be asked; null: older
+  git_reading varchar,                -- patches.git_reading at the review, 'unknown': git could not be asked; null: older
   primary key (pull_uri, patch_ref, said, rules)
 );

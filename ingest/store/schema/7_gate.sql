@@ -1,6 +1,6 @@
--- What the conditions of the fast lane look at, besides what other tables say.
+-- Inputs of the conditions of the fast lane that other tables do not have.
 
--- What befell accounts and stands in no public log ('plc' rows of `signals` tell the rest), by the stream's clock.
+-- Changes of accounts that no public log has ('plc' rows of `signals` have the rest), by the stream's clock.
 create table account_changes (
   contributor_id integer not null,
   kind varchar not null,              -- 'returns' (the account was gone), 'identity' (of a did:web: its document changed)
@@ -8,35 +8,35 @@ create table account_changes (
   primary key (contributor_id, kind, seen_at)
 );
 
--- The files that a round touches, as they were read for its review.
+-- The files that a round touches, as read for its review.
 create table touched_files (
   pull_uri varchar not null,
   patch_ref varchar not null,         -- the round, as pull_requests.patch_ref names the newest
-  kinds varchar[] not null,           -- that no lane may wave through (scoring/diff/paths.py), in order
+  kinds varchar[] not null,           -- kinds that no lane may let through (scoring/diff/paths.py), in order
   paths varchar[] not null,           -- new and old names
-  whole boolean not null,             -- false: more than are listed, or not all of the change could be read
+  whole boolean not null,             -- false: the list is incomplete, or not all of the change could be read
   primary key (pull_uri, patch_ref)
 );
 
--- The draws of the audit, one for each round that was fast-laned but for it; never repeated.
+-- The draws of the audit, one for each round that would be fast lane without the draw; never repeated.
 create table audit_draws (
   pull_uri varchar not null,
-  round integer not null,             -- what was judged: round, record and patch
-  record_cid varchar not null,        -- '' where the record has none
+  round integer not null,             -- the judged round, record and patch
+  record_cid varchar not null,        -- '' if the record has none
   patch_id varchar not null,          -- '' where the patch could not be read
   repository_id integer not null,
-  odds double not null,               -- in [0, 1], that this round or one before it was drawn
+  odds double not null,               -- probability in [0, 1] that this round or an earlier one was drawn
   drawn boolean not null,             -- a person checks it
   drawn_at timestamp not null,        -- the present of the decision
   drawn_clock timestamp not null,
-  estimated boolean,                  -- in a lane that was opened on an estimate; null: not so
+  estimated boolean,                  -- in a lane that was opened on an estimate; null: no
   primary key (pull_uri, round, record_cid, patch_id)
 );
 
--- Decisions by which a change was let through without a person. What an estimated lane would let through in shadow mode
--- is none of them: nothing of it is drawn.
+-- The first decision that let each pull request through without a person. An estimated lane in shadow mode makes none:
+-- the audit draws nothing from it.
 create view waved_through as
-select pull_uri, repository_id, as_of from scores
+select pull_uri, repository_id, min(as_of) as as_of from scores
 where pull_uri is not null and lane = 'fast_lane' and (
   not contains(reasons, '{"code":"threshold_estimated"') or pull_uri in (select pull_uri from audit_draws where estimated)
-);
+) group by pull_uri, repository_id;

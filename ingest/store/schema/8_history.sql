@@ -1,38 +1,38 @@
 -- Past pull requests that an operator imported from another forge, marked by source, so that they can be removed again.
--- Of people's names nothing is kept but numbers, and of titles their length and a few marks: a name that nobody tied to
--- a DID can only be guessed.
+-- People's names are stored only as numbers, titles only as their length and a few marks: a name that nobody tied to a DID
+-- can only be guessed.
 create table imported_pulls (
   source varchar not null,
-  repository varchar not null,        -- as the file calls it
+  repository varchar not null,        -- the file's name for it
   number bigint not null,
   repository_id bigint not null,      -- a negative number made of source and name
-  author_id bigint not null,          -- contributor_id where tied to a DID; else a negative number of source and name
+  author_id bigint not null,          -- contributor_id if tied to a DID; else a negative number made of source and name
   opened_at timestamp not null,
-  observed_until timestamp not null,  -- until when what happens to it was watched
+  observed_until timestamp not null,  -- end of the time in which it was watched
   state varchar not null,             -- 'open', 'closed', 'merged'
   merged_at timestamp,                -- never before opened_at
   refused_at timestamp,               -- closed, or 180 days quiet
-  reverted_at timestamp,              -- neither this nor what follows lies before merged_at
+  reverted_at timestamp,              -- this and the next times are never before merged_at
   patched_at timestamp,               -- first change of its lines within 14 days
   patched_fix_at timestamp,           -- first such change that reads like a fix
   failed_at timestamp,                -- second failure of its checks
-  checks_known boolean not null,      -- whether the file says anything about its checks
-  as_sent integer not null,           -- 1: the first round is what was merged; 0: another was; -1: nobody knows
-  push_holder boolean not null,       -- the author might push there when it was opened, as the file says or 30 merges before
+  checks_known boolean not null,      -- true if the file says anything about its checks
+  as_sent integer not null,           -- 1: the first round was merged; 0: another round was; -1: unknown
+  push_holder boolean not null,       -- the author could push there at the opening, by the file or by 30 earlier merges
   is_bot boolean not null,
   usable boolean not null,            -- false: the file leaves it out of every figure
   additions bigint not null,
   deletions bigint not null,
   files_touched bigint not null,
   binary_files bigint,
-  touches_tests boolean,              -- this and what follows: null where the file does not say
+  touches_tests boolean,              -- this and the next two: null if the file does not say
   docs_only boolean,
   touches_sensitive boolean,
   title_length integer,               -- null: none, or one word that may be the name of a branch
-  title_says varchar[]                -- marks of ingest/history_import/pulls.py; null likewise, and where it was imported before them
+  title_says varchar[]                -- marks of ingest/history_import/pulls.py; null as title_length, or imported by an older version
 );
 
--- What was imported, and when.
+-- Imports with their times.
 create table imported_sources (
   source varchar primary key,
   sha256 varchar not null,            -- of the file

@@ -17,7 +17,6 @@ from ingest.store.database import Store
 from ingest.stream.batch import Events, joined, read_batch
 from ingest.stream.jetstream import Chunk
 from ingest.stream.socket_process import CHUNK_FRAMES, FrameTooLarge, Relay
-from tests.ingest.conftest import Open
 from tests.ingest.stream.frames import MARA, PULL, Frames
 from tests.ingest.stream.listening import Start, assert_whole, peer, wait_for_frame, written
 from tests.sources import PROJECT
@@ -124,6 +123,18 @@ def test_an_address_where_nobody_answers_is_told_in_words(url: str, why: str) ->
         asyncio.run(ask())
 
 
+def test_a_process_whose_connection_failed_ends_without_a_complaint() -> None:
+    command = [sys.executable, "-m", "ingest.stream.socket_process", "ws://127.0.0.1:9/", "1000", "1"]
+    with subprocess.Popen(
+        command, cwd=PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout
+        assert process.stderr
+        told = process.stdout.read()  # to its end, with nobody to kill it
+        assert (b'"kind": "lost"' in told, process.stderr.read()) == (True, b"")
+    assert process.returncode == 0
+
+
 def test_leaving_ends_the_process() -> None:
     async def visit(url: str) -> int:
         async with Relay(url, LIMIT) as relay:
@@ -149,7 +160,7 @@ def test_the_process_ends_with_a_worker_that_is_killed() -> None:
 
 
 def test_a_process_that_is_killed_costs_a_connection_and_no_frame(
-    store: Store, listen: Start, open_store: Open, monkeypatch: pytest.MonkeyPatch
+    store: Store, listen: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pids: list[int] = []
     enter = Relay.__aenter__
@@ -169,7 +180,7 @@ def test_a_process_that_is_killed_costs_a_connection_and_no_frame(
         server.release(None)
         wait_for_frame(store, 299)
         wait_for(lambda: listener.problem is None)
-    assert_whole(store, frames, open_store("other"))
+    assert_whole(store, frames)
 
 
 LISTS_AND_PANDAS = """

@@ -83,7 +83,10 @@ def _changed(**changes: Any) -> list[str]:
         ({"found": {"k": 5.0}}, "It says k = 5.0; recomputed it is 6.0."),
         ({"found": {"threshold": 0.5}}, "It says threshold = 0.5; recomputed it is 0.95."),
         ({"found": {"authors": 301}}, "It says authors = 301; recomputed it is 300."),
-        ({"found": {"need": NeedRecord(1, 0, None, None, False)}}, "It says need = NeedRecord(needed=1"),
+        (
+            {"found": {"need": NeedRecord(1, 0, None, None, False)}},
+            "It says need needed = 1; recomputed it is nothing.",
+        ),
         ({"found": {"bound": 0.001}}, "It says bound = 0.001"),
         ({"rule": {"version": "fixed-sequence/9"}}, "It names a version of the rule that is not known here."),
         ({"rule": {"numbers": {"parts": 1}}}, "Its rule has other numbers than that version has."),

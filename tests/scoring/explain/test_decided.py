@@ -106,7 +106,7 @@ def test_where_the_lane_starts_decides_the_place_of_a_known_author_and_is_named_
         (ChangeOutline(files=2, tests_fail=True), "Fast lane, but tests fail"),
         (ChangeOutline(files=2, shadow=True), "Would be fast lane: 41 of 42 merged here"),
         (ChangeOutline(files=2, shadow=True, tests_fail=True), "Tests fail, else fast lane"),
-        (ChangeOutline(files=2, claimed=True), "Marked merged by its author alone"),
+        (ChangeOutline(files=2, claimed=True), "Author calls it merged, nobody confirms it"),
     ],
 )
 def test_a_row_of_the_fast_lane_names_the_record_and_what_the_scanners_found(change: ChangeOutline, words: str) -> None:
@@ -114,7 +114,7 @@ def test_a_row_of_the_fast_lane_names_the_record_and_what_the_scanners_found(cha
 
 
 def test_people_are_told_apart_by_their_record_here_and_by_their_tests() -> None:
-    assert clause(KNOWN) == "41 of 42 merged, fast lane not open"
+    assert clause(KNOWN) == "No fast lane yet, 41 of 42 merged"
     assert clause(KNOWN, change=ChangeOutline(tests_fail=True)) == "41 of 42 merged here, tests fail"
     assert clause(Evidence()) == "First change here, no record yet"
     several = ChangeOutline(several_open=True)
@@ -127,7 +127,7 @@ def test_people_are_told_apart_by_their_record_here_and_by_their_tests() -> None
 def test_one_who_was_refused_is_not_said_to_have_sent_bad_changes() -> None:
     refused = Evidence(clean=0, not_clean=14, merged_here=1, settled_here=14)
     verdict = judge_change(refused, CLEAR, ORDINARY, Thresholds(t_low=0.0), 0.55, 5.0)
-    assert decided(verdict, refused) == "1 of 14 merged, fast lane not open"
+    assert decided(verdict, refused) == "No fast lane yet, 1 of 14 merged"
     assert explain(verdict, refused).split("; ")[1] == "1 needed a fix"
     record = next(SENTENCES[reason.code](reason.params) for reason in verdict.reasons if reason.code == "track_record")
     assert record == "Here: 1 merged, 1 needed a fix; 13 not merged."
@@ -142,7 +142,10 @@ def test_a_large_change_says_how_large_it_is_where_nothing_was_found_in_it() -> 
 def test_what_raises_the_risk_a_little_is_named_where_it_is_one_thing_and_counted_where_it_is_several() -> None:
     low = finding(severity="low")
     assert clause(KNOWN, Content(0.3, False), ChangeOutline((low,))) == "Prompt injection in resolve_form.py:14"
-    assert clause(KNOWN, Content(0.3, False), ChangeOutline((low, low))) == "2 low findings"
+    two = ChangeOutline((low, low))
+    assert clause(KNOWN, Content(0.3, False), two) == "2 low-severity findings in resolve_form.py"
+    two = ChangeOutline((low, finding(severity="low", file="other.py")))
+    assert clause(KNOWN, Content(0.3, False), two) == "2 low-severity findings, 2 files"
 
 
 @pytest.mark.parametrize(

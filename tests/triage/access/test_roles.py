@@ -18,7 +18,6 @@ from ingest.http.fetcher import Fetcher
 from ingest.store.database import StreamClock
 from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
 from tests.pipeline import Result, opened
-from tests.triage.worlds.site import Site
 from tests.triage.worlds.small_site import CABIN, OF_SEED, REASON, frames_of_it, play
 from triage.access.permissions import LastAdmin, Role, role_of, roles_of, set_role
 from triage.models import Change, Maintainer, OutboxEntry, Person, SignInMethod
@@ -262,13 +261,10 @@ NEWCOMER = "did:plc:ana222222222222222222222"
 
 
 def add(*arguments: str) -> str:
-    """What the command prints on stdout."""
-    printed = StringIO()
-    call_command("add_maintainer", *arguments, stdout=printed, stderr=StringIO())
-    return printed.getvalue()
+    return command("add_maintainer", *arguments)
 
 
-def test_a_maintainer_of_the_site_gets_a_link_that_signs_in(client: Client, site: Site) -> None:
+def test_a_maintainer_of_the_site_gets_a_link_that_signs_in(client: Client, small: Path) -> None:
     link = add(NEWCOMER)
     assert link.startswith("http://127.0.0.1:8000/sign-in/")
     assert link.count("\n") == 1
@@ -277,17 +273,17 @@ def test_a_maintainer_of_the_site_gets_a_link_that_signs_in(client: Client, site
     assert list(Maintainer.objects.values_list("person__did", "repo_key")) == [(NEWCOMER, "")]
 
 
-def test_behind_a_proxy_the_link_is_one_of_the_public_name(settings: Settings, site: Site) -> None:
+def test_behind_a_proxy_the_link_is_one_of_the_public_name(settings: Settings, small: Path) -> None:
     settings.CSRF_TRUSTED_ORIGINS = ["https://sunstead.example"]
     assert add(NEWCOMER).startswith("https://sunstead.example/sign-in/")
 
 
-def test_adding_someone_again_changes_nothing_but_makes_a_new_link(site: Site) -> None:
+def test_adding_someone_again_changes_nothing_but_makes_a_new_link(small: Path) -> None:
     assert add(NEWCOMER) != add(NEWCOMER)
     assert (Person.objects.count(), Maintainer.objects.count(), SignInMethod.objects.count()) == (1, 1, 2)
 
 
-def test_without_a_network_a_handle_is_not_called_misspelt(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_network_a_handle_is_not_called_misspelt(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def nobody(host: str) -> list[str]:
         raise OSError("no network")
 

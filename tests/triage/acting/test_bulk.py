@@ -1,20 +1,17 @@
 """Approving several at once: only in the fast lane, with the figures first, all or none, one undo for all."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from django.test import Client
-from pytest_django import Settings
 
 from scoring.handlers.settings import switch_shadow
 from tests.ingest.stream.frames import MARA, REPO
 from tests.scoring.pipeline.offered_world import MADE, SECOND, THIRD, a_new_round
 from tests.scoring.small import OFFERED
-from tests.triage.worlds.acting_site import ActingSite, acting_site
+from tests.triage.worlds.acting_site import ActingSite, fast_site
 from tests.triage.worlds.drawn_rows import ANA as DRAWN_ANA
 from tests.triage.worlds.drawn_rows import pull_request
 from triage.forms.actions import read_choice
@@ -24,16 +21,7 @@ from triage.services.actions import ActionProblem, check_typed, summary
 pytestmark = pytest.mark.django_db
 ALL = (OFFERED, SECOND, THIRD)
 ANA = "did:plc:" + "2" * 24
-
-
-@pytest.fixture
-def site(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[ActingSite]:
-    """All three pull requests in the fast lane."""
-    with acting_site(tmp_path, settings, monkeypatch) as acting:
-        with acting.result.store.write() as txn:
-            txn.execute("update current_decisions set lane = 'fast_lane', probability = .97, low = .9, cases = 40")
-        acting.publish()
-        yield acting
+SITE = fast_site  # all three pull requests in the fast lane
 
 
 def choices(site: ActingSite, *uris: str) -> list[str]:

@@ -53,12 +53,18 @@ def test_one_click_marks_all_of_them_as_clean_and_it_asks_again_only_next_week(s
     assert {(row["pull_uri"], row["outcome"]) for row in taken} == {(uri, "clean") for uri in MERGED}
 
 
-def test_all_of_them_are_undone_together(site: ActingSite, ben: Client) -> None:
+def test_all_of_them_are_undone_together_and_asked_about_again(site: ActingSite, ben: Client) -> None:
     ben.post("/outcomes", {"answer": "fine", "pull": choices(page_of(ben))})
     batch = Action.objects.latest("pk").batch
+    assert ASKED not in page_of(ben)
     site.after(2)
     ben.post("/act/undo", {"key": batch})
     assert not Action.objects.filter(undone_at=None).exists()
+    assert TWO in page_of(ben)
+    site.after(2)
+    ben.post("/outcomes", {"answer": "later"})
+    ben.post("/act/undo", {"key": batch})
+    assert ASKED not in page_of(ben), "a second click on the same undo takes back no later answer"
 
 
 def test_what_one_maintainer_answered_nobody_else_is_asked(site: ActingSite, ana: Client, ben: Client) -> None:

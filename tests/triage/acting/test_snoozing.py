@@ -2,12 +2,14 @@
 
 import re
 from datetime import datetime, timedelta
+from itertools import product
 from typing import Any
 from urllib.parse import quote_plus
 
 import pytest
 from django.test import Client
 
+from tests.conftest import Count
 from tests.ingest.stream.frames import REPO
 from tests.scoring.pipeline.offered_world import SECOND, THIRD, a_new_round
 from tests.scoring.small import OFFERED
@@ -212,10 +214,10 @@ def test_a_row_that_changed_since_it_was_shown_is_not_snoozed(site: ActingSite, 
     assert is_listed(ana)
 
 
-@pytest.mark.parametrize("until", ["", "year", HOSTILE, "day"])
-@pytest.mark.parametrize("day", ["", "2026-11-20", "2027-11-21", "9999-12-31", "2026-02-30", HOSTILE])
-def test_no_other_day_is_taken(site: ActingSite, ana: Client, until: str, day: str) -> None:
-    assert snooze(site, ana, until=until, day=day) == 400
+def test_no_other_day_is_taken(site: ActingSite, ana: Client) -> None:
+    days = ("", "2026-11-20", "2027-11-21", "9999-12-31", "2026-02-30", HOSTILE)
+    for until, day in product(("", "year", HOSTILE, "day"), days):
+        assert snooze(site, ana, until=until, day=day) == 400, (until, day)
     assert not Snooze.objects.exists()
 
 
@@ -234,10 +236,12 @@ def test_only_maintainers_of_the_repository_snooze_and_show(site: ActingSite, an
     assert ana.post("/snooze", {**_sent(site), "uri": "at://made/up/one", "until": "week"}).status_code == 404
 
 
-def test_thousands_of_snoozes_stay_a_page_long(site: ActingSite, ana: Client) -> None:
+def test_any_number_of_snoozes_stays_a_page_long(site: ActingSite, ana: Client, count: Count) -> None:
     person, moment = Person.objects.get(did=ANA), site.now
     told = {"repo_key": REPO, "person": person, "made_at": moment, "round": 0, "lane": "normal_queue", "comments": 0}
-    Snooze.objects.bulk_create(Snooze(key=f"k{n}", pull_uri=f"at://gone/p/{n}", **told) for n in range(3_000))
+    Snooze.objects.bulk_create(
+        Snooze(key=f"k{n}", pull_uri=f"at://gone/p/{n}", **told) for n in range(count(500, 3_000))
+    )
     for uri in (OFFERED, SECOND, THIRD):
         snooze(site, ana, uri)
     page = page_of(ana, "/snoozed")

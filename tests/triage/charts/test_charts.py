@@ -239,6 +239,15 @@ def test_on_a_phone_a_year_of_months_is_named_beside_each_other_and_inside_the_p
     assert "Newest: first-timers 77.7 days in Jun; regulars 77.7 days in Jun." in (shown[1].note if shown[1] else "")
 
 
+def test_the_counts_of_who_waits_and_who_was_answered_add_up_to_what_is_open() -> None:
+    found = [Answers(True, (), None, 21, heard=2), Answers(False, (), None, 23, heard=3)]
+    said = "Of 49 open, 21 from first-timers and 23 from regulars still wait for a first answer; 5 got one."
+    assert backlog.waiting_answer(found) == ("Nobody has heard back in this time.", said)
+    one = [Answers(True, (), None, 1), Answers(False, (), None)]
+    assert backlog.waiting_answer(one)[1] == "Of 1 open, 1 from first-timers still waits for a first answer."
+    assert backlog.waiting_answer([Answers(True, (), None, heard=4)])[1] == "Nobody waits for a first answer."
+
+
 @pytest.mark.parametrize(
     ("ends", "word", "said"),
     [
@@ -300,6 +309,9 @@ def test_one_point_is_a_chart_too() -> None:
     plot = reports.reliability("one", [ShownBin(31, 0.9, 1.0, 0.8, 1.0)])
     assert plot is not None
     assert plot.summary.startswith("31 settled pull requests in 1 bin; every one lies in the band")
+    assert "Both axes run from 80 to 100 %" in plot.note, "no empty room below the scores"
+    assert [one.words for one in plot.labels[:6]] == ["80", "90", "100"] * 2
+    assert (plot.dots[0].x, plot.dots[0].y) == (196.0, 12.0), "in the middle of 80 to 100, and at the top"
     month = ShownMonth("2026-03", 10**6, 10**6, 0.99, 1.0)
     whole = reports.false_approvals("one", lane((month,)), (), 0.05)
     assert whole is not None

@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
-from tests.triage.morning.modes import MODES, Mode, windows
+from tests.triage.morning.modes import MODES, NEVER, Mode, complains
+from tests.triage.windows import Windows
 
 if TYPE_CHECKING:  # this is loaded before Django knows its models
     from tests.triage.worlds.acting_site import ActingSite
@@ -36,13 +37,14 @@ def site(
 
 
 @pytest.fixture
-def enter(site: "ActingSite", live_server: LiveServer, browser: Browser) -> Iterator[Enter]:
+def enter(site: "ActingSite", live_server: LiveServer, windows: Windows) -> Iterator[Enter]:
     """`enter(mode, who, path)`: the queue, or another page, in somebody's own browser; fails where one complained."""
-    with windows(browser, live_server.url) as opened:
+    with windows.lend(live_server.url, complains, NEVER) as opened:
 
         def entered(mode: Mode | None = None, who: tuple[str, str] = MAINTAINER, path: str = "/") -> Page:
             did, name = who
-            page = opened(mode or Mode(), site.maintainer(did, f"{name}.example").cookies["sessionid"].value)
+            cookie = site.maintainer(did, f"{name}.example").cookies["sessionid"].value
+            page = opened(cookie=cookie, **(mode or Mode()).options())
             page.goto(path)
             return page
 

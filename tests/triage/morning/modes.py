@@ -1,15 +1,13 @@
 """The four ways in which a maintainer works: at a desk or with a thumb, each with scripts and without."""
 
-from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect
+from playwright.sync_api import ConsoleMessage, Locator, Page, expect
 
 from tests.conftest import looks
-from tests.waiting import PATIENT_MS
 
+# With timers as they are set here a page looks for news only when a test says so.
 NEVER = "window.setInterval = () => 0"
 OFTEN = "const every = window.setInterval; window.setInterval = (act) => every(act, 1000)"  # instead of each 15 s
 DESK, PHONE = 1440, 390
@@ -46,8 +44,8 @@ class Mode:
 
     def options(self) -> dict[str, Any]:
         """What a window of it is opened with."""
-        size = {"width": self.width, "height": 800 if self.is_phone else 900}
-        return {"viewport": size, "java_script_enabled": self.scripts, "has_touch": self.is_phone}
+        height = 800 if self.is_phone else 900
+        return {"width": self.width, "height": height, "scripts": self.scripts, "touch": self.is_phone}
 
     def press(self, button: Locator) -> None:
         """Click it, or put the thumb on it: after a tap beside all, since two at one place are one double tap."""
@@ -62,36 +60,11 @@ MODES = looks(
     *(Mode(width, scripts) for width in (DESK, PHONE) for scripts in (True, False)),
     small=(Mode(DESK, True), Mode(PHONE, False)),
 )
-Opened = Callable[..., Page]
 
 
-@contextmanager
-def windows(browser: Browser, address: str, timers: str = NEVER) -> Generator[Opened]:
-    """`opened(mode, cookie)`: windows that share nothing; fails at the end where a page of one logged an error.
-
-    With `timers` as they are set here a page looks for news only when a test says so.
-    """
-    complaints: list[str] = []
-
-    def note(told: ConsoleMessage) -> None:
-        if told.type == "error" and not any(one in told.text for one in TOLD_IN_WORDS):
-            complaints.append(told.text)
-
-    with ExitStack() as held:
-
-        def opened(mode: Mode, cookie: str = "") -> Page:
-            window = held.enter_context(browser.new_context(base_url=address, **mode.options()))
-            window.set_default_timeout(PATIENT_MS)
-            window.add_init_script(timers)
-            if cookie:
-                window.add_cookies([{"name": "sessionid", "value": cookie, "url": address}])
-            page = window.new_page()
-            page.on("console", note)
-            page.on("pageerror", lambda error: complaints.append(str(error)))
-            return page
-
-        yield opened
-    assert complaints == [], complaints
+def complains(message: ConsoleMessage) -> bool:
+    """Tell whether a page logged an error that it does not tell in words."""
+    return message.type == "error" and not any(words in message.text for words in TOLD_IN_WORDS)
 
 
 def row_of(page: Page, title: str) -> Locator:

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
+from ingest.store.snapshots import publish
 from scoring.handlers.settings import switch_shadow
 from tests.ingest.stream.frames import ANA, BLOB, REPO, Frames, pull_uri
-from tests.pipeline import opened
+from tests.pipeline import Result, opened
 from tests.scoring.offered import CLEAN, offer
 from tests.scoring.pipeline.offered_world import MADE
 from tests.scoring.small import settled, take
-from tests.triage.worlds import acting_site as acting_sites
-from tests.triage.worlds.acting_site import ActingSite, acting_site
+from tests.triage.worlds.acting_site import ActingSite, copied_site
 
 CHORES = 14  # open pull requests of ana's beside mara's
 FAST = "update current_decisions set lane = 'fast_lane', probability = .97, low = .9, cases = 40"
@@ -47,19 +47,25 @@ def made() -> Path:
     return folder
 
 
+@cache
+def _shown() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="shown-"))
+    shutil.copytree(made(), folder, dirs_exist_ok=True)
+    with opened(folder) as result:
+        show(result)
+    return folder
+
+
 @contextmanager
 def morning_site(folder: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Generator[ActingSite]:
     """A copy of that site, published."""
-    shutil.copytree(made(), folder, dirs_exist_ok=True)
-    monkeypatch.setattr(acting_sites, "offered_world", opened)
-    with acting_site(folder, settings, monkeypatch) as acting:
-        show(acting)
+    with copied_site(_shown(), None, folder, settings, monkeypatch, public=False) as acting:
         yield acting
 
 
-def show(site: ActingSite) -> None:
+def show(result: Result) -> None:
     """Put them in their lanes and publish."""
-    with site.result.store.write() as txn:
+    with result.store.write() as txn:
         txn.execute(FAST)
         txn.execute(FLAGGED, [pull_uri(ANA, "chore00")])
-    site.publish()
+    publish(result.store, result.folder / "snapshots")

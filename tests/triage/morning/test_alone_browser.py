@@ -3,7 +3,7 @@
 import re
 from urllib.parse import quote
 
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from tests.ingest.stream.frames import ANA, pull_uri
@@ -17,9 +17,9 @@ from tests.triage.morning.modes import (
     press_keys,
     row_of,
     titles,
-    windows,
 )
 from tests.triage.morning.site import CHORES
+from tests.triage.windows import Windows
 from tests.triage.worlds.acting_site import ActingSite
 from triage.access.sign_in import issue_link
 from triage.models import Action, Person
@@ -330,13 +330,13 @@ def test_a_key_without_its_button_says_why_and_escape_closes_what_a_key_opened(e
 
 
 def test_a_link_signs_in_and_the_address_of_a_view_restores_it(
-    site: ActingSite, live_server: LiveServer, browser: Browser
+    site: ActingSite, live_server: LiveServer, windows: Windows
 ) -> None:
     did, name = MAINTAINER
     site.maintainer(did, f"{name}.example")
     link = issue_link(Person.objects.get(did=did), now=site.now)
-    with windows(browser, live_server.url) as opened:
-        page = opened(Mode(scripts=False))
+    with windows.lend(live_server.url) as opened:
+        page = opened(scripts=False)
         page.goto(f"/sign-in/{link}")
         page.get_by_role("main").get_by_role("button", name="Sign in").click()
         expect(page.locator("header")).to_contain_text("ana.example")

@@ -5,12 +5,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
-from tests.triage.morning.modes import PHONE, Mode, expect_no_sideways_scroll, windows
+from tests.triage.morning.modes import NEVER, PHONE, Mode, complains, expect_no_sideways_scroll
 from tests.triage.test_every_page_browser import FAULTS
+from tests.triage.windows import Windows
 from tests.triage.worlds.first_site import BEN, LANTERN, PDS, FirstSite, first_site
 from triage.access.sign_in import issue_link
 from triage.models import Maintainer, Person
@@ -46,10 +47,10 @@ def works_until_the_queue_can_be_used(first: FirstSite, page: Page, mode: Mode) 
 
 
 @pytest.fixture
-def page(mode: Mode, live_server: LiveServer, browser: Browser) -> Iterator[Page]:
+def page(mode: Mode, live_server: LiveServer, windows: Windows) -> Iterator[Page]:
     """Somebody who never was here; fails where a page complained."""
-    with windows(browser, live_server.url) as opened:
-        yield opened(mode)
+    with windows.lend(live_server.url, complains, NEVER) as opened:
+        yield opened(**mode.options())
 
 
 def signs_in_by_link_and_sets_a_password(page: Page, mode: Mode) -> None:

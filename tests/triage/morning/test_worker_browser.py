@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
 from playwright.sync_api import Error as PlaywrightError
+from playwright.sync_api import Locator, Page, expect
 
-from tests.triage.morning.modes import MODES, OFTEN, Mode, expect_no_sideways_scroll, open_row, row_of, windows
+from tests.triage.morning.modes import MODES, OFTEN, Mode, complains, expect_no_sideways_scroll, open_row, row_of
 from tests.triage.morning.real_site import EARLY, LATE, RealSite, real_site
+from tests.triage.windows import Windows
 from tests.waiting import wait_for
 
 HEARD = re.compile("Live|Late")  # four windows on a busy machine take longer than the minute in which a frame is live
@@ -23,15 +24,15 @@ def site(tmp_path: Path) -> Iterator[RealSite]:
 
 
 @pytest.fixture
-def pages(site: RealSite, browser: Browser) -> Iterator[dict[Mode, Page]]:
+def pages(site: RealSite, windows: Windows) -> Iterator[dict[Mode, Page]]:
     """The queue in all four ways, of one person who signed in by the link of `add_maintainer`."""
-    with windows(browser, site.address, timers=OFTEN) as opened:
-        first = opened(Mode())
+    with windows.lend(site.address, complains, OFTEN) as opened:
+        first = opened()
         wait_for(lambda: answers(first, site.link), what="the web process")
         first.get_by_role("main").get_by_role("button", name="Sign in").click()
         expect(first.get_by_role("heading", name="Password")).to_be_visible()
         cookies = {cookie["name"]: cookie["value"] for cookie in first.context.cookies()}
-        yield {mode: opened(mode, cookies["sessionid"]) for mode in MODES}
+        yield {mode: opened(cookie=cookies["sessionid"], **mode.options()) for mode in MODES}
 
 
 def test_work_goes_on_when_the_worker_dies_and_comes_back(site: RealSite, pages: dict[Mode, Page]) -> None:

@@ -34,7 +34,8 @@ TRIES, TRY_MS = 60, 1_000
 def served_demo(root: Path) -> Generator[str]:
     """Serve a demo of its own on the drive at `root`; yields its address."""
     port = free_port()
-    with runs.serving("demo", port=port, DATA_ROOT=root, BIND=f"127.0.0.1:{port}"):
+    with runs.serving("demo", port=port, DATA_ROOT=root, BIND=f"127.0.0.1:{port}") as said:
+        assert "sign in there as ana.example.test in one click" in said
         yield f"http://127.0.0.1:{port}"
 
 
@@ -104,6 +105,7 @@ def answer_audit_with_no(page: Page) -> None:
     form.get_by_label("No").check()
     form.get_by_label("Because").fill("It forgets the last key.")
     form.get_by_role("button", name="Answer and show the rest").click()
+    expect(page.locator("main")).to_contain_text("Why this lane")
     expect(page.locator("main")).to_contain_text("It forgets the last key.")
 
 

@@ -181,6 +181,9 @@ def test_each_page_of_a_simulated_network_says_what_the_score_says_and_has_no_ba
             chance = one.score.verdict.estimate.probability
             said = "No score yet." if chance is None else percent(chance)
             assert ("Hidden until the audit of" if page in hidden else said) in texts[page], page
+    refused = {page for page, one in known.items() if one and one.record.results.get("unmerged")} - hidden
+    assert refused
+    assert {page for page in known if "Settled includes what was not merged." in texts.get(page, "")} == refused
 
 
 HERE = "did:plc:corecorecorecorecorecore"

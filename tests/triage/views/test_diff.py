@@ -152,6 +152,12 @@ def test_a_change_that_nobody_watches_or_whose_author_is_hidden_is_not_there(sit
     site.publish()
     for path in (PAGE, PATCH):
         assert "so it is hidden for now" in text_of(somebody(), path, 404)
+    with site.result.store.write() as txn:
+        txn.execute("update pull_requests set state = 'merged' where pull_uri = ?", [OFFERED])
+    site.publish()
+    page = text_of(somebody(), f"/history/{OFFERED}")
+    assert "The change is not shown: the account of its author was taken down" in page
+    assert PAGE not in page, "no link leads to what is hidden"
 
 
 def test_a_secret_is_masked_for_whoever_does_not_maintain_the_repository(site: ActingSite) -> None:

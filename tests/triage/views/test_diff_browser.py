@@ -1,23 +1,24 @@
 """The change in a real browser: one click from its row, findings that lead to their lines, a phone, no scripts."""
 
 import re
+import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
+from ingest.store.snapshots import publish
 from tests.scoring.diff.patches import one_line
 from tests.scoring.offered import offer
-from tests.scoring.pipeline.offered_world import BLOBS, a_new_round
+from tests.scoring.pipeline.offered_world import BLOBS, a_new_round, offered_world
 from tests.scoring.small import OFFERED
-from tests.triage.conftest import is_complaint
-from tests.triage.worlds.acting_site import ActingSite, acting_site
-from tests.waiting import PATIENT_MS
+from tests.triage.conftest import OpenPage
+from tests.triage.worlds.acting_site import ActingSite, copied_site
 
 BEN = "did:plc:" + "3" * 24
 TOKEN = "key = 'ghp_Zk3vQ9xT7bLw2Rn8Yc5Hd1Jm6Pf4Gs0AuEoI'  # " + "long " * 50
@@ -27,41 +28,37 @@ CHANGE = MANY + one_line("src/login.py", TOKEN) + one_line("gpj.\u202eexe", "<sc
 Open = Callable[..., Page]
 
 
+@cache
+def made() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="changed-"))
+    with offered_world(folder) as result:
+        a_new_round(result)
+        offer(result, CHANGE, OFFERED, f"blob:{BLOBS[1]}")
+        result.judge()
+        result.review()
+        publish(result.store, folder / "snapshots")
+    return folder
+
+
 @pytest.fixture
 def site(
     live_server: LiveServer, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ActingSite]:
-    with acting_site(tmp_path, settings, monkeypatch) as made:
-        a_new_round(made.result)
-        offer(made.result, CHANGE, OFFERED, f"blob:{BLOBS[1]}")
-        made.result.judge()
-        made.result.review()
-        made.publish()
-        yield made
+    with copied_site(made(), None, tmp_path, settings, monkeypatch, public=False) as copied:
+        yield copied
 
 
 @pytest.fixture
-def open_page(site: ActingSite, live_server: LiveServer, browser: Browser) -> Iterator[Open]:
-    """`open_page(path, width, scripts)` as a maintainer; the test fails if any page logged an error."""
-    cookie = site.maintainer(BEN, "ben.example").cookies["sessionid"].value
-    complaints: list[str] = []
-    with ExitStack() as opened:
+def open_page(site: ActingSite, open_page: OpenPage) -> Open:
+    """`open_page(path, width, scripts)` as a maintainer."""
+    ben = site.maintainer(BEN, "ben.example")
 
-        def open_one(path: str, width: int = 1440, scripts: bool = True) -> Page:
-            context = opened.enter_context(
-                browser.new_context(
-                    viewport={"width": width, "height": 900}, base_url=live_server.url, java_script_enabled=scripts
-                )
-            )
-            context.set_default_timeout(PATIENT_MS)
-            context.add_cookies([{"name": "sessionid", "value": cookie, "url": live_server.url}])
-            page = context.new_page()
-            page.on("console", lambda message: complaints.append(message.text) if is_complaint(message) else None)
-            page.goto(path)
-            return page
+    def opened(path: str, width: int = 1440, scripts: bool = True) -> Page:
+        page = open_page(width, ben, scripts=scripts)
+        page.goto(path)
+        return page
 
-        yield open_one
-    assert complaints == []
+    return opened
 
 
 def test_a_finding_of_a_row_leads_to_its_line_in_the_change(open_page: Open) -> None:
@@ -104,6 +101,14 @@ def test_rounds_are_compared_without_scripts(open_page: Open) -> None:
     expect(page.locator("main")).to_contain_text("gpj.⟨U+202E⟩exe")
 
 
+OFF_CENTRE = """one => {
+  const words = document.createRange();
+  words.selectNodeContents(one.lastChild);
+  const middle = (at) => at.getBoundingClientRect().top + at.getBoundingClientRect().height / 2;
+  return Math.abs(middle(words) - middle(one));
+}"""
+
+
 def test_the_head_of_the_pane_is_low_and_the_diff_begins_on_the_first_screen(open_page: Open) -> None:
     page = open_page(f"/?open={quote(OFFERED)}")
     page.locator("#pull-title + p").evaluate(
@@ -124,7 +129,9 @@ def test_the_head_of_the_pane_is_low_and_the_diff_begins_on_the_first_screen(ope
     assert lines
     assert head["height"] < 260
     assert lines["y"] < 740, "above the buttons"
-    page.locator(".pull-head .menu summary").click()
+    rounds = page.locator(".pull-head .menu summary")
+    assert rounds.evaluate(OFF_CENTRE) < 3, "the arrow stands beside its words"
+    rounds.click()
     expect(page.get_by_role("link", name="Changes since Round 1")).to_be_in_viewport()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 

@@ -157,16 +157,13 @@ def test_strangers_are_sent_to_sign_in(first: FirstSite, client: Client, setting
     assert "sign in" in text(client.get("/"))
 
 
-@pytest.mark.parametrize(
-    "typed", ["", "ana", "did:plc:", "did:key:z6Mk", "<script>", "a" * 9_000, "https://ana.example/"]
-)
-def test_what_is_no_account_is_said_and_stays_in_the_form(first: FirstSite, sam: Client, typed: str) -> None:
-    answer = sam.post("/setup/find", {"who": typed})
-    assert answer.status_code == 422
-    assert MALFORMED in text(answer)
-    assert "<script>" not in text(answer)
-    if typed == "ana":
-        assert 'value="ana"' in text(sam.get("/setup")), "also after the page is opened again"
+def test_what_is_no_account_is_said_and_stays_in_the_form(first: FirstSite, sam: Client) -> None:
+    for typed in ("", "did:plc:", "did:key:z6Mk", "<script>", "a" * 9_000, "https://ana.example/", "ana"):
+        answer = sam.post("/setup/find", {"who": typed})
+        assert answer.status_code == 422
+        assert MALFORMED in text(answer)
+        assert "<script>" not in text(answer)
+    assert 'value="ana"' in text(sam.get("/setup")), "also after the page is opened again"
     assert first.asked == []
 
 

@@ -230,7 +230,7 @@ def test_the_dashboard_names_the_threshold_and_repeats_its_charts_as_tables(clie
     assert re.search(r"\d+ are open. Last week 32 came in and 33 were decided.", page)
     assert '<p class="answer">Half of first-timers got a first answer within 2.1 days' in page
     assert "12 first-timers" in page
-    assert "2 first-timers still wait for a first answer." in page
+    assert "Of 2 open, 2 from first-timers still wait for a first answer." in page
 
 
 def test_the_dashboard_puts_a_newer_reader_beside_the_one_before_it(client: Client, world: DrawnWorld) -> None:

@@ -1,23 +1,22 @@
 """Pages in a real browser: without scripts, with htmx, back and forth, on a phone, under a strict policy."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Any
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
-from tests.triage.conftest import is_complaint
+from tests.triage.conftest import OpenPage
 from tests.triage.worlds.drawn_rows import MARA, drawn_rows
 from tests.triage.worlds.pages_world import DrawnWorld, draw
-from tests.waiting import PATIENT_MS, wait_for
+from tests.waiting import wait_for
 
 Open = Callable[..., Page]
-Scheme = Literal["light", "dark"]
 
 
 @pytest.fixture
@@ -29,26 +28,15 @@ def drawn_site(live_server: LiveServer, monkeypatch: pytest.MonkeyPatch, setting
 
 
 @pytest.fixture
-def open_page(browser: Browser, drawn_site: str) -> Iterator[Open]:
-    """`open_page(path, width, scheme, scripts)`; the test fails if any page logged an error or broke the policy."""
-    complaints: list[str] = []
-    pages: list[Page] = []
+def open_page(drawn_site: str, open_page: OpenPage) -> Open:
+    """`open_page(path, width, scheme, scripts)` on that site."""
 
-    def opened(path: str, width: int = 1440, scheme: Scheme = "light", scripts: bool = True) -> Page:
-        page = browser.new_page(
-            viewport={"width": width, "height": 1080}, color_scheme=scheme, java_script_enabled=scripts
-        )
-        page.set_default_timeout(PATIENT_MS)
-        pages.append(page)
-        page.on("console", lambda message: complaints.append(message.text) if is_complaint(message) else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto(drawn_site + path)
+    def opened(path: str, width: int = 1440, **options: Any) -> Page:
+        page = open_page(width, height=1080, **options)
+        page.goto(path)
         return page
 
-    yield opened
-    for page in pages:
-        page.close()
-    assert complaints == []
+    return opened
 
 
 def titles(page: Page) -> Locator:
@@ -154,26 +142,25 @@ def expect_in_hand(page: Page, title: str) -> None:
     expect(page.locator(".row-link:focus bdi")).to_have_text([title], use_inner_text=True)
 
 
-@pytest.mark.parametrize("keys", ["on", "off"])
 def test_escape_in_the_search_clears_field_list_and_url_and_leads_to_the_first_row(
-    open_page: Open, drawn_site: str, keys: str
+    open_page: Open, drawn_site: str
 ) -> None:
     page = open_page("/?sort=newest")
-    page.evaluate("keys => (document.documentElement.dataset.keys = keys)", keys)
-    every_title = titles(page).all_inner_texts()
-    search = page.get_by_role("searchbox")
-    search.press_sequentially("cache", delay=20)
-    page.wait_for_url("**/?q=cache&sort=newest")
-    search.press("Escape")
-    page.wait_for_url("**/?sort=newest")
-    expect(search).to_have_value("")
-    expect(titles(page)).to_have_text(every_title)
-    expect_in_hand(page, every_title[0])
-    search.fill("nothing like it")
-    page.wait_for_url("**/?q=nothing+like+it&sort=newest")
-    expect(titles(page)).to_have_count(0)
-    search.press("Escape")
-    expect_in_hand(page, every_title[0])
+    search, every_title = page.get_by_role("searchbox"), titles(page).all_inner_texts()
+    for keys in ("on", "off"):
+        page.evaluate("keys => (document.documentElement.dataset.keys = keys)", keys)
+        search.press_sequentially("cache", delay=20)
+        page.wait_for_url("**/?q=cache&sort=newest")
+        search.press("Escape")
+        page.wait_for_url("**/?sort=newest")
+        expect(search).to_have_value("")
+        expect(titles(page)).to_have_text(every_title)
+        expect_in_hand(page, every_title[0])
+        search.fill("nothing like it")
+        page.wait_for_url("**/?q=nothing+like+it&sort=newest")
+        expect(titles(page)).to_have_count(0)
+        search.press("Escape")
+        expect_in_hand(page, every_title[0])
 
 
 def test_a_swap_copies_no_inline_style_of_what_it_replaces(open_page: Open) -> None:
@@ -190,7 +177,7 @@ def test_a_swap_copies_no_inline_style_of_what_it_replaces(open_page: Open) -> N
     expect(page.locator("main [style]")).to_have_count(0)
 
 
-def test_back_after_a_filter_shows_the_whole_page_before_it(open_page: Open, drawn_site: str) -> None:
+def test_back_shows_the_whole_page_before_a_filter_and_the_filtered_one_and_never_a_fragment(open_page: Open) -> None:
     page = open_page("/")
     before = titles(page).all_inner_texts()
     page.locator("#tile-fast_lane").click()
@@ -202,10 +189,6 @@ def test_back_after_a_filter_shows_the_whole_page_before_it(open_page: Open, dra
     expect_whole(page)
     expect(titles(page)).to_have_text(before, use_inner_text=True)
     expect(page.locator("#tile-all")).to_have_attribute("aria-current", "true")
-
-
-def test_back_from_another_page_shows_the_filtered_page_and_not_its_fragment(open_page: Open, drawn_site: str) -> None:
-    page = open_page("/")
     page.locator("#tile-fast_lane").click()
     page.wait_for_url("**/?bucket=fast_lane")
     page.get_by_role("link", name="Dashboard").click()
@@ -228,17 +211,6 @@ def test_a_row_opens_by_keyboard_keeps_the_focus_and_stays_in_the_url(open_page:
     expect(link).to_be_focused()
     expect(link).to_have_attribute("aria-current", "true")
     expect(page.locator(".row-link[aria-current]")).to_have_count(1)
-
-
-def test_on_a_phone_list_and_change_are_two_views_and_back_leads_to_the_row(open_page: Open, drawn_site: str) -> None:
-    page = open_page("/", 390)
-    link = page.get_by_role("link", name="Cache repository listing")
-    link.click()
-    expect(page.get_by_role("heading", name="Cache repository listing", exact=True)).to_be_visible()
-    expect(page.locator("#results")).to_be_hidden()
-    page.locator("#open .back").click()
-    expect(link).to_be_visible()
-    expect(page.locator("#open .pull")).to_be_hidden()
 
 
 def test_a_clicked_row_stays_where_it_is_when_another_one_was_open(open_page: Open) -> None:
@@ -269,21 +241,22 @@ def test_the_theme_is_chosen_by_a_button_and_remembered(open_page: Open) -> None
     assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(19, 19, 18)"
 
 
-@pytest.mark.parametrize("width", [1440, 360])
 def test_what_is_wrong_with_ingest_is_read_by_keyboard_and_fits_on_the_screen(
-    open_page: Open, settings: Settings, tmp_path: Path, width: int
+    open_page: Open, settings: Settings, tmp_path: Path
 ) -> None:
     settings.STREAM_CLOCK = False
     settings.STATUS_PATH = tmp_path / "status.json"
-    page = open_page("/", width)
-    pill = page.locator("#freshness a")
-    expect(pill).to_have_text("Worker has not started yet")
-    told = page.locator("#freshness-details")
-    expect(told).to_be_hidden()
-    pill.focus()
-    expect(told, "a phone shows it on the dashboard, where the pill leads").to_be_visible(visible=width > 640)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    pill.click()
-    page.wait_for_url("**/dashboard#ingest")
-    expect(page.locator("#ingest")).to_contain_text("so nothing comes in")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page = open_page("/")
+    pill, told = page.locator("#freshness a"), page.locator("#freshness-details")
+    for width in (1440, 360):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.goto("/")
+        expect(pill).to_have_text("Worker has not started yet")
+        expect(told).to_be_hidden()
+        pill.focus()
+        expect(told, "a phone shows it on the dashboard, where the pill leads").to_be_visible(visible=width > 640)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        pill.click()
+        page.wait_for_url("**/dashboard#ingest")
+        expect(page.locator("#ingest")).to_contain_text("so nothing comes in")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -154,7 +154,9 @@ def test_each_part_of_the_backtest_answers_one_question_in_a_sentence_with_its_t
     assert folded == page.count('class="card ') == 4
 
 
-def test_a_past_in_which_nothing_settled_says_how_many_and_when(client: Client, folder: Path) -> None:
+def test_a_past_in_which_nothing_settled_says_how_many_and_when(
+    client: Client, folder: Path, settings: Settings
+) -> None:
     run = backtest()
     nobody = tuple(msgspec.structs.replace(one, n=0, bad=0, auc=None) for one in run.labels[0].groups)
     empty = msgspec.structs.replace(run.labels[0], since=None, until=None, groups=nobody, bins=())
@@ -164,6 +166,8 @@ def test_a_past_in_which_nothing_settled_says_how_many_and_when(client: Client, 
     assert "194 days after it was opened" in page
     write_backtest(folder, msgspec.structs.replace(run, labels=()))
     assert "Not run yet. 12 pull requests could be judged now." in text(client, "/backtest")
+    settings.REPORTS_BESIDE = True  # as in the demo and the replay
+    assert "It runs now, over 12 pull requests." in text(client, "/backtest")
 
 
 def test_the_dashboard_has_its_false_approvals_with_counts_budget_and_interval(client: Client, folder: Path) -> None:
@@ -287,7 +291,7 @@ def test_without_a_model_the_dashboard_says_what_makes_one_and_what_it_needs(cli
         assert "The worker trains next on " in page
         assert due in page
     assert "Nothing that a lane let through has settled yet." in page
-    assert "Too early to say." in page
+    assert "Not tested yet." in page
     (folder / "label_clean_fix.serving").write_text(MODEL)
     assert "The model has no figures for this page" in text(client, "/dashboard")
 

@@ -37,7 +37,7 @@ def test_by_their_data_link_somebody_objects_and_leaves_the_leaderboard(
     keeper: Person, open_page: OpenPage, scripts: bool
 ) -> None:
     link = address(keeper, "data")
-    page = open_page(java_script_enabled=scripts)
+    page = open_page(scripts=scripts)
     page.goto(link)
     object_on(page, "It was read by nobody.")
     expect(page.locator("main")).to_contain_text("Your objection is saved.")

@@ -163,6 +163,8 @@ def test_each_field_says_what_holds_and_what_the_site_would_have_it_be(client: C
     before = client.get(PLACE, {"repository": REPO}).content.decode()
     assert "In force: 5 %, the site default." in before
     assert "In force: 14 days, the site default." in before
+    assert (before.count('placeholder="5"'), before.count('placeholder="14"')) == (2, 1), "both budgets, and the days"
+    assert before.count("In force: none listed.") == 6, "an empty list says that it is empty"
     after = client.post(PLACE, form(budget="2"), follow=True).content.decode()
     assert "In force: 2 %." in after
     assert "that you accept among all that the lane lets through." in after

@@ -13,25 +13,14 @@ from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
 from tests.triage.conftest import OpenPage
-from tests.triage.every_page import BEN, lane_pages, signed_out_pages, something_of_everything
+from tests.triage.every_page import something_of_everything
 from tests.triage.worlds.acting_site import ActingSite
 from tests.triage.worlds.drawn_rows import ANA, drawn_rows, pull_request
 from tests.triage.worlds.lane_site import MORE
 from tests.triage.worlds.pages_world import DrawnWorld, draw
-from triage.models import Person
 
-WIDTHS = (320, 390, 768, 1088, 1344)
-PHONE = 768  # below it
 OPEN = f"/?open={quote(MORE)}"
 SCRIPTS = pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no-scripts"])
-# What a page does at one width: whether it scrolls sideways, and where its places are.
-SHOWN = """() => {
-  const places = document.querySelector('.places'), box = places.getBoundingClientRect();
-  return [document.documentElement.scrollWidth > innerWidth,
-    places.checkVisibility() && Math.abs(box.bottom - innerHeight) < 1, !!document.querySelector('.asked .actions')];
-}"""
-# Nothing of a header's line stands below the rest, and no text is cut in it but what has dots for it.
-ON_ONE_LINE = """() => document.querySelector('.bar').getBoundingClientRect().height <= 49"""
 FOCUSED = "document.activeElement !== document.body && document.activeElement.checkVisibility()"
 
 
@@ -40,35 +29,11 @@ def admin(shown_site: ActingSite) -> Client:
     return something_of_everything(shown_site)
 
 
-def test_no_page_scrolls_sideways_and_only_a_phone_has_a_bar_at_the_bottom(
-    admin: Client, shown_site: ActingSite, open_page: OpenPage
-) -> None:
-    viewer = Client()
-    viewer.force_login(Person.objects.get(did=BEN))
-    found = faults(open_page(client=admin), lane_pages(shown_site, viewer), one_line=True)
-    found += faults(open_page(), signed_out_pages(shown_site))
-    assert found == []
-
-
-def faults(page: Page, paths: list[str], one_line: bool = False) -> list[str]:
-    """What is wrong at any of these widths, a line each."""
-    found = []
-    for path in paths:
-        page.goto(path)
-        for width in WIDTHS:
-            page.set_viewport_size({"width": width, "height": 900})
-            sideways, at_bottom, acts = page.evaluate(SHOWN)
-            found += [f"{path} scrolls sideways at {width}"] if sideways else []
-            found += [f"{path} has its bar elsewhere at {width}"] if at_bottom != (width < PHONE and not acts) else []
-            found += (
-                [f"{path} has two lines at its top at {width}"] if one_line and not page.evaluate(ON_ONE_LINE) else []
-            )
-    return found
-
-
 @SCRIPTS
-def test_a_phone_shows_one_part_of_a_pull_request_at_a_time(admin: Client, open_page: OpenPage, scripts: bool) -> None:
-    page = open_page(390, admin, java_script_enabled=scripts)
+def test_a_phone_shows_one_part_of_a_pull_request_at_a_time_and_two_buttons_with_the_rest_behind_more(
+    admin: Client, open_page: OpenPage, scripts: bool
+) -> None:
+    page = open_page(390, admin, scripts=scripts)
     page.goto(OPEN)
     change, parts = page.locator("#part-change"), page.get_by_role("navigation", name="Parts")
     expect(change).to_be_visible()
@@ -85,11 +50,7 @@ def test_a_phone_shows_one_part_of_a_pull_request_at_a_time(admin: Client, open_
     page.set_viewport_size({"width": 1344, "height": 900})
     expect(parts).to_be_hidden()
     expect(page.locator(".part").filter(visible=True)).to_have_count(4)
-
-
-@SCRIPTS
-def test_a_phone_has_two_buttons_and_the_rest_behind_more(admin: Client, open_page: OpenPage, scripts: bool) -> None:
-    page = open_page(390, admin, java_script_enabled=scripts)
+    page.set_viewport_size({"width": 390, "height": 900})
     page.goto(OPEN)
     bar, rest = page.locator(".actions"), page.locator("#more-acts")
     more = bar.get_by_role("button", name="More")
@@ -104,7 +65,9 @@ def test_a_phone_has_two_buttons_and_the_rest_behind_more(admin: Client, open_pa
     expect(rest.get_by_text("Snooze").first).to_be_visible()
 
 
-def test_escape_closes_what_more_opened_and_then_leads_back_to_the_row(admin: Client, open_page: OpenPage) -> None:
+def test_on_a_phone_escape_and_back_lead_to_the_row_and_the_focus_is_never_lost(
+    admin: Client, open_page: OpenPage
+) -> None:
     page = open_page(390, admin)
     page.goto(OPEN)
     more = page.locator(".actions").get_by_role("button", name="More")
@@ -114,9 +77,24 @@ def test_escape_closes_what_more_opened_and_then_leads_back_to_the_row(admin: Cl
     expect(more).to_be_focused()
     page.keyboard.press("Escape")
     expect(page.locator(".row-link:focus")).to_contain_text("Paint the fence")
+    page.goto("/")
+    page.locator(".row-link").first.press("Enter")
+    expect(page.locator("#pull-title")).to_be_focused()
+    for part in ("who", "checks", "comments", "change"):
+        page.locator(f".parts [href='#part-{part}']").press("Enter")
+        expect(page.locator(f"#part-{part}")).to_be_focused()
+        page.keyboard.press("Tab")
+        assert page.evaluate(FOCUSED), part
+    page.go_back()
+    expect(page.locator(".list"), "whatever parts of it were read").to_be_visible()
+    expect(page).to_have_url("/")
+    page.go_forward()
+    expect(page.locator("#pull-title")).to_be_visible()
+    page.locator(".back").press("Enter")
+    expect(page.locator(".row-link:focus")).to_have_count(1)
 
 
-def test_below_1088_list_and_pane_are_two_pages_and_above_they_stand_beside_each_other(
+def test_below_1088_list_and_pane_are_two_pages_and_above_they_stand_beside_each_other_in_low_heads(
     admin: Client, open_page: OpenPage
 ) -> None:
     page = open_page(client=admin)
@@ -137,6 +115,17 @@ def test_below_1088_list_and_pane_are_two_pages_and_above_they_stand_beside_each
         assert who
         assert checks
         assert (who["x"] >= change["x"] + change["width"], who["y"] == checks["y"]) == (beside, not beside), width
+    for width in (1344, 1440):
+        page.set_viewport_size({"width": width, "height": 900})
+        search, tiles = (page.locator(one).bounding_box() for one in ("#filter-text", "#tiles"))
+        assert search
+        assert tiles
+        assert tiles["y"] + tiles["height"] - search["y"] <= 85
+        buttons = page.locator(".actions :is(.button, .plain):visible").evaluate_all(
+            "all => all.map(one => Math.round(one.getBoundingClientRect().top / 8))"
+        )
+        assert len(buttons) > 5
+        assert max(buttons) - min(buttons) <= 1, "all actions stand on one line"
 
 
 def test_wide_screens_open_the_first_row_that_nobody_decided_and_tell_nobody(
@@ -151,41 +140,6 @@ def test_wide_screens_open_the_first_row_that_nobody_decided_and_tell_nobody(
     expect(page.locator(".row-link[aria-current]")).to_have_count(1)
     expect(page).to_have_url("/")
     assert not any(one.endswith("/act/look") for one in asked)
-
-
-@pytest.mark.parametrize("width", [1344, 1440])
-def test_the_head_of_the_list_is_low_and_all_actions_stand_on_one_line(
-    admin: Client, open_page: OpenPage, width: int
-) -> None:
-    page = open_page(width, admin)
-    page.goto(OPEN)
-    search, tiles = (page.locator(one).bounding_box() for one in ("#filter-text", "#tiles"))
-    assert search
-    assert tiles
-    assert tiles["y"] + tiles["height"] - search["y"] <= 85
-    buttons = page.locator(".actions :is(.button, .plain):visible").evaluate_all(
-        "all => all.map(one => Math.round(one.getBoundingClientRect().top / 8))"
-    )
-    assert len(buttons) > 5
-    assert max(buttons) - min(buttons) <= 1
-
-
-def test_titles_are_whole_on_a_tablet_and_an_avatar_keeps_its_name(admin: Client, open_page: OpenPage) -> None:
-    page = open_page(768, admin)
-    page.goto("/")
-    cut = page.locator(".row-text h3").evaluate_all(
-        "all => all.filter(one => one.scrollWidth > one.clientWidth).length"
-    )
-    assert cut == 0
-    page.goto(f"{OPEN}#part-who")
-    page.locator(".byline bdi").evaluate("one => one.textContent = 'a-very-long-name-that-nobody-breaks.'.repeat(4)")
-    for width in (1344, 768, 320):
-        page.set_viewport_size({"width": width, "height": 900})
-        avatar, name = (page.locator(f".byline > {part}").bounding_box() for part in (".avatar", "a"))
-        assert avatar
-        assert name
-        assert name["x"] >= avatar["x"] + avatar["width"], width
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 # Of each row: whether what decided is in view, how many facts up to its age or CI are out of sight, cut numbers, and
@@ -217,54 +171,41 @@ FULL = """(text, ci) => {
 }"""
 
 
-@pytest.mark.parametrize("width", [1440, 1344, 1200, 1088, 390])
-def test_every_row_shows_what_decided_whole_with_its_facts_and_drops_from_the_end_what_does_not_fit(
-    admin: Client, open_page: OpenPage, width: int
+def test_titles_are_whole_on_a_tablet_and_every_row_drops_from_the_end_what_does_not_fit(
+    admin: Client, open_page: OpenPage
 ) -> None:
-    page = open_page(width, admin)
+    page = open_page(768, admin)
     page.goto("/")
-    page.locator(".row-text p > bdi:first-child").first.evaluate(
-        "one => one.textContent = 'a-very-long-name'.repeat(9)"
+    cut = page.locator(".row-text h3").evaluate_all(
+        "all => all.filter(one => one.scrollWidth > one.clientWidth).length"
     )
-    page.locator(".row-text strong").last.evaluate(
-        "one => one.textContent = 'Needs a person: scanner broke 12 times 123'"
-    )
-    shown = page.evaluate(FACTS)
-    assert len(shown) > 1
-    assert shown == [[True, 0, 0, True]] * len(shown)
-    row = page.locator(".row-text").first
-    for ci in ("✓ CI", "✕ CI", "… CI", "no CI"):
-        facts, all_whole, rest_whole, author = row.evaluate(FULL, ci)
-        assert (facts, all_whole, rest_whole) == (4, True, True), ci
-        assert author > 24, "the repository's name goes before the author's"
-
-
-def test_back_leaves_a_pull_request_whatever_parts_of_it_were_read(admin: Client, open_page: OpenPage) -> None:
-    page = open_page(390, admin)
-    page.goto("/")
-    page.locator(".row-link").first.click()
-    for part in ("who", "checks", "change"):
-        page.locator(f".parts [href='#part-{part}']").click()
-        expect(page.locator(f"#part-{part}")).to_be_focused()
-    page.go_back()
-    expect(page.locator(".list")).to_be_visible()
-    expect(page).to_have_url("/")
-    page.go_forward()
-    expect(page.locator("#pull-title")).to_be_visible()
-
-
-def test_the_focus_is_never_lost_on_a_phone(admin: Client, open_page: OpenPage) -> None:
-    page = open_page(390, admin)
-    page.goto("/")
-    page.locator(".row-link").first.press("Enter")
-    expect(page.locator("#pull-title")).to_be_focused()
-    for part in ("who", "checks", "comments", "change"):
-        page.locator(f".parts [href='#part-{part}']").press("Enter")
-        assert page.evaluate(FOCUSED), part
-        page.keyboard.press("Tab")
-        assert page.evaluate(FOCUSED), part
-    page.locator(".back").press("Enter")
-    expect(page.locator(".row-link:focus")).to_have_count(1)
+    assert cut == 0
+    for width in (1440, 1344, 1200, 1088, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.goto("/")
+        page.locator(".row-text p > bdi:first-child").first.evaluate(
+            "one => one.textContent = 'a-very-long-name'.repeat(9)"
+        )
+        page.locator(".row-text strong").last.evaluate(
+            "one => one.textContent = 'Needs a person: scanner broke 12 times 123'"
+        )
+        shown = page.evaluate(FACTS)
+        assert len(shown) > 1
+        assert shown == [[True, 0, 0, True]] * len(shown), width
+        row = page.locator(".row-text").first
+        for ci in ("✓ CI", "✕ CI", "… CI", "no CI"):
+            facts, all_whole, rest_whole, author = row.evaluate(FULL, ci)
+            assert (facts, all_whole, rest_whole) == (4, True, True), (width, ci)
+            assert author > 24, "the repository's name goes before the author's"
+    page.goto(f"{OPEN}#part-who")
+    page.locator(".byline bdi").evaluate("one => one.textContent = 'a-very-long-name-that-nobody-breaks.'.repeat(4)")
+    for width in (1344, 768, 320):
+        page.set_viewport_size({"width": width, "height": 900})
+        avatar, name = (page.locator(f".byline > {part}").bounding_box() for part in (".avatar", "a"))
+        assert avatar
+        assert name
+        assert name["x"] >= avatar["x"] + avatar["width"], width
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -296,31 +237,29 @@ def shapes(found: list[list[Any]]) -> list[list[Any]]:
     return [box[:3] if "group-head" in box[0] else box[:4] for box in found]
 
 
-def opened(open_page: OpenPage, width: int, path: str = "/") -> Page:
-    page = open_page(width)
-    page.goto(path)
+def show_five(page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto("/")
     expect(page.locator(".row")).to_have_count(5)
-    return page
 
 
-@pytest.mark.parametrize("width", [1440, 390])
-def test_nothing_moves_while_the_server_is_asked(world: DrawnWorld, open_page: OpenPage, width: int) -> None:
-    page = opened(open_page, width)
-    before = boxes(page)
-    page.evaluate("() => { XMLHttpRequest.prototype.send = () => {} }")
-    page.locator("#tile-fast_lane").focus()
-    page.keyboard.press("Enter")
-    expect(page.locator("#tile-fast_lane.htmx-request")).to_be_attached()
-    assert boxes(page) == before
+def test_nothing_moves_while_the_server_is_asked(world: DrawnWorld, open_page: OpenPage) -> None:
+    page = open_page()
+    for width in (1440, 390):
+        show_five(page, width)
+        before = boxes(page)
+        page.evaluate("() => { XMLHttpRequest.prototype.send = () => {} }")
+        page.locator("#tile-fast_lane").focus()
+        page.keyboard.press("Enter")
+        expect(page.locator("#tile-fast_lane.htmx-request")).to_be_attached()
+        assert boxes(page) == before
 
 
 def test_nothing_moves_where_the_server_cannot_be_reached(
     world: DrawnWorld, browser: Browser, live_server: LiveServer
 ) -> None:
-    def logs_errors(width: int) -> Page:
-        return browser.new_page(viewport={"width": width, "height": 900}, base_url=live_server.url)
-
-    page = opened(logs_errors, 1440)
+    page = browser.new_page(base_url=live_server.url)  # whose errors are no complaints
+    show_five(page, 1440)
     before = boxes(page)
     page.evaluate("() => { XMLHttpRequest.prototype.send = function () { this.onerror(new ProgressEvent('error')) } }")
     page.locator("#tile-fast_lane").focus()
@@ -330,22 +269,25 @@ def test_nothing_moves_where_the_server_cannot_be_reached(
     page.close()
 
 
-@pytest.mark.parametrize("width", [1440, 390])
 def test_what_is_out_of_date_says_so_above_and_keeps_its_boxes(
     world: DrawnWorld,
     open_page: OpenPage,
     settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
-    width: int,
 ) -> None:
-    before = boxes(opened(open_page, width))
+    page, before = open_page(), {}
+    for width in (1440, 390):
+        show_five(page, width)
+        before[width] = shapes(boxes(page))
     settings.STREAM_CLOCK, settings.STATUS_PATH = False, tmp_path / "none.json"
     world.newest = datetime.now(UTC).replace(tzinfo=None) - timedelta(hours=3)
     draw(monkeypatch, world)
-    page = opened(open_page, width)
-    expect(page.locator(".banner").filter(has_text="may be out of date")).to_be_visible()
-    assert shapes(boxes(page)) == shapes(before)
+    page = open_page()  # one that kept nothing of the page before
+    for width in before:
+        show_five(page, width)
+        expect(page.locator(".banner").filter(has_text="may be out of date")).to_be_visible()
+        assert shapes(boxes(page)) == before[width]
 
 
 def test_eleven_rows_are_seen_at_once_on_a_usual_screen(world: DrawnWorld, open_page: OpenPage) -> None:

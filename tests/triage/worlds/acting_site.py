@@ -1,10 +1,12 @@
 """The real site over a real store for tests of acting: web and worker in one process, with a clock that is set."""
 
 import shutil
+import tempfile
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -128,33 +130,52 @@ def last_key() -> str:
 
 @contextmanager
 def copied_site(
-    made: Path, policy: Policy, folder: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    made: Path,
+    policy: Policy | None,
+    folder: Path,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    public: bool = True,
 ) -> Generator[ActingSite]:
-    """A copy in `folder` of a world that was filled and published in `made`, open to everybody who reads."""
+    """A copy in `folder` of a world that was filled and published in `made`: the web over it, with the site's clock.
+
+    `public`: open to everybody who reads.
+    """
     shutil.copytree(made, folder, dirs_exist_ok=True)
-    with opened(folder, policy) as result, _served(result, settings, monkeypatch) as site:
-        settings.PUBLIC_READ = True
-        yield site
-
-
-@contextmanager
-def acting_site(folder: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Generator[ActingSite]:
-    """The world of open pull requests, published."""
-    with offered_world(folder) as result, _served(result, settings, monkeypatch) as site:
-        site.publish()
-        yield site
-
-
-@contextmanager
-def _served(result: Result, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Generator[ActingSite]:
-    """The web over the snapshots and diffs of a world, with the site's clock."""
-    snapshots = result.folder / "snapshots"
-    with closing(SnapshotReader(snapshots)) as reader, closing(Fetcher()) as fetcher:
+    snapshots = folder / "snapshots"
+    with (
+        opened(folder, policy) as result,
+        closing(SnapshotReader(snapshots)) as reader,
+        closing(Fetcher()) as fetcher,
+    ):
         site = ActingSite(result, reader, fetcher)
-        settings.SNAPSHOT_DIR, settings.DIFF_CORPUS_DIR = snapshots, result.folder / "diffs"
-        settings.STREAM_CLOCK = True
+        settings.SNAPSHOT_DIR, settings.DIFF_CORPUS_DIR = snapshots, folder / "diffs"
+        settings.STREAM_CLOCK, settings.PUBLIC_READ = True, public or settings.PUBLIC_READ
         monkeypatch.setattr(snapshot, "LOOK_SECONDS", 0.0)  # a reader looks for a newer one twice a second
         monkeypatch.setattr(middleware, "snapshot_reader", lambda: reader)
         monkeypatch.setattr(timezone, "now", lambda: site.now)
         yield site
         wait_for(lambda: not any(reader._pins.values()))  # a page that a test left may still be asking for its pane
+
+
+@cache
+def _made(fast: bool) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="acting-"))
+    with offered_world(folder) as result:
+        if fast:
+            with result.store.write() as txn:
+                txn.execute("update current_decisions set lane = 'fast_lane', probability = .97, low = .9, cases = 40")
+        publish(result.store, folder / "snapshots")
+    return folder
+
+
+@contextmanager
+def acting_site(
+    folder: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch, fast: bool = False
+) -> Generator[ActingSite]:
+    """The world of open pull requests, published: made once and copied. `fast`: all of them in the fast lane."""
+    with copied_site(_made(fast), None, folder, settings, monkeypatch, public=False) as site:
+        yield site
+
+
+fast_site = partial(acting_site, fast=True)

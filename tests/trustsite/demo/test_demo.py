@@ -65,6 +65,7 @@ def test_what_was_open_when_the_lane_opened_went_through_it_before_it_was_merged
     with site.snapshot() as rows:
         opened = rows.value("select min(known_from) from estimated_lanes")
         assert rows.value("select count(*) from waved_through where as_of = ?", [opened]) == 2
+        assert rows.value("select count(*) - count(distinct pull_uri) from waved_through") == 0, "each once"
 
 
 @pytest.fixture(name="told")

@@ -1,4 +1,4 @@
-"""`manage.py add_maintainer`: who may judge here, for which repositories, and how they get in."""
+"""`manage.py add_maintainer`: add a judge for some repositories or the whole site, and print a sign-in link."""
 
 import re
 
@@ -28,7 +28,7 @@ REPOSITORY = re.compile(r"at://[^/\s]+/[^/\s]+/[^/\s]+|(?:did:[^/\s]+|[^/\s:]+)/
 
 
 class Command(BaseCommand):
-    """Adds a maintainer, has the worker watch their repositories, and prints a sign-in link that works once."""
+    """Add a maintainer, make the worker watch their repositories, and print a sign-in link that works once."""
 
     help = "Add a maintainer and the repositories they judge for; prints a one-time sign-in link (15 minutes)."
     requires_system_checks = ()
@@ -52,43 +52,47 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: object, who: str, repo: list[str], role: str | None, **options: object) -> None:
-        """Do all of it, or CommandError in one sentence with no account made."""
+        """Do all of it, or raise CommandError in one sentence with no account made."""
         call_command("migrate", verbosity=0, interactive=False)
-        wanted = [_repository(text) for text in dict.fromkeys(repo)]
+        repositories = [_check_repository(text) for text in dict.fromkeys(repo)]
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
-            did, handle = _who(who, snapshot)
+            did, handle = _identify(who, snapshot)
             watched, records = (
-                (_known_keys(snapshot, wanted), []) if role == Maintainer.Role.VIEWER else self._watch(did, wanted)
+                (_known_keys(snapshot, repositories), [])
+                if role == Maintainer.Role.VIEWER
+                else self._watch(did, repositories)
             )
             try:
                 with transaction.atomic():
                     person = person_for(did, snapshot, handle)
                     for record in records:
                         keep_watched(record, timezone.now())
-                    keys = watched if wanted else [""]
+                    keys = watched if repositories else [""]
                     for key in keys:
-                        held = Maintainer.objects.filter(person=person, repo_key=key).first()
-                        if role is not None or held is None or held.role == Maintainer.Role.VIEWER:
+                        current_role = Maintainer.objects.filter(person=person, repo_key=key).first()
+                        if role is not None or current_role is None or current_role.role == Maintainer.Role.VIEWER:
                             set_role(None, person, key, role or usual_role(key), timezone.now())
             except LastAdmin as problem:
                 raise CommandError(str(problem), returncode=2) from problem
         shown = f"{person} ({did})" if person.handle else did
-        does = "reads" if role == Maintainer.Role.VIEWER else "maintains"
-        self.stderr.write(f"{shown} {does} {', '.join(wanted) or 'the whole site'}.")
+        action = "reads" if role == Maintainer.Role.VIEWER else "maintains"
+        self.stderr.write(f"{shown} {action} {', '.join(repositories) or 'the whole site'}.")
         self.stderr.write(f"This link signs in once, within {MINUTES} minutes:")
         self.stdout.write(link_address(issue_link(person, MINUTES)))
 
     def _watch(self, did: str, repositories: list[str]) -> tuple[list[str], list[str]]:
-        """Have the worker record maintainer and repositories; the repositories' keys, and their records' at-uris."""
-        wanted = {"did": did, "repositories": repositories}
-        # An owner is looked up with at most five requests between two words.
+        """Make the worker record maintainer and repositories; return repository keys and at-uris of records."""
+        arguments = {"did": did, "repositories": repositories}
+        # An owner is looked up with at most five requests between two progress messages.
         silent_seconds = max(REPLY_SECONDS, 6 * settings.FETCH_TIMEOUT_SECONDS)
-        done = hand_over_job("add_maintainer", wanted, lambda told: self.stderr.write(told["step"]), silent_seconds)
-        return done["keys"], done["records"]
+        result = hand_over_job(
+            "add_maintainer", arguments, lambda progress: self.stderr.write(progress["step"]), silent_seconds
+        )
+        return result["keys"], result["records"]
 
 
-def _who(text: str, snapshot: Snapshot | None) -> tuple[str, str | None]:
-    """DID and, where one was given, handle of the person meant."""
+def _identify(text: str, snapshot: Snapshot | None) -> tuple[str, str | None]:
+    """Return the DID and, if one was given, the handle of this person."""
     if text.startswith("did:"):
         try:
             return parse_account(text), None
@@ -108,7 +112,7 @@ def _resolved_did(handle: str) -> str:
         raise CommandError(why_unresolved(fetcher, settings.PLC_URL, handle, problem)) from problem
 
 
-def _repository(text: str) -> str:
+def _check_repository(text: str) -> str:
     if text.startswith("did:") and "/" not in text:
         raise CommandError(
             f"{text!r} is a repository's bare DID: name it as OWNER/NAME or by the at-uri of its record: "
@@ -119,16 +123,18 @@ def _repository(text: str) -> str:
     return text
 
 
-def _known_keys(snapshot: Snapshot | None, wanted: list[str]) -> list[str]:
-    """The keys of watched repositories; CommandError for one that is not watched: whoever reads has none watched."""
-    watched = {one.key: one.name for one in read.watched_repositories(snapshot)} if snapshot else {}
-    keys = [read.repository_key(snapshot, name) if snapshot else None for name in wanted]
-    for name, key in zip(wanted, keys, strict=True):
+def _known_keys(snapshot: Snapshot | None, names: list[str]) -> list[str]:
+    """Return the keys of watched repositories. Raises CommandError for others: a viewer starts no watch."""
+    watched = (
+        {repository.key: repository.name for repository in read.watched_repositories(snapshot)} if snapshot else {}
+    )
+    keys = [read.repository_key(snapshot, name) if snapshot else None for name in names]
+    for name, key in zip(names, keys, strict=True):
         if key not in watched:
             raise CommandError(f"{name[:200]} is not watched here: add a maintainer of it first.", returncode=2)
     return [key for key in keys if key is not None]
 
 
 def link_address(token: str) -> str:
-    """Return the link's address: by the site's public name where it has one, since secure cookies are kept there."""
+    """Return the link's address: under the site's public name if it has one, since secure cookies are bound to it."""
     return own_origin() + reverse("sign_in_link", args=[token])

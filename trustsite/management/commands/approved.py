@@ -1,4 +1,4 @@
-"""`manage.py approved`: what is approved and not merged yet, as a list or as mails for `git am`."""
+"""`manage.py approved`: list or write as mails for `git am` everything that is approved and not merged yet."""
 
 import re
 from hashlib import blake2s
@@ -18,7 +18,7 @@ OWN = re.compile(r"approved-[0-9a-f]{16}\.mbox")
 
 
 class Command(BaseCommand):
-    """Reads the newest snapshot and the kept patches; changes nothing but the files in DIR."""
+    """Read the newest snapshot and the stored patches; change only the files in DIR."""
 
     help = (
         "List what is approved and not merged yet. With --mbox DIR, write one mailbox a pull request into DIR, exactly "
@@ -27,26 +27,30 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        which = parser.add_mutually_exclusive_group()
-        which.add_argument("--demo", action="store_true", help="the demo's store")
-        which.add_argument("--replay", metavar="DIR", help="the store that a replay of DIR keeps")
+        group = parser.add_mutually_exclusive_group()
+        group.add_argument("--demo", action="store_true", help="the demo's store")
+        group.add_argument("--replay", metavar="DIR", help="the store that a replay of DIR keeps")
         parser.add_argument("--mbox", type=Path, metavar="DIR", help="where to write the mailboxes")
         parser.add_argument(
             "--repo", metavar="KEY", help="only this repository: its key, or its name where that is one"
         )
 
     def handle(self, *args: object, mbox: Path | None, repo: str | None, **options: object) -> None:
-        """List or write; CommandError (1) where an approved patch could not be written, (2) where nothing could be."""
+        """List or write. Raises CommandError (1) if an approved patch could not be written, (2) if none could be."""
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
             if snapshot is None:
                 raise CommandError("Nothing was published there yet: run the worker first.", returncode=2)
-            found = [one for one in read.approved(snapshot) if repo in (None, *_names(one))]
+            approvals = [approval for approval in read.approved(snapshot) if repo in (None, *_names(approval))]
         if mbox is None:
-            for one in found:
-                self.stdout.write(_line(one))
+            for approval in approvals:
+                self.stdout.write(_line(approval))
             return
         _prepare(mbox)
-        written = {_file_name(one): self._write(mbox, one) for one in found if one.subject.state == "open"}
+        written = {
+            _file_name(approval): self._write(mbox, approval)
+            for approval in approvals
+            if approval.subject.state == "open"
+        }
         for stale in mbox.iterdir():
             if OWN.fullmatch(stale.name) and not written.get(stale.name):
                 stale.unlink()
@@ -57,30 +61,30 @@ class Command(BaseCommand):
             return
         self.stderr.write(f"{len(written)} written. In a clone of the repository: git am --keep-cr {mbox}/*.mbox")
 
-    def _write(self, folder: Path, one: Approved) -> bool:
-        """Write one mailbox; False, and the reason on stderr, where it cannot be had."""
-        subject = one.subject
+    def _write(self, folder: Path, approval: Approved) -> bool:
+        """Write one mailbox; return False, with the reason on stderr, if that is impossible."""
+        subject = approval.subject
         source = MailSource(subject.author.did, subject.author.name, subject.title, subject.opened_at)
         try:
             text = load_patch(settings.DIFF_CORPUS_DIR, subject.sha256 or "")
             mails = write_mailbox(text, subject.seen.patch_id or "", source)
         except (PatchProblem, MailboxProblem) as problem:
-            self.stderr.write(f"{_line(one)}\n  not written: {problem}")
+            self.stderr.write(f"{_line(approval)}\n  not written: {problem}")
             return False
         try:
             draft = folder / ".draft"
             draft.unlink(missing_ok=True)
             with draft.open("xb") as file:
                 file.write(mails.encode())
-            draft.replace(folder / _file_name(one))
+            draft.replace(folder / _file_name(approval))
         except OSError as problem:
             raise CommandError(f"{folder} cannot be written ({problem.strerror}).", returncode=2) from problem
-        self.stdout.write(f"{folder / _file_name(one)}  {_line(one)}")
+        self.stdout.write(f"{folder / _file_name(approval)}  {_line(approval)}")
         return True
 
 
 def _prepare(folder: Path) -> None:
-    """A folder of ours or an empty one; CommandError for any other, whose files `git am DIR/*` would take as well."""
+    """Check that the folder is ours or empty, else raise CommandError: `git am DIR/*` would take other files."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         strange = [path.name for path in folder.iterdir() if not OWN.fullmatch(path.name) and path.name != ".draft"]
@@ -90,18 +94,18 @@ def _prepare(folder: Path) -> None:
         raise CommandError(f"{folder} holds other files: name an empty folder.", returncode=2)
 
 
-def _names(one: Approved) -> tuple[str, str]:
-    return one.subject.repository_key, one.subject.repository_name
+def _names(approval: Approved) -> tuple[str, str]:
+    return approval.subject.repository_key, approval.subject.repository_name
 
 
-def _file_name(one: Approved) -> str:
-    """A name that nothing from the network is part of."""
-    return f"approved-{blake2s(one.subject.uri.encode(), digest_size=8).hexdigest()}.mbox"
+def _file_name(approval: Approved) -> str:
+    """Return a name without any text from the network."""
+    return f"approved-{blake2s(approval.subject.uri.encode(), digest_size=8).hexdigest()}.mbox"
 
 
-def _line(one: Approved) -> str:
-    """One approval in a line, control characters made visible."""
+def _line(approval: Approved) -> str:
+    """Return one approval in a line, with control characters made visible."""
 
-    subject = one.subject
+    subject = approval.subject
     name = f"{visible(subject.repository_name)}: {visible(subject.title)}"
     return f"{name}, round {subject.seen.round + 1}, patch {subject.seen.patch_id}, {subject.uri}"

@@ -1,4 +1,4 @@
-"""`manage.py backfill`: read from everybody's data server what the stream has not brought."""
+"""`manage.py backfill`: read records that the stream has not brought from everybody's data server."""
 
 import json
 import sys
@@ -33,7 +33,7 @@ GOES_ON = "Nothing is lost: the same command, or the worker, goes on from here."
 
 
 class Command(BaseCommand):
-    """Has the running worker do it and shows how far it is; does it itself where none runs."""
+    """Make the running worker do it and show its progress; do it in this process if none runs."""
 
     help = "Read older records from their authors' data servers; without options, everybody's of every kind."
     requires_system_checks = ()
@@ -44,7 +44,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print the summary as JSON")
 
     def handle(self, *args: object, did: list[str], collection: list[str], **options: Any) -> None:
-        _check(did, collection)
+        _check_arguments(did, collection)
         try:
             store = open_store()
         except StoreProblem as problem:
@@ -53,21 +53,21 @@ class Command(BaseCommand):
             summary = _watch_worker(did, collection)
         else:
             with closing(store):
-                summary = _do_it(store, did, collection)
+                summary = _run_here(store, did, collection)
         self.stdout.write(json.dumps(summary) if options["json"] else told(summary))
 
 
-def _check(dids: Sequence[str], collections: Sequence[str]) -> None:
+def _check_arguments(dids: Sequence[str], collections: Sequence[str]) -> None:
     for did in dids:
         if not is_did(did):
             raise CommandError(f"{did!r} is not a did:plc or did:web: give the account's DID.", returncode=2)
-    known = build_registry(settings.LEXICON_AUTHORITY).kinds
+    known_kinds = build_registry(settings.LEXICON_AUTHORITY).kinds
     for collection in collections:
-        if collection not in known:
-            raise CommandError(f"{collection!r} is not read here: choose from {', '.join(known)}.", returncode=2)
+        if collection not in known_kinds:
+            raise CommandError(f"{collection!r} is not read here: choose from {', '.join(known_kinds)}.", returncode=2)
 
 
-def _do_it(store: Store, dids: Sequence[str], collections: Sequence[str]) -> dict[str, Any]:
+def _run_here(store: Store, dids: Sequence[str], collections: Sequence[str]) -> dict[str, Any]:
     """Be the owner for as long as it takes, with what an earlier run left over first."""
     fetcher = Fetcher(settings.STAND_IN_ORIGIN, settings.FETCH_TIMEOUT_SECONDS)
     stopping = threading.Event()
@@ -81,7 +81,7 @@ def _do_it(store: Store, dids: Sequence[str], collections: Sequence[str]) -> dic
     with ThreadPoolExecutor(1, thread_name_prefix="backfill") as pool:
         working = pool.submit(work)
         try:
-            with store.read() as rows, _bar() as show:
+            with store.read() as rows, _progress_bar() as show:
                 _follow(lambda: progress(rows, run_id), show, working)
         except KeyboardInterrupt:
             raise CommandError(f"Stopped. {GOES_ON}") from None
@@ -104,7 +104,7 @@ def _publish(store: Store) -> None:
 
 
 def _watch_worker(dids: Sequence[str], collections: Sequence[str]) -> dict[str, Any]:
-    """Hand it to the worker and read from its snapshots how far it is."""
+    """Hand it to the worker and read its progress from the snapshots."""
     run_id = ask_worker("begin_backfill", {"dids": list(dids), "collections": list(collections)})["run"]
     with closing(SnapshotReader(settings.SNAPSHOT_DIR)) as reader:
 
@@ -112,21 +112,21 @@ def _watch_worker(dids: Sequence[str], collections: Sequence[str]) -> dict[str, 
             with reader.pin() as rows:
                 return progress(rows, run_id) if rows else None
 
-        def explain(found: Progress | None) -> str:
-            return waits_for(read_status(settings.STATUS_PATH), found, time.time())
+        def explain(current: Progress | None) -> str:
+            return waits_for(read_status(settings.STATUS_PATH), current, time.time())
 
         try:
-            with _bar() as show:
+            with _progress_bar() as show:
                 _follow(look, show, explain=explain)
         except KeyboardInterrupt:
             raise CommandError("No longer watched. The worker goes on with it.") from None
         with reader.pin() as rows:
-            assert rows is not None  # noqa: S101 - it told that the run is done
+            assert rows is not None  # noqa: S101 - a snapshot showed that the run is done
             return summarize(rows, run_id)
 
 
 def waits_for(worker: Status | None, found: Progress | None, now: float) -> str:
-    """Say what keeps a run, of which this is known, from getting on; "" where nothing does. `now` in seconds."""
+    """Return the reason why a run waits, or "" if it does not. `found` is its known progress, `now` in seconds."""
     if worker is None or not worker.is_alive(now):
         return "the worker does not answer: start it again"
     if problem := worker.store_problem or worker.backfill_problem:
@@ -142,19 +142,19 @@ def _follow(
     look: Callable[[], Progress | None],
     show: Callable[[Progress], None],
     working: Future[None] | None = None,
-    explain: Callable[[Progress | None], str] = lambda found: "",
+    explain: Callable[[Progress | None], str] = lambda current: "",
 ) -> None:
-    """Show how far the run is until it is done, and each time that it waits, what for; raises what the work raised."""
-    told = ""
+    """Show the progress until the run is done, and report each reason why it waits; raise the error of the work."""
+    last_reason = ""
     while True:
         ended = working is not None and working.done()
-        found = look()
-        if found:
-            show(found)
-        if (reason := explain(found)) != told and not (found and found.state == "done"):
-            told = reason
+        current = look()
+        if current:
+            show(current)
+        if (reason := explain(current)) != last_reason and not (current and current.state == "done"):
+            last_reason = reason
             tqdm.write(f"It waits: {reason}. {BY_ITSELF}" if reason else "It goes on.", file=sys.stderr)
-        if found and found.state == "done":
+        if current and current.state == "done":
             return
         if ended and working:
             working.result()
@@ -163,18 +163,22 @@ def _follow(
 
 
 @contextmanager
-def _bar() -> Generator[Callable[[Progress], None]]:
-    """A bar on stderr: accounts that have ended, and how long the rest takes at the rate of the last minute."""
+def _progress_bar() -> Generator[Callable[[Progress], None]]:
+    """Yield a function that draws a bar on stderr: ended accounts, and the remaining time at this rate."""
     estimate = Estimate()
     with tqdm(desc="finding", bar_format=BAR, mininterval=LOOK_SECONDS) as bar:
 
-        def show(found: Progress) -> None:
-            bar.set_description_str(found.state, refresh=False)
-            bar.total, bar.n = found.accounts, found.ended
-            left = estimate.left(time.monotonic(), found.ended, found.accounts)
-            rest = f", about {left / 60:.0f} min left" if left is not None and left >= 60 else ""
-            rest = f", about {left:.0f} s left" if left is not None and left < 60 else rest
-            bar.set_postfix_str(f"{found.records:,} records{rest}", refresh=False)
+        def show(current: Progress) -> None:
+            bar.set_description_str(current.state, refresh=False)
+            bar.total, bar.n = current.accounts, current.ended
+            seconds_left = estimate.left(time.monotonic(), current.ended, current.accounts)
+            time_left = (
+                f", about {seconds_left / 60:.0f} min left" if seconds_left is not None and seconds_left >= 60 else ""
+            )
+            time_left = (
+                f", about {seconds_left:.0f} s left" if seconds_left is not None and seconds_left < 60 else time_left
+            )
+            bar.set_postfix_str(f"{current.records:,} records{time_left}", refresh=False)
             bar.refresh()
 
         yield show

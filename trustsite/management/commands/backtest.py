@@ -1,4 +1,6 @@
-"""`manage.py backtest`: every model and label judged quarter by quarter on what came later, and a report of charts."""
+"""`manage.py backtest`: judge every model and label quarter by quarter on later outcomes, and write a report of
+charts.
+"""
 
 import json
 from pathlib import Path
@@ -22,7 +24,7 @@ REPORT = "backtest.html"
 
 
 class Command(BaseCommand):
-    """Reads a snapshot or a file, writes its report under LOG_DIR; the store is never written."""
+    """Read a snapshot or a file and write a report under LOG_DIR; the store is never written."""
 
     help = (
         "Judge every model on past pull requests as they would have been scored then: those of the newest snapshot, or "
@@ -32,9 +34,9 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        which = parser.add_mutually_exclusive_group()
-        which.add_argument("--demo", action="store_true", help="the demo's store")
-        which.add_argument("--replay", metavar="DIR", help="the store that a replay of DIR keeps")
+        group = parser.add_mutually_exclusive_group()
+        group.add_argument("--demo", action="store_true", help="the demo's store")
+        group.add_argument("--replay", metavar="DIR", help="the store that a replay of DIR keeps")
         parser.add_argument("file", metavar="FILE", type=Path, nargs="?", help="Parquet, or CSV by its ending")
         parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
         parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of models and draws (default 0)")
@@ -52,7 +54,7 @@ class Command(BaseCommand):
         draws: int,
         **options: Any,
     ) -> None:
-        """Judge, print, draw; CommandError in one sentence where there is nothing to judge."""
+        """Judge, print, draw. Raises CommandError in one sentence if there is nothing to judge."""
         if seed < 0 or draws < 1 or (quarters is not None and quarters < 1):
             raise CommandError("--seed must be 0 or more, --draws and --quarters 1 or more.", returncode=2)
         material = material_of(file)
@@ -64,15 +66,15 @@ class Command(BaseCommand):
                     bar.set_description_str(words, refresh=False)
                     bar.update()
 
-                found, besides = run(material, plan, tell)
+                results, extras = run(material, plan, tell)
         except BacktestProblem as problem:
             raise CommandError(str(problem), returncode=2) from problem
-        report = _write(page(found, besides), shown_backtest(found, besides, wall_now()))
-        self.stdout.write(json.dumps(found, allow_nan=False) if options["json"] else "\n".join(table(found)))
+        report = _write_report(page(results, extras), shown_backtest(results, extras, wall_now()))
+        self.stdout.write(json.dumps(results, allow_nan=False) if options["json"] else "\n".join(table(results)))
         self.stderr.write(f"Charts: {report}")
 
 
-def _write(text: str, shown: "ShownBacktest") -> Path:
+def _write_report(text: str, shown: "ShownBacktest") -> Path:
     target = settings.LOG_DIR / REPORT
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

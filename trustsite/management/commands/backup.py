@@ -1,4 +1,4 @@
-"""`manage.py backup`: the whole state of one moment in a folder, while worker and web go on."""
+"""`manage.py backup`: write the whole state of one moment to a folder, while worker and web go on."""
 
 import logging
 from datetime import UTC, datetime
@@ -11,11 +11,11 @@ from ingest.backup.manifest import BackupProblem, told_of, write_backup
 from trustsite.worker.handover import hand_over_job, places_from_settings
 
 log = logging.getLogger(__name__)
-SILENT_SECONDS = 600.0  # without a word: copying a store of 30 GB takes this long
+SILENT_SECONDS = 600.0  # without progress: copying a store of 30 GB takes this long
 
 
 class Command(BaseCommand):
-    """Has the owner of the store copy what has to agree, copies the rest, and checks all of it."""
+    """Make the owner of the store copy the parts that must agree, copy the rest, and check all of it."""
 
     help = "Write a backup: store, archived events, accounts, models and diffs of one moment, checked after writing."
     requires_system_checks = ()
@@ -26,7 +26,7 @@ class Command(BaseCommand):
         parser.add_argument("--no-diffs", action="store_true", help="without the diffs of pull requests")
 
     def handle(self, *args: object, folder: str | None, with_keys: bool, no_diffs: bool, **options: object) -> None:
-        """Print where it is and what it holds; CommandError in one sentence, and nothing left, where it failed."""
+        """Print the folder and its contents. Raises CommandError, and leaves nothing behind, if it failed."""
         name = f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%SZ}"
         target = Path(folder).absolute() if folder else settings.BACKUP_DIR / name
         places = places_from_settings()
@@ -42,6 +42,8 @@ class Command(BaseCommand):
             )
 
     def _copy_state(self, part: Path) -> dict[str, object]:
-        wanted = {"folder": str(part), "accounts": str(places_from_settings().accounts)}
-        told = hand_over_job("copy_state", wanted, lambda said: self.stderr.write(said["step"]), SILENT_SECONDS)
-        return dict(told)
+        arguments = {"folder": str(part), "accounts": str(places_from_settings().accounts)}
+        result = hand_over_job(
+            "copy_state", arguments, lambda progress: self.stderr.write(progress["step"]), SILENT_SECONDS
+        )
+        return dict(result)

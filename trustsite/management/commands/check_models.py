@@ -1,4 +1,4 @@
-"""`manage.py check_models`: what the API says of the configured models, before a review finds out."""
+"""`manage.py check_models`: ask the API about the configured models, before a review fails."""
 
 import time
 
@@ -12,13 +12,13 @@ ROLES = (("CLAUDE_MODEL", "reads"), ("CLAUDE_HARD_MODEL", "reads hard cases"), (
 
 
 class Command(BaseCommand):
-    """Asks for each model whether it exists, when it retires and whether it takes the request of a review."""
+    """Ask for each model if it exists, when it retires and if it accepts the request of a review."""
 
     help = "Ask the Anthropic API which of the configured models exist, when they retire and what they accept (free)."
     requires_system_checks = ()
 
     def handle(self, *args: object, **options: object) -> None:
-        """One line a model; CommandError where one cannot review, or no key is set."""
+        """Print one line a model. Raises CommandError if one cannot review, or no key is set."""
         if not settings.ANTHROPIC_API_KEY:
             raise CommandError("ANTHROPIC_API_KEY is not set: only the scanners review.", returncode=2)
         claude = Claude(access_from_settings(), time.sleep)

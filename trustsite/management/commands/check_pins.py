@@ -1,4 +1,4 @@
-"""`manage.py check_pins`: whether the packages that Sunstead is built from have become unsafe."""
+"""`manage.py check_pins`: check if the packages that Sunstead is built from have become unsafe."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ EMPTY = "No advisory on a package of Python was imported: run `manage.py import_
 
 
 class Command(BaseCommand):
-    """Looks every pin up in the imported OSV records of the newest snapshot; asks nobody."""
+    """Look every pin up in the imported OSV records of the newest snapshot; ask no server."""
 
     help = (
         "Look the pinned packages up in the OSV records that `manage.py import_osv` took. Exit status 0: none is "
@@ -27,23 +27,23 @@ class Command(BaseCommand):
         parser.add_argument("--pins", metavar="FILE", type=Path, default=PINS, help="default: requirements/base.txt")
 
     def handle(self, *args: object, pins: Path, **options: object) -> None:
-        """Print a line an advisory; CommandError with 1 where there is any, with 2 where nothing could be said."""
-        packages = _packages(pins)
+        """Print a line an advisory. Raises CommandError: 1 if there is any, 2 if the check is impossible."""
+        packages = _read_packages(pins)
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
-            known = count_advisories(snapshot) if snapshot else 0
-            if snapshot is None or not known:
+            advisory_count = count_advisories(snapshot) if snapshot else 0
+            if snapshot is None or not advisory_count:
                 raise CommandError(EMPTY, returncode=2)
             unsafe = unsafe_pins(snapshot, packages)
-        for one in unsafe:
-            for advisory in one.advisories:
-                told = f"{advisory.id} ({advisory.severity or 'severity unknown'}): {visible(advisory.summary)}"
-                self.stdout.write(f"{one.package.name} {one.package.version}: {told} {advisory.url}")
+        for pin in unsafe:
+            for advisory in pin.advisories:
+                description = f"{advisory.id} ({advisory.severity or 'severity unknown'}): {visible(advisory.summary)}"
+                self.stdout.write(f"{pin.package.name} {pin.package.version}: {description} {advisory.url}")
         if unsafe:
             raise CommandError(f"{len(unsafe)} of {len(packages)} pinned packages fall under an advisory: update them.")
-        self.stdout.write(f"None of {len(packages)} pinned packages falls under one of {known:,} advisories.")
+        self.stdout.write(f"None of {len(packages)} pinned packages falls under one of {advisory_count:,} advisories.")
 
 
-def _packages(pins: Path) -> tuple[Package, ...]:
+def _read_packages(pins: Path) -> tuple[Package, ...]:
     try:
         return read_pins(pins.read_text())
     except (OSError, UnicodeDecodeError, PinProblem) as problem:

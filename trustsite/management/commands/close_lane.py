@@ -15,12 +15,12 @@ from triage.services.lane_closures import Scope, as_closure, close_lane, closure
 
 
 class Command(BaseCommand):
-    """Pages heed it at once, the running worker with its next pass; without a worker it waits for one."""
+    """Close or open the lane: on pages at once, in the worker with its next pass."""
 
     help = "Close the fast lane at once, or open it again with --open. Each option narrows what is closed."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """--repo, --author, --voucher: for what; --by and --because: who and why; --open."""
+        """Add --repo, --author, --voucher (the scope), --by and --because (person and reason), --open."""
         parser.add_argument("--repo", default="", metavar="KEY", help="a watched repository: its key or its name")
         parser.add_argument("--author", default="", metavar="DID", help="only for pull requests by this contributor")
         parser.add_argument("--voucher", default="", metavar="DID", help="only for people vouched for by them")
@@ -33,23 +33,23 @@ class Command(BaseCommand):
         reader = SnapshotReader(settings.SNAPSHOT_DIR)
         try:
             with reader.pin() as snapshot:
-                self.stdout.write(_act(snapshot, options))
+                self.stdout.write(_close_or_open(snapshot, options))
         except ActionProblem as problem:
             raise CommandError(str(problem), returncode=2) from problem
         finally:
             reader.close()
 
 
-def _act(snapshot: Snapshot | None, options: Mapping[str, str]) -> str:
-    key = _key(options["repo"], repository_names(snapshot) if snapshot else {})
+def _close_or_open(snapshot: Snapshot | None, options: Mapping[str, str]) -> str:
+    key = _find_key(options["repo"], repository_names(snapshot) if snapshot else {})
     scope = read_scope(key, options["author"], options["voucher"])
-    person = _person(options["by"])
+    person = _find_person(options["by"])
     return (_open if options["open"] else _close)(person, scope, options["because"], snapshot)
 
 
 def _close(person: Person, scope: Scope, because: str, snapshot: Snapshot | None) -> str:
-    made, is_new = close_lane(person, scope, because, timezone.now())
-    closure = as_closure(made, {})
+    record, is_new = close_lane(person, scope, because, timezone.now())
+    closure = as_closure(record, {})
     words = closure_words(closure, names_in(snapshot, [closure]))
     return f"{words}." if is_new else f"{words} before: it stays closed."
 
@@ -63,16 +63,18 @@ def _open(person: Person, scope: Scope, because: str, snapshot: Snapshot | None)
     return "The fast lane is open again."
 
 
-def _key(name: str, names: dict[str, str]) -> str:
-    """The key of a repository that is called by key or name; CommandError where none or several are."""
-    found = [name] if name in ("", *names) else [key for key, known in names.items() if known == name]
-    if len(found) != 1:
-        what = "No watched repository is" if not found else "More than one watched repository is"
-        raise CommandError(f"{what} called {name[:200]!r}; name it by its key. Nothing was changed.", returncode=2)
-    return found[0]
+def _find_key(name: str, names: dict[str, str]) -> str:
+    """Return the key of a repository named by key or name. Raises CommandError if none or several match."""
+    keys = (
+        [name] if name in ("", *names) else [key for key, repository_name in names.items() if repository_name == name]
+    )
+    if len(keys) != 1:
+        problem = "No watched repository is" if not keys else "More than one watched repository is"
+        raise CommandError(f"{problem} called {name[:200]!r}; name it by its key. Nothing was changed.", returncode=2)
+    return keys[0]
 
 
-def _person(did: str) -> Person:
+def _find_person(did: str) -> Person:
     person = Person.objects.filter(did=did, is_active=True).first()
     if person is None:
         raise CommandError(f"{did} has no account here: run `manage.py add_maintainer {did}` first.", returncode=2)

@@ -1,4 +1,4 @@
-"""`manage.py create_token`: a secret with which a program may use the JSON API."""
+"""`manage.py create_token`: create a secret with which a program may use the JSON API."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from triage.models import Person
 
 
 class Command(BaseCommand):
-    """Prints the token on stdout, once: only its hash is kept."""
+    """Print the token on stdout, once: only its hash is stored."""
 
     help = "Create a token for the JSON API and print it once. Only its hash is stored."
 
@@ -30,22 +30,22 @@ class Command(BaseCommand):
 
     def handle(self, *args: object, name: str, scopes: str, **options: Any) -> None:
         call_command("migrate", verbosity=0, interactive=False)
-        wanted = [scope.strip() for scope in scopes.split(",") if scope.strip()]
+        scope_names = [scope.strip() for scope in scopes.split(",") if scope.strip()]
         try:
-            person, repo_key = _person(options["person"]), _repository(options["repo"])
-            self.stdout.write(create_token(_name(name), wanted, timezone.now(), person, repo_key))
+            person, repo_key = _find_person(options["person"]), _find_repository(options["repo"])
+            self.stdout.write(create_token(_check_name(name), scope_names, timezone.now(), person, repo_key))
         except UnknownScope as problem:
             raise CommandError(str(problem), returncode=2) from problem
 
 
-def _name(text: str) -> str:
+def _check_name(text: str) -> str:
     name = text.strip()
     if not name or len(name) > 100:
         raise CommandError("NAME must have 1 to 100 characters.", returncode=2)
     return name
 
 
-def _repository(name: str | None) -> str:
+def _find_repository(name: str | None) -> str:
     if name is None:
         return ""
     with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
@@ -55,7 +55,7 @@ def _repository(name: str | None) -> str:
     return key
 
 
-def _person(did: str | None) -> Person | None:
+def _find_person(did: str | None) -> Person | None:
     if did is None:
         return None
     person = Person.objects.filter(did=did, is_active=True).first()

@@ -1,4 +1,6 @@
-"""`manage.py demo`: the real worker on a simulated network, its story, then the pages; or `--live`, real people."""
+"""`manage.py demo`: run the real worker on a simulated network, print a story, serve the pages; `--live`: real
+people.
+"""
 
 import json
 from argparse import ArgumentTypeError
@@ -35,13 +37,13 @@ from trustsite.worker.worker import Worker
 from trustsite.world import World, build_world
 
 DEMO_BUDGET = 0.12  # at 5 % the small past of the network offers no lane
-DEMO_DRAWS = "one draw for every demo"  # of the audit, so that its story is the same each time
+DEMO_DRAWS = "one draw for every demo"  # key of the audit's draws: each demo tells the same story
 LONGEST_SECONDS = 3_600.0
 BAR = "{desc} {percentage:3.0f}%|{bar}| {n:.0f}/{total:.0f} s{postfix}"
 
 
 class Command(BaseCommand):
-    """Plays the simulated network in two stages: judged and approved, then attacked by a swapped patch."""
+    """Play the simulated network in two stages: judged and approved, then attacked by a swapped patch."""
 
     help = (
         "Run the real worker on a simulated network, print a summary, then serve the pages "
@@ -69,7 +71,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="have --live print one object")
 
     def handle(self, *args: object, check: bool, live: list[str], repo: list[str], **options: Any) -> None:
-        """Play, tell, serve or judge; CommandError where a promise fails or nobody can be judged, else DriveProblem."""
+        """Play, print, serve or judge. Raises CommandError for a broken promise or if nobody can be judged."""
         if not live and (repo or options["json"]):
             raise CommandError("--repo and --json go with --live HANDLE.", returncode=2)
         with drive.alone(settings.PLACE):
@@ -80,7 +82,7 @@ class Command(BaseCommand):
                 self._start(check)
 
     def _judge(self, plan: Plan, as_json: bool) -> None:
-        """Print what a live run comes to; CommandError (2) where nobody can be judged, (1) where some cannot."""
+        """Print the result of a live run. Raises CommandError (2) if nobody can be judged, (1) if some cannot."""
         try:
             with _listening_bar(plan.seconds) as show:
                 answer = judge_live(plan, self.stderr.write, show)
@@ -93,12 +95,12 @@ class Command(BaseCommand):
         for line in [json.dumps(as_object(answer))] if as_json else lines(answer):
             self.stdout.write(line)
         if answer.failed:
-            raise CommandError(plain(" ".join(one.why for one in answer.failed)))
+            raise CommandError(plain(" ".join(failure.why for failure in answer.failed)))
 
     def _start(self, check: bool) -> None:
         world = build_world()
         settings.DEMO_MAINTAINER = world.cast["ana"]
-        call_command("migrate", verbosity=0, interactive=False)  # what people decide is delivered from those tables
+        call_command("migrate", verbosity=0, interactive=False)  # people's decisions are delivered from these tables
         settings.T_HIGH = None  # its maintainer opens the lane on an estimate
         settings.FALSE_APPROVAL_BUDGET, settings.AUDIT_KEY = DEMO_BUDGET, DEMO_DRAWS
         with StandIns(world.recording, hold_after=world.looks[0]) as peers:
@@ -143,7 +145,7 @@ class Command(BaseCommand):
 
 
 def _seconds(text: str) -> float:
-    """A number of seconds, up to an hour."""
+    """Parse a number of seconds, up to an hour."""
     with suppress(ValueError):
         if 0 <= float(text) <= LONGEST_SECONDS:
             return float(text)
@@ -152,7 +154,7 @@ def _seconds(text: str) -> float:
 
 @contextmanager
 def _listening_bar(seconds: float) -> Generator[Show]:
-    """A bar on stderr, of the seconds that the stream is listened to; none until it is."""
+    """Yield a function that draws a bar of the seconds of listening on stderr; it appears with the first call."""
     bars: list[tqdm] = []
 
     def show(passed: float, events: int) -> None:

@@ -1,4 +1,4 @@
-"""`manage.py dev`: worker and web together, one Ctrl-C for both."""
+"""`manage.py dev`: run worker and web together, with one Ctrl-C for both."""
 
 import signal
 import subprocess
@@ -13,30 +13,30 @@ STOP_SECONDS = 12.0
 
 
 class Command(BaseCommand):
-    """Runs both processes as children and stops both when either ends or a signal comes."""
+    """Run both processes as children and stop both when either ends or a signal comes."""
 
     help = "Run worker and web together until Ctrl-C."
 
     def handle(self, *args: object, **options: object) -> None:
-        """Start, watch, stop; CommandError with the child's name where one ends by itself."""
+        """Start, watch, stop. Raises CommandError with the child's name if one ends by itself."""
         signal.signal(signal.SIGTERM, _interrupt)
         manage = str(settings.BASE_DIR / "manage.py")
-        # A session of their own, so that Ctrl-C reaches this process alone and each child is stopped once.
+        # Each in its own session, so that Ctrl-C reaches only this process and each child is stopped once.
         children = {
             name: subprocess.Popen([sys.executable, manage, name], start_new_session=True) for name in ("worker", "web")
         }
         try:
-            ended = _watch(children)
+            ended = _wait_for_end(children)
         except KeyboardInterrupt:
             ended = None
         finally:
-            _stop(children)
+            _stop_children(children)
         if ended:
             raise CommandError(told(ended, children[ended].returncode))
 
 
 def told(name: str, status: int) -> str:
-    """Why both were stopped, in one sentence. A child that a signal killed (`status` below 0) left no message."""
+    """Return in one sentence why both were stopped. A child that a signal killed (`status` below 0) left no message."""
     if status < 0:
         return (
             f"The {name} was killed by signal {-status}, so both were stopped. Start again; nothing is lost. If "
@@ -45,8 +45,8 @@ def told(name: str, status: int) -> str:
     return f"The {name} ended, so both were stopped. Its message is above."
 
 
-def _watch(children: dict[str, subprocess.Popen[bytes]]) -> str:
-    """The name of the child that ends first."""
+def _wait_for_end(children: dict[str, subprocess.Popen[bytes]]) -> str:
+    """Return the name of the child that ends first."""
     while True:
         for name, child in children.items():
             if child.poll() is not None:
@@ -54,7 +54,7 @@ def _watch(children: dict[str, subprocess.Popen[bytes]]) -> str:
         time.sleep(0.2)
 
 
-def _stop(children: dict[str, subprocess.Popen[bytes]]) -> None:
+def _stop_children(children: dict[str, subprocess.Popen[bytes]]) -> None:
     for child in children.values():
         if child.poll() is None:
             child.send_signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""`manage.py digest`: one hash a table, the same for equal content however it arrived."""
+"""`manage.py digest`: print one hash a table; equal content gives equal hashes, however it arrived."""
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -8,16 +8,16 @@ from ingest.store.snapshots import SnapshotReader
 
 
 class Command(BaseCommand):
-    """Reads the newest snapshot of the drive's store, of the demo's or of a replay's."""
+    """Read the newest snapshot of the drive's store, of the demo's or of a replay's."""
 
     help = "Print one hash a table of the newest snapshot."
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add the store's options; trustsite.drive chose the place itself from the same words."""
-        which = parser.add_mutually_exclusive_group()
-        which.add_argument("--demo", action="store_true", help="the demo's store")
-        which.add_argument("--replay", metavar="DIR", help="the store that a replay of DIR keeps")
+        """Add the store's options; trustsite.drive has already chosen the place from these arguments."""
+        group = parser.add_mutually_exclusive_group()
+        group.add_argument("--demo", action="store_true", help="the demo's store")
+        group.add_argument("--replay", metavar="DIR", help="the store that a replay of DIR keeps")
 
     def handle(self, *args: object, **options: object) -> None:
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:

@@ -1,4 +1,4 @@
-"""`manage.py doctor`: one line for each thing that may be wrong, `ok` or what to do."""
+"""`manage.py doctor`: print one line for each possible problem, `ok` or what to do."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ from trustsite.worker.handover import places_from_settings
 
 
 class Command(BaseCommand):
-    """Looks at everything, changes nothing, and needs neither worker nor drive to say what is wrong."""
+    """Check everything and change nothing; it works without worker or drive."""
 
     help = "Look at drive, store, snapshots, queue, clock, keys, models and settings: one line each, ok or what to do."
     requires_system_checks = ()
@@ -27,21 +27,21 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print one object")
 
     def handle(self, *args: object, network: bool, **options: object) -> None:
-        """Print the findings; exit status 1 where one is not ok."""
+        """Print the findings; exit with status 1 if one is not ok."""
         with closing(Fetcher(settings.STAND_IN_ORIGIN, settings.FETCH_TIMEOUT_SECONDS)) as fetcher:
-            chosen = {name: getattr(settings, name) for name in dir(settings) if name.isupper()}
-            checks: list[tuple[str, Check]] = [*CHECKS, *(peer_checks(chosen, fetcher) if network else ())]
+            setting_values = {name: getattr(settings, name) for name in dir(settings) if name.isupper()}
+            checks: list[tuple[str, Check]] = [*CHECKS, *(peer_checks(setting_values, fetcher) if network else ())]
             status = read_status(settings.STATUS_PATH)
-            found = examine(Patient(places_from_settings(), status, wall_now(), chosen), checks)
-        self._print(found, bool(options["json"]))
-        if not all(one.ok for one in found):
+            findings = examine(Patient(places_from_settings(), status, wall_now(), setting_values), checks)
+        self._print(findings, bool(options["json"]))
+        if not all(finding.ok for finding in findings):
             sys.exit(1)
 
-    def _print(self, found: Sequence[Finding], as_json: bool) -> None:
+    def _print(self, results: Sequence[Finding], as_json: bool) -> None:
         if as_json:
-            findings = [asdict(one) for one in found]
-            self.stdout.write(json.dumps({"ok": all(one.ok for one in found), "findings": findings}))
+            findings = [asdict(result) for result in results]
+            self.stdout.write(json.dumps({"ok": all(result.ok for result in results), "findings": findings}))
             return
-        for one in found:
-            mark = self.style.SUCCESS("ok   ") if one.ok else self.style.WARNING("look ")
-            self.stdout.write(f"{mark} {one.name:<13} {one.told}")
+        for result in results:
+            mark = self.style.SUCCESS("ok   ") if result.ok else self.style.WARNING("look ")
+            self.stdout.write(f"{mark} {result.name:<13} {result.told}")

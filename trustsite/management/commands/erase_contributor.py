@@ -1,4 +1,4 @@
-"""`manage.py erase_contributor`: everything about one person goes, to the last byte."""
+"""`manage.py erase_contributor`: erase everything about one person, to the last byte."""
 
 import sys
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ from triage.models import Maintainer, Person
 from trustsite.command_line import held_did
 from trustsite.worker.handover import hand_over_job
 
-SILENT_SECONDS = 600.0  # without a word: writing a store of 30 GB anew takes this long
+SILENT_SECONDS = 600.0  # without progress: rewriting a store of 30 GB takes this long
 
 
 class Command(BaseCommand):
-    """Says what is held, asks, then has the worker erase it, or does so itself where none runs."""
+    """Print the stored data's counts, ask, then make the worker erase it, or erase it here if none runs."""
 
     help = "Erase all data about a person, and keep the stream from bringing it back."
     requires_system_checks = ()
@@ -29,11 +29,11 @@ class Command(BaseCommand):
         parser.add_argument("--yes-maintainer", action="store_true", help="also where they maintain repositories here")
 
     def handle(self, *args: object, who: str, yes: bool, yes_maintainer: bool, **options: object) -> None:
-        """Erase; CommandError in one sentence where nothing is held, nobody agreed or a step failed."""
+        """Erase. Raises CommandError in one sentence if there are no data, nobody agreed or a step failed."""
         call_command("migrate", verbosity=0, interactive=False)
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
             did = held_did(who, snapshot)
-            counts = _counts(did, snapshot)
+            counts = _count_rows(did, snapshot)
             if _is_maintainer(did, snapshot) and not yes_maintainer:
                 raise CommandError(
                     f"{did} maintains repositories here, whose trust begins with them: "
@@ -43,11 +43,13 @@ class Command(BaseCommand):
         self._tell(did, counts)
         if not yes:
             self._ask()
-        done = hand_over_job("erase", {"did": did}, lambda told: self.stderr.write(told["step"]), SILENT_SECONDS)
-        self.stdout.write(
-            f"Erased: {done['rows']} rows, {done['files']} files, {done['others']} rows of queue and accounts."
+        result = hand_over_job(
+            "erase", {"did": did}, lambda progress: self.stderr.write(progress["step"]), SILENT_SECONDS
         )
-        for sentence in done["kept"]:
+        self.stdout.write(
+            f"Erased: {result['rows']} rows, {result['files']} files, {result['others']} rows of queue and accounts."
+        )
+        for sentence in result["kept"]:
             self.stdout.write(sentence)
         self._list_backups()
 
@@ -65,17 +67,17 @@ class Command(BaseCommand):
             raise CommandError("Nothing was erased.", returncode=2)
 
     def _list_backups(self) -> None:
-        found = backups(settings.BACKUP_DIR, settings.BACKUP_DAYS, settings.ROOT)
-        if found:
+        old_backups = backups(settings.BACKUP_DIR, settings.BACKUP_DAYS, settings.ROOT)
+        if old_backups:
             self.stdout.write("Older backups hold them until they expire:")
-        for backup in found:
+        for backup in old_backups:
             self.stdout.write(f"  {backup.path} (made {backup.made_at:%Y-%m-%d}, expires {backup.expires_at:%Y-%m-%d})")
 
 
-def _counts(did: str, snapshot: Snapshot | None) -> dict[str, int]:
-    """Return how many rows of each table name the person; CommandError where none does."""
-    held = held_rows(snapshot, *find_names(snapshot, did)) if snapshot else ()
-    counts = {name: len(rows) for name, rows in held}
+def _count_rows(did: str, snapshot: Snapshot | None) -> dict[str, int]:
+    """Return how many rows of each table name the person. Raises CommandError if none does."""
+    rows_by_table = held_rows(snapshot, *find_names(snapshot, did)) if snapshot else ()
+    counts = {name: len(rows) for name, rows in rows_by_table}
     counts |= {"account of this site": 1} if Person.objects.filter(did=did).exists() else {}
     if not counts:
         raise CommandError(f"No data about {did[:200]}, so nothing was erased.", returncode=2)

@@ -1,4 +1,4 @@
-"""`manage.py export_contributor`: what is held about one person, as one JSON document."""
+"""`manage.py export_contributor`: write everything that is stored about one person as one JSON document."""
 
 import os
 from pathlib import Path
@@ -16,7 +16,7 @@ from trustsite.command_line import held_did
 
 
 class Command(BaseCommand):
-    """Reads the newest snapshot and the files that a snapshot leaves out; changes nothing."""
+    """Read the newest snapshot and the files that a snapshot leaves out; change nothing."""
 
     help = "Write all data about a person as one JSON document."
     requires_system_checks = ()
@@ -26,9 +26,9 @@ class Command(BaseCommand):
         parser.add_argument("--out", metavar="FILE", help="where to write it (mode 600); without it, stdout")
 
     def handle(self, *args: object, who: str, out: str | None, **options: object) -> None:
-        """Write it; CommandError where nothing is held or the file cannot be written."""
+        """Write it. Raises CommandError if there are no data or the file cannot be written."""
         call_command("migrate", verbosity=0, interactive=False)
-        document = self._document(who)
+        document = self._build_document(who)
         if out is None:
             for piece in pieces(document):
                 self.stdout.write(piece, ending="")
@@ -42,18 +42,18 @@ class Command(BaseCommand):
             raise CommandError(f"{out} cannot be written ({problem.strerror}).", returncode=2) from problem
         self.stderr.write(f"{Path(out).resolve()} holds everything.")
 
-    def _document(self, who: str) -> dict[str, Any]:
+    def _build_document(self, who: str) -> dict[str, Any]:
         folders = (settings.STAGING_DIR, settings.MODEL_DIR, settings.PYG_ROOT, settings.LOG_DIR)
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
             did = held_did(who, snapshot)
             texts = LongTexts(settings.DUCKDB_PATH)
-            held = export(snapshot, did, settings.DIFF_CORPUS_DIR, folders, texts) if snapshot else None
+            exported = export(snapshot, did, settings.DIFF_CORPUS_DIR, folders, texts) if snapshot else None
             account = account_of(did)
-            if snapshot is None or (held is None and account is None):
+            if snapshot is None or (exported is None and account is None):
                 raise CommandError(f"No data about {did[:200]}.", returncode=2)
             return {
                 "state_of": snapshot.published_at,
-                **(held or {"did": did}),
+                **(exported or {"did": did}),
                 "account": account,
                 "rights": said_by(did),
             }

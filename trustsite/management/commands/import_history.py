@@ -1,4 +1,6 @@
-"""`manage.py import_history`: past pull requests of another forge, so that a project that moves keeps its record."""
+"""`manage.py import_history`: import past pull requests of another forge, so that a project that moves has its
+record.
+"""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -8,11 +10,11 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from trustsite.worker.handover import hand_over_job
 
-SILENT_SECONDS = 300.0  # between two words: 65,536 rows each, then the checks and the writing of up to 2,000,000
+SILENT_SECONDS = 300.0  # between two messages: 65,536 rows each, then the checks and writing of up to 2,000,000
 
 
 class Command(BaseCommand):
-    """Has the owner of the store take a file of past pull requests, or let go of one taken before."""
+    """Make the owner of the store import a file of past pull requests, or remove an earlier import."""
 
     help = (
         "Take past pull requests from a Parquet or CSV file (docs/history.md lists the columns). Doing it again "
@@ -37,44 +39,48 @@ class Command(BaseCommand):
         remove: str | None,
         **options: object,
     ) -> None:
-        """Print what was taken or removed; CommandError in one sentence where it could not be done."""
+        """Print how much was imported or removed. Raises CommandError in one sentence if that was impossible."""
         if (file is None) == (remove is None):
             raise CommandError("Name a FILE to take, or --remove SOURCE.")
         if file is None:
-            done = hand_over_job("remove_history", {"source": remove}, silent_seconds=SILENT_SECONDS)
-            self.stdout.write(f"{done['removed']} pull requests of {remove} removed.")
+            result = hand_over_job("remove_history", {"source": remove}, silent_seconds=SILENT_SECONDS)
+            self.stdout.write(f"{result['removed']} pull requests of {remove} removed.")
             return
         for path in filter(None, (file, identities)):
             if not path.is_file():
                 raise CommandError(f"{path} does not exist: name a file.")
-        wanted = {
+        arguments = {
             "path": str(file.resolve()),
             "identities": str(identities.resolve()) if identities else None,
             "source": source or file.stem,
         }
-        done = hand_over_job("import_history", wanted, lambda told: self.stderr.write(told["step"]), SILENT_SECONDS)
-        for line in summary(done):
+        result = hand_over_job(
+            "import_history", arguments, lambda progress: self.stderr.write(progress["step"]), SILENT_SECONDS
+        )
+        for line in summary(result):
             self.stdout.write(line)
 
 
-def summary(done: Mapping[str, Any]) -> Iterator[str]:
+def summary(result: Mapping[str, Any]) -> Iterator[str]:
     yield (
-        f"{done['source']}: {done['pulls']} pull requests in {done['repositories']} projects by {done['people']} "
-        f"people: {done['merged']} merged, {done['refused']} refused, {done['open']} open; {done['left_out']} of bots "
-        "or unusable count in no figure."
+        f"{result['source']}: {result['pulls']} pull requests in {result['repositories']} projects by "
+        f"{result['people']} people: {result['merged']} merged, {result['refused']} refused, {result['open']} open; "
+        f"{result['left_out']} of bots or unusable count in no figure."
     )
-    if done["tied"]:
-        yield f"{done['tied']} people are tied to a DID: {done['tied_pulls']} pull requests are part of their record."
+    if result["tied"]:
+        yield (
+            f"{result['tied']} people are tied to a DID: {result['tied_pulls']} pull requests are part of their record."
+        )
     else:
         yield "No author has a DID (see --identities). They train and calibrate the model only."
-    if done["pulls"]:
-        share = done["checks_unknown"] / done["pulls"]
+    if result["pulls"]:
+        share = result["checks_unknown"] / result["pulls"]
         yield f"The result of the checks is unknown for {share:.0%} of them, which counts as unknown and not as failed."
-    if done["moved"]:
-        yield f"{done['moved']} were merged before they were opened. Their merge counts from the opening."
-    if done["erased"]:
-        yield f"{done['erased']} belong to erased people, and were left out."
-    if done["leaking"]:
-        yield f"Ignored, because they follow from the outcome: {', '.join(done['leaking'])}."
-    if done["unused"]:
-        yield f"Columns that are not used: {', '.join(done['unused'])}."
+    if result["moved"]:
+        yield f"{result['moved']} were merged before they were opened. Their merge counts from the opening."
+    if result["erased"]:
+        yield f"{result['erased']} belong to erased people, and were left out."
+    if result["leaking"]:
+        yield f"Ignored, because they follow from the outcome: {', '.join(result['leaking'])}."
+    if result["unused"]:
+        yield f"Columns that are not used: {', '.join(result['unused'])}."

@@ -1,4 +1,4 @@
-"""`manage.py import_osv`: advisories on packages, from the records that OSV and its databases publish."""
+"""`manage.py import_osv`: import advisories on packages from the records that OSV and its databases publish."""
 
 from pathlib import Path
 
@@ -6,11 +6,11 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from trustsite.worker.handover import hand_over_job
 
-SILENT_SECONDS = 120.0  # between two words, of 500 records each
+SILENT_SECONDS = 120.0  # between two messages, of 500 records each
 
 
 class Command(BaseCommand):
-    """Has the owner of the store take OSV records; pull requests are checked against them without a network."""
+    """Make the owner of the store import OSV records; pull requests are checked against them without a network."""
 
     help = (
         "Import OSV records (JSON, or the YAML of PyPA) from a folder or a zip file, such as an ecosystem's all.zip. "
@@ -25,11 +25,14 @@ class Command(BaseCommand):
     def handle(self, *args: object, source: Path, replace: bool, **options: object) -> None:
         if not source.exists():
             raise CommandError(f"{source} does not exist: name a folder or a zip file of OSV records.")
-        wanted = {"source": str(source.resolve()), "replace": replace}
-        done = hand_over_job("import_osv", wanted, lambda told: self.stderr.write(told["step"]), SILENT_SECONDS)
-        for problem in done["problems"]:
+        arguments = {"source": str(source.resolve()), "replace": replace}
+        result = hand_over_job(
+            "import_osv", arguments, lambda progress: self.stderr.write(progress["step"]), SILENT_SECONDS
+        )
+        for problem in result["problems"]:
             self.stderr.write(f"Left out {problem}.")
         self.stdout.write(
-            f"{done['read']} records read: {done['kept']} kept, {done['withdrawn']} withdrawn, {done['others']} not "
-            f"looked up here, {done['unusable']} unusable; {done['removed']} older ones let go."
+            f"{result['read']} records read: {result['kept']} kept, {result['withdrawn']} withdrawn, "
+            f"{result['others']} not looked up here, {result['unusable']} unusable; {result['removed']} "
+            "older ones let go."
         )

@@ -1,4 +1,4 @@
-"""`manage.py init_drive`: make DATA_ROOT the drive that every start with state asks for."""
+"""`manage.py init_drive`: make DATA_ROOT the drive that every start with state needs."""
 
 from django.conf import settings
 from django.core.management import call_command
@@ -8,13 +8,13 @@ from trustsite import drive
 
 
 class Command(BaseCommand):
-    """Marks the folder (mode 700, `.sunstead`), and that of DUCKDB_PATH where it lies elsewhere; again is harmless."""
+    """Mark the folder (mode 700, `.sunstead`), and that of DUCKDB_PATH if it lies elsewhere; repeating is harmless."""
 
     help = "Mark DATA_ROOT as the drive that holds all state (mode 700), and make its keys and the web tables."
     requires_system_checks = ()
 
     def handle(self, *args: object, **options: object) -> None:
-        """Mark the drive; DriveProblem where it cannot be one."""
+        """Mark the drive. Raises DriveProblem if the folder cannot be one."""
         root = settings.PLACE.root
         drive.mark(root)
         drive.mark_store_folder(settings.DUCKDB_PATH, root)

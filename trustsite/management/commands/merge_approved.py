@@ -19,7 +19,7 @@ PARTIAL = {Outcome.NOT_RECORDED, Outcome.UNKNOWN}
 
 
 class Command(BaseCommand):
-    """Reads the newest snapshot; the only thing it changes is the forge, and only under MERGE_ON_FORGE=1."""
+    """Read the newest snapshot and change only the forge, and only under MERGE_ON_FORGE=1."""
 
     help = (
         "Merge an approved pull request on its knot, in your name: try the merge, make sure that the record is still "
@@ -32,32 +32,32 @@ class Command(BaseCommand):
         parser.add_argument("--as", dest="did", metavar="DID", required=True, help="who merges: you")
 
     def handle(self, *args: object, pull: str, did: str, **options: object) -> None:
-        """Merge, or CommandError: (2) nothing was tried, (1) nothing was merged, (3) partly or perhaps merged."""
+        """Merge, or raise CommandError: (2) nothing was tried, (1) nothing was merged, (3) partly or perhaps merged."""
         if not settings.MERGE_ON_FORGE:
             raise CommandError("Merging on the forge is off: set MERGE_ON_FORGE=1, or use git am.", returncode=2)
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
             if snapshot is None:
                 raise CommandError("Nothing was published there yet: run the worker first.", returncode=2)
-            order, pds = _order(snapshot, pull), data_server(snapshot, did)
+            order, pds = _build_order(snapshot, pull), data_server(snapshot, did)
         if pds is None:
             raise CommandError(f"The data server of {did[:200]} is not known here.", returncode=2)
         token = (getpass("Access token: ") if sys.stdin.isatty() else sys.stdin.readline()).strip()
         fetcher = Fetcher(settings.STAND_IN_ORIGIN, settings.FETCH_TIMEOUT_SECONDS)
         try:
-            ended = merge(fetcher, TokenSession(fetcher, did, pds, token), order, wall_now())
+            result = merge(fetcher, TokenSession(fetcher, did, pds, token), order, wall_now())
         finally:
             fetcher.close()
-        if ended.outcome is not Outcome.MERGED:
-            raise CommandError(ended.sentence, returncode=3 if ended.outcome in PARTIAL else 1)
-        self.stdout.write(ended.sentence)
+        if result.outcome is not Outcome.MERGED:
+            raise CommandError(result.sentence, returncode=3 if result.outcome in PARTIAL else 1)
+        self.stdout.write(result.sentence)
 
 
-def _order(snapshot: Snapshot, uri: str) -> MergeOrder:
-    """Exactly the approved round; CommandError where nothing is approved or its patch or place is not known."""
-    found = next((one for one in read.approved(snapshot) if one.subject.uri == uri), None)
-    if found is None:
+def _build_order(snapshot: Snapshot, uri: str) -> MergeOrder:
+    """Return the order for exactly the approved round. Raises CommandError without approval or data."""
+    approval = next((candidate for candidate in read.approved(snapshot) if candidate.subject.uri == uri), None)
+    if approval is None:
         raise CommandError("The latest round of this pull request has no valid approval.", returncode=2)
-    subject, place = found.subject, merge_place(snapshot, uri)
+    subject, place = approval.subject, merge_place(snapshot, uri)
     if place is None:
         raise CommandError("Its knot, branch or its author's data server is not known yet.", returncode=2)
     source = MailSource(subject.author.did, subject.author.name, subject.title, subject.opened_at)

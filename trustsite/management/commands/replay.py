@@ -1,4 +1,4 @@
-"""`manage.py replay DIR`: a recorded stream through the real worker."""
+"""`manage.py replay DIR`: run a recorded stream through the real worker."""
 
 import json
 import time
@@ -37,7 +37,7 @@ COUNTS = {
 
 
 class Command(BaseCommand):
-    """Serves a recording on loopback and works it off; goes on where an earlier run was killed."""
+    """Serve a recording on loopback and process it; continue where an earlier run was killed."""
 
     help = "Replay a recorded stream through the real worker. Prints one line of JSON."
     requires_system_checks = ()
@@ -49,7 +49,7 @@ class Command(BaseCommand):
         parser.add_argument("--serve", action="store_true", help="then serve the pages until Ctrl-C")
 
     def handle(self, *args: object, folder: str, serve: bool, **options: object) -> None:
-        """Work the recording off and print the counts; CommandError in one sentence for anything wrong with it."""
+        """Process the recording and print the counts. Raises CommandError in one sentence for an unusable recording."""
         if settings.PLACE.root != replay_place(settings.PLACE.data_root, folder).root:
             raise CommandError("Name the recording first: manage.py replay DIR [--serve].", returncode=2)
         try:
@@ -80,6 +80,6 @@ class Command(BaseCommand):
 
 
 def summary(rows: Rows) -> dict[str, int]:
-    """The store's contents, and the vouches and denounces that stand, whatever their age."""
+    """Return the counts of the store's contents, and of the present vouches and denounces, whatever their age."""
     counts = {name: rows.value(f"select count(*) from {where}") for name, where in COUNTS.items()}
     return {"events": rows.value(COUNT)} | counts

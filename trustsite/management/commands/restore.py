@@ -1,4 +1,4 @@
-"""`manage.py restore DIR`: the state of a backup in the place of this drive's; `--snapshot`: the newest snapshot."""
+"""`manage.py restore DIR`: put a backup's state in the place of this drive's; `--snapshot`: use the newest snapshot."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,7 +24,7 @@ from trustsite.worker.handover import make_runtime, open_store, places_from_sett
 
 
 class Command(BaseCommand):
-    """Checks the backup, moves it in, erases whoever was erased since, and publishes."""
+    """Check the backup, move it in, erase people who were erased since, and publish."""
 
     help = "Restore a backup, or the newest snapshot. It is checked first; the current state is kept aside."
     requires_system_checks = ()
@@ -38,7 +38,7 @@ class Command(BaseCommand):
         parser.add_argument("--replace", action="store_true", help="keep the current state aside and replace it")
 
     def handle(self, *args: object, folder: str | None, replace: bool, **options: object) -> None:
-        """Print what was done; CommandError in one sentence where nothing was changed, or what to do to go on."""
+        """Print the result. Raises CommandError in one sentence if nothing was changed, or with the next step."""
         drive.check_ground(settings.PLACE.root)
         if not (settings.PLACE.root / drive.MARKER).is_file():
             raise CommandError("This drive has no mark: run `manage.py init_drive` first.", returncode=2)
@@ -52,57 +52,60 @@ class Command(BaseCommand):
             raise CommandError(str(problem), returncode=2) from problem
 
     def _restore_snapshot(self, replace: bool) -> None:
-        done = restore_snapshot(places_from_settings(), replace, wall_now())
+        restored = restore_snapshot(places_from_settings(), replace, wall_now())
         self.stdout.write(
-            f"{done.snapshot.name} is the store again: the state of {done.made_at:%Y-%m-%d %H:%M:%S} UTC."
+            f"{restored.snapshot.name} is the store again: the state of {restored.made_at:%Y-%m-%d %H:%M:%S} UTC."
         )
-        self._tell_of_aside(done.aside)
-        if done.lost:
-            found, rows = sum(one.found for one in done.lost), sum(one.rows for one in done.lost)
-            self.stdout.write(
-                f"{len(done.lost)} files of the archive that the snapshot names are gone "
-                f"({', '.join(one.name for one in done.lost[:3])}): {found:,} of their {rows:,} rows were found in "
-                "later files and written again."
+        self._tell_of_aside(restored.aside)
+        if restored.lost:
+            found_rows, rows = (
+                sum(lost_file.found for lost_file in restored.lost),
+                sum(lost_file.rows for lost_file in restored.lost),
             )
-        if done.unknown:
+            self.stdout.write(
+                f"{len(restored.lost)} files of the archive that the snapshot names are gone "
+                f"({', '.join(lost_file.name for lost_file in restored.lost[:3])}): "
+                f"{found_rows:,} of their {rows:,} rows were found in later files and written again."
+            )
+        if restored.unknown:
             self.stdout.write(
                 "The former file could not be read. People erased after the snapshot was made are in it again: erase "
                 "them once more (`manage.py erase_contributor`)."
             )
-        self._take_over(done.erase)
+        self._take_over(restored.erase)
         self.stdout.write("Published. Start the worker: it continues from there and applies what people decided since.")
 
     def _restore_backup(self, folder: str, replace: bool) -> None:
-        done = restore(Path(folder).absolute(), places_from_settings(), replace, wall_now())
+        restored = restore(Path(folder).absolute(), places_from_settings(), replace, wall_now())
         call_command("migrate", verbosity=0, interactive=False)
-        self._tell(folder, done)
+        self._tell(folder, restored)
         self._tell_of_webhook()
-        self._take_over(done.erase)
+        self._take_over(restored.erase)
         self.stdout.write("Published. Start worker and web: the worker reads on from there; everybody signs in again.")
 
     def _tell_of_aside(self, aside: Path | None) -> None:
         if aside:
             self.stdout.write(f"What was here lies in {aside}: delete it once it is not needed any more.")
 
-    def _tell(self, folder: str, done: Restored) -> None:
-        manifest = done.manifest
+    def _tell(self, folder: str, restored: Restored) -> None:
+        manifest = restored.manifest
         self.stdout.write(f"{folder} is restored: the state of {manifest.made_at:%Y-%m-%d %H:%M:%S} UTC.")
-        self._tell_of_aside(done.aside)
+        self._tell_of_aside(restored.aside)
         if not any(name.startswith("keys/") for name in manifest.files):
             self.stdout.write("The backup holds no keys: those of this drive stay.")
-        if done.unknown:
+        if restored.unknown:
             self.stdout.write(
                 "No tombstones of this drive could be read. People erased after the backup was made are in it again: "
                 "erase them once more (`manage.py erase_contributor`)."
             )
 
     def _tell_of_webhook(self) -> None:
-        """Say that messages which the backup had not sent go out again under their old id, unless they are old."""
-        waiting, old = keep_fresh(timezone.now())
-        if waiting or old:
+        """Report that messages which the backup had not sent go out again under their old id, unless they are old."""
+        waiting, expired = keep_fresh(timezone.now())
+        if waiting or expired:
             self.stdout.write(
                 f"{waiting} messages of the webhook wait and keep their webhook-id, by which a receiver that had them "
-                f"drops them; {old} that are older than a day are not sent."
+                f"drops them; {expired} that are older than a day are not sent."
             )
 
     def _take_over(self, erase: Sequence[str]) -> None:
@@ -121,14 +124,14 @@ class Command(BaseCommand):
             store.close()
 
     def _erase(self, store: Store, erase: Sequence[str]) -> None:
-        """Erase whoever was erased between the backup or snapshot and now."""
+        """Erase people who were erased between the backup or snapshot and now."""
         if not erase:
             return
         fetcher = Fetcher(settings.STAND_IN_ORIGIN, settings.FETCH_TIMEOUT_SECONDS)
         try:
             runtime = make_runtime(store, fetcher, WallClock())
             for did in erase:
-                JOBS["erase"](runtime, {"did": did}, lambda told: None)
+                JOBS["erase"](runtime, {"did": did}, lambda progress: None)
         finally:
             fetcher.close()
         self.stdout.write(f"{len(erase)} who were erased after the backup was made were erased from it again.")

@@ -1,10 +1,10 @@
-"""`manage.py retry_dead_letters`: what could not be understood when it came, read again with today's code."""
+"""`manage.py retry_dead_letters`: read events that were unreadable when they came again with today's code."""
 
 from django.core.management.base import BaseCommand
 
 from trustsite.worker.handover import hand_over_job
 
-SILENT_SECONDS = 600.0  # it tells nothing until all are read
+SILENT_SECONDS = 600.0  # it reports no progress until all are read
 
 
 class Command(BaseCommand):
@@ -12,5 +12,5 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def handle(self, *args: object, **options: object) -> None:
-        done = hand_over_job("retry_dead_letters", {}, silent_seconds=SILENT_SECONDS)
-        self.stdout.write(f"{done['read']} read again, {done['applied']} applied, {done['left']} left.")
+        result = hand_over_job("retry_dead_letters", {}, silent_seconds=SILENT_SECONDS)
+        self.stdout.write(f"{result['read']} read again, {result['applied']} applied, {result['left']} left.")

@@ -1,4 +1,4 @@
-"""`manage.py review_diff`: what the reviewer says of a diff in a file or on standard input, without a store."""
+"""`manage.py review_diff`: review a diff in a file or on standard input, without a store."""
 
 import sys
 import time
@@ -16,12 +16,12 @@ from scoring.review.cache import MemoryLedger
 from scoring.review.settings import reviewer_from_settings
 from scoring.scanners.submission import Knowledge
 
-LARGEST = 64 * 1024 * 1024  # bytes that are read of one file: what lies beyond is told as not read
+LARGEST = 64 * 1024 * 1024  # bytes that are read of one file: the rest is reported as not read
 MARKS = {"high": "HIGH", "med": "MED ", "low": "LOW "}
 
 
 class Command(BaseCommand):
-    """Reads diffs, prints reviews; needs no drive and opens no store."""
+    """Read diffs and print reviews; no drive and no store are needed."""
 
     help = (
         "Review a unified diff or a format-patch series, gzipped or not. The scanners alone judge, unless --claude has "
@@ -30,7 +30,7 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """FILE …, --title, --description, --licence, --sarif, --secret-rules, --claude, --json."""
+        """Add FILE …, --title, --description, --licence, --sarif, --secret-rules, --claude, --json."""
         parser.add_argument("files", nargs="+", metavar="FILE", help="a patch; - for standard input")
         parser.add_argument("--title", default="", help="title of the pull request")
         parser.add_argument("--description", default="", help="the author's description")
@@ -43,21 +43,21 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="one JSON object a line")
 
     def handle(self, *args: object, files: list[str], json: bool, claude: bool, **options: Any) -> None:
-        """Review each file; CommandError (2) for one that cannot be read, before anything is printed for it."""
+        """Review each file. Raises CommandError (2) for an unreadable one, before anything is printed for it."""
         if claude and not settings.ANTHROPIC_API_KEY:
             raise CommandError("--claude needs ANTHROPIC_API_KEY.", returncode=2)
         reviewer = reviewer_from_settings(MemoryLedger(settings.REVIEW_DOLLARS_A_DAY), time.sleep) if claude else None
-        knowledge = _knowledge(options)
+        knowledge = _build_knowledge(options)
         for name in files:
             artefact = SentPatch(_read(name), options["title"], options["description"])
             review, findings = review_patch(artefact, knowledge, reviewer)
             shown = review_json(review, findings)
             if json and review.reason:  # the object has no place for it
-                self.stderr.write(f"{_plain(name)}: no content verdict: {_why(review.reason)}.")
+                self.stderr.write(f"{_printable(name)}: no content verdict: {_missing_reason(review.reason)}.")
             self.stdout.write(dumps(shown) if json else _text(name, shown, review.reason))
 
 
-def _knowledge(options: dict[str, Any]) -> Any:
+def _build_knowledge(options: dict[str, Any]) -> Any:
     rules = options["secret_rules"]
     return Knowledge(
         licence=options["licence"],
@@ -78,23 +78,23 @@ def _read(name: str) -> bytes:
 
 
 def _text(name: str, shown: dict[str, Any], missing: str | None) -> str:
-    """A review for a person at a terminal; nothing of the change can move the cursor there."""
+    """Return a review as text for a terminal; no text of the change can move the cursor there."""
     wish = "a person should read it" if shown["review_recommended"] else "no review recommended"
     lines = [
-        f"{_plain(name)}: content risk {risk_percent(shown['content_risk'])}, {wish}"
-        + (f" (no content verdict: {_why(missing)})" if missing else ""),
-        _plain(shown["summary"]),
+        f"{_printable(name)}: content risk {risk_percent(shown['content_risk'])}, {wish}"
+        + (f" (no content verdict: {_missing_reason(missing)})" if missing else ""),
+        _printable(shown["summary"]),
     ]
     for flag in shown["flags"]:
-        lines.append(f"  {MARKS[flag['severity']]} {_plain(flag['location'])}: {_plain(flag['explanation'])}")
-    who = "the deterministic reviewer" if shown["reviewer"] == "deterministic" else shown["reviewer"]
-    lines.append(f"  Read by {who}: {int(100 * shown['coverage'])} % of the changed lines.")
+        lines.append(f"  {MARKS[flag['severity']]} {_printable(flag['location'])}: {_printable(flag['explanation'])}")
+    reviewer = "the deterministic reviewer" if shown["reviewer"] == "deterministic" else shown["reviewer"]
+    lines.append(f"  Read by {reviewer}: {int(100 * shown['coverage'])} % of the changed lines.")
     return "\n".join(lines)
 
 
-def _why(reason: str) -> str:
+def _missing_reason(reason: str) -> str:
     return missing_words(reason) or reason
 
 
-def _plain(text: str) -> str:
+def _printable(text: str) -> str:
     return "".join(character if character.isprintable() else "\ufffd" for character in text)

@@ -1,4 +1,4 @@
-"""`manage.py sample_stream`: what the stream carries just now, against what the registry knows."""
+"""`manage.py sample_stream`: compare the stream's present contents with the registry."""
 
 import time
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from trustsite.worker.worker import stream_from_settings
 
 
 class Command(BaseCommand):
-    """Listens beside whatever runs; opens and writes no store, so it needs no drive."""
+    """Listen beside any running process; no store is opened or written, so no drive is needed."""
 
     help = "Listen to the stream for a while. Print collections, shapes of records and unknown fields."
     requires_system_checks = ()
@@ -29,7 +29,7 @@ class Command(BaseCommand):
     def handle(
         self, *args: object, seconds: float, back: float | None, url: str | None, json: bool, **options: object
     ) -> None:
-        """Listen, then print; also what was seen before the stream broke or Ctrl-C. CommandError where nothing was."""
+        """Listen, then print, also after a broken stream or Ctrl-C. Raises CommandError if no frame came."""
         if not 0 < seconds <= 86_400:
             raise CommandError("--seconds is a time between 0 and 86400.", returncode=2)
         since_us = int((time.time() - back * 60) * 1_000_000) if back is not None else None
@@ -60,24 +60,24 @@ class Command(BaseCommand):
 
 
 def _lines(report: dict[str, Any]) -> Iterator[str]:
-    """The report for people: a paragraph for each collection, what is unknown marked with a question mark."""
+    """Yield the report as text: a paragraph for each collection, with a question mark before unknown names."""
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in report["kinds"].items())
     yield f"{report['frames']:,} frames ({kinds or 'nothing'}), {report['unreadable']:,} that cannot be read"
-    for name, found in report["collections"].items():
-        operations = ", ".join(f"{count:,} {operation}" for operation, count in found["operations"].items())
+    for name, collection in report["collections"].items():
+        operations = ", ".join(f"{count:,} {operation}" for operation, count in collection["operations"].items())
         yield ""
-        yield f"{'  ' if found['registered'] else '? '}{_printable(name)}: {operations}"
-        for path, shape in found["fields"].items():
-            mark = "?" if path in found["unknown_fields"] else " "
+        yield f"{'  ' if collection['registered'] else '? '}{_printable(name)}: {operations}"
+        for path, shape in collection["fields"].items():
+            mark = "?" if path in collection["unknown_fields"] else " "
             types = ", ".join(f"{_printable(kind)} {count:,}" for kind, count in shape["types"].items())
-            yield f"  {mark} {_printable(path)}  in {shape['seen']:,} of {found['records']:,}: {types}"
-        if found["further_fields"]:
-            yield f"    and {found['further_fields']:,} more sightings of further fields"
+            yield f"  {mark} {_printable(path)}  in {shape['seen']:,} of {collection['records']:,}: {types}"
+        if collection["further_fields"]:
+            yield f"    and {collection['further_fields']:,} more sightings of further fields"
     if report["commits_of_further_collections"]:
         yield f"\nand {report['commits_of_further_collections']:,} commits of further collections"
     yield "\n? marks what the registry does not know."
 
 
 def _printable(name: str) -> str:
-    """A name from the network without what would move the cursor of a terminal."""
+    """Return a name from the network without characters that would move the cursor of a terminal."""
     return "".join(character if character.isprintable() else f"\\u{ord(character):04x}" for character in name)

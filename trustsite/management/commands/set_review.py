@@ -1,4 +1,4 @@
-"""`manage.py set_review`: who reads the changes of a watched repository."""
+"""`manage.py set_review`: choose the reviewer for the changes of a watched repository."""
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -14,7 +14,7 @@ MEANINGS = {
 
 
 class Command(BaseCommand):
-    """Has the owner of the store change how repositories are reviewed; open pull requests follow within a minute."""
+    """Make the owner of the store change the review of repositories; open pull requests follow within a minute."""
 
     help = "Choose who reads the changes of a watched repository: " + "; ".join(
         f"{name}: {meaning}" for name, meaning in MEANINGS.items()
@@ -25,7 +25,7 @@ class Command(BaseCommand):
         parser.add_argument("repositories", metavar="REPO", nargs="+", help="OWNER/NAME, DID or at-uri of its record")
 
     def handle(self, *args: object, review: str, repositories: list[str], **options: object) -> None:
-        """Say what holds now; CommandError in one sentence, with nothing changed, where a name is not watched."""
+        """Print the new state. Raises CommandError, with nothing changed, if a repository is not watched."""
         if review not in REVIEWS:
             modes = f"{', '.join(REVIEWS[:-1])} or {REVIEWS[-1]}"
             raise CommandError(

@@ -1,4 +1,4 @@
-"""`manage.py shadow_report`: what would have been fast lane, and what people did with exactly those."""
+"""`manage.py shadow_report`: print pull requests that would have been fast lane, and how people decided on them."""
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -12,7 +12,7 @@ HEADING = f"{'day':<12}{'would be fast':>14}{'merged as sent':>16}{'changed':>9}
 
 
 class Command(BaseCommand):
-    """Prints the report of each watched repository, or of one; reads the newest snapshot."""
+    """Print the report of each watched repository, or of one, from the newest snapshot."""
 
     help = "Print pull requests that would have been fast lane while the lane is shut, by day and outcome."
 
@@ -21,13 +21,13 @@ class Command(BaseCommand):
         parser.add_argument("--days", type=int, default=DAYS, help=f"how many days up to the newest (default {DAYS})")
 
     def handle(self, *args: object, repo: str | None, days: int, **options: object) -> None:
-        """CommandError where nothing was published yet or nobody watches that repository."""
+        """Print. Raises CommandError if nothing was published yet or that repository is not watched."""
         if days < 1:
             raise CommandError("--days must be 1 or more.", returncode=2)
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
             if snapshot is None:
                 raise CommandError("Nothing is published yet: run the worker first.")
-            keys = [repo] if repo else [one.key for one in read.watched_repositories(snapshot)]
+            keys = [repo] if repo else [repository.key for repository in read.watched_repositories(snapshot)]
             if not keys:
                 self.stdout.write(
                     "No repository is watched yet: name one at /setup or with `manage.py add_maintainer`."
@@ -45,7 +45,7 @@ class Command(BaseCommand):
             self.stdout.write("  nothing would have been fast lane so far")
             return
         self.stdout.write(HEADING)
-        for one in (*report.days, report.total):
-            name = one.day.isoformat() if one.day else "all"
-            counts = f"{one.would:>14,}{one.merged_as_sent:>16,}{one.changed:>9,}{one.closed:>8,}{one.still_open:>6,}"
+        for row in (*report.days, report.total):
+            name = row.day.isoformat() if row.day else "all"
+            counts = f"{row.would:>14,}{row.merged_as_sent:>16,}{row.changed:>9,}{row.closed:>8,}{row.still_open:>6,}"
             self.stdout.write(f"{name:<12}{counts}")

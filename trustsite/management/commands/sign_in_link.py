@@ -1,4 +1,4 @@
-"""`manage.py sign_in_link`: a one-time link for somebody who has an account; their roles stay as they are."""
+"""`manage.py sign_in_link`: print a one-time link for a person with an account; their roles stay unchanged."""
 
 from django.conf import settings
 from django.core.management import call_command

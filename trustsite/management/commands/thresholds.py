@@ -1,4 +1,4 @@
-"""`manage.py thresholds`: what a threshold of the fast lane would have given on settled pull requests."""
+"""`manage.py thresholds`: print how a threshold of the fast lane would have done on settled pull requests."""
 
 import msgspec
 from django.conf import settings
@@ -9,7 +9,7 @@ from scoring.formatting import percent_in_full
 
 
 class Command(BaseCommand):
-    """Reads the model that serves and its table; changes nothing."""
+    """Read the serving model and its table; change nothing."""
 
     help = (
         "Answer a question about thresholds from the settled pull requests that the serving model scored, for example: "
@@ -24,20 +24,21 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="the answer as one JSON object")
 
     def handle(self, *args: object, query: list[str], json: bool, **options: object) -> None:
-        """Print the answer; CommandError (2) with a sentence where there is none to be had."""
+        """Print the answer. Raises CommandError (2) with a sentence if there is none."""
         try:
-            told = answer_query(settings.MODEL_DIR, " ".join(query), settings.FALSE_APPROVAL_DELTA)
+            answer = answer_query(settings.MODEL_DIR, " ".join(query), settings.FALSE_APPROVAL_DELTA)
         except QuestionProblem as problem:
             raise CommandError(str(problem), returncode=2) from problem
         if json:
-            self.stdout.write(msgspec.json.encode(told).decode())
+            self.stdout.write(msgspec.json.encode(answer).decode())
             return
-        if told.threshold is None:
-            self.stdout.write(f"No threshold: of {told.pull_requests:,.0f} settled pull requests none meets it.")
+        if answer.threshold is None:
+            self.stdout.write(f"No threshold: of {answer.pull_requests:,.0f} settled pull requests none meets it.")
             return
         self.stdout.write(
-            f"{percent_in_full(told.threshold)} by {told.label}, on {told.pull_requests:,.0f} settled pull requests"
+            f"{percent_in_full(answer.threshold)} by {answer.label}, "
+            f"on {answer.pull_requests:,.0f} settled pull requests"
         )
-        for name, value in told.statistics.items():
+        for name, value in answer.statistics.items():
             self.stdout.write(f"  {name:<22}{value:,.4g}")
         self.stdout.write("The best of many thresholds promises nothing; only a certificate does.")

@@ -1,4 +1,4 @@
-"""`manage.py train`: fit the models to the present history, decide which serves, and keep it as text."""
+"""`manage.py train`: fit the models to the present history, decide which serves, and store it as text."""
 
 import json
 import os
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 
 def material_of(file: Path | None) -> Material:
-    """CommandError, in one sentence, where there is nothing to read."""
+    """Read the history. Raises CommandError, in one sentence, if there is none."""
     policy = policy_from_settings()
     if file is not None:
         if not file.is_file():
@@ -73,7 +73,7 @@ def material_of(file: Path | None) -> Material:
 
 
 def starter_of(file: Path, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The starter file of a file of past pull requests, and its curve; CommandError where there is none."""
+    """Return the starter file of a file of past pull requests, and its curve. Raises CommandError if there is none."""
     if not file.is_file():
         raise CommandError(f"{file} does not exist: name a file.", returncode=2)
     try:
@@ -93,7 +93,7 @@ FOREIGN = "It learned from a file alone, not from this store: run import_history
 
 
 class Command(BaseCommand):
-    """Reads a snapshot or a file and writes below MODEL_DIR; the running worker takes the new model by itself."""
+    """Read a snapshot or a file and write below MODEL_DIR; the running worker takes the new model automatically."""
 
     help = (
         "Fit every model to the newest snapshot and keep the simplest that is not beaten. It serves unless it is worse "
@@ -102,7 +102,7 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """FILE, --label, --seed, --draws, --replace, --seconds, --megabytes, --json and --starter."""
+        """Add FILE, --label, --seed, --draws, --replace, --seconds, --megabytes, --json and --starter."""
         parser.add_argument("file", metavar="FILE", type=Path, nargs="?", help="Parquet, or CSV by its ending")
         parser.add_argument("--label", choices=LABELS, default=LABEL, help=f"default {LABEL}, which is what serves")
         parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of models and draws (default 0)")
@@ -126,7 +126,7 @@ class Command(BaseCommand):
         starter: Path | None,
         **options: Any,
     ) -> None:
-        """Train, keep, point; CommandError where there is no history to read or the folder cannot be written."""
+        """Train, save, point. Raises CommandError if there is no history to read or the folder cannot be written."""
         from threadpoolctl import threadpool_limits
 
         if seed < 0 or draws < 1:
@@ -140,61 +140,72 @@ class Command(BaseCommand):
         with threadpool_limits(1), tqdm(leave=False, disable=None, desc=label) as bar:
             trained = train(material, label, now, draws, seed, lambda words: bar.update() and None)
         record = record_of(trained, material, label, now, seed)
-        against = "" if replace else FOREIGN if file is not None else objection(record, _serving(label))
+        objection_words = "" if replace else FOREIGN if file is not None else objection(record, _serving_record(label))
         try:
             name = save_model(settings.MODEL_DIR, record, card_of(record))
-            is_kept_only = bool(against) or file is not None
-            told = None if is_kept_only else self._certify(material, trained, label, name, now)
-            write_figures(settings.MODEL_DIR, shown_model(record, name, *(told.shown if told else (None,))))
-            if not against:  # last: the pass that a new model asks for finds its certificate there
+            is_kept_only = bool(objection_words) or file is not None
+            attempts = None if is_kept_only else self._certify(material, trained, label, name, now)
+            write_figures(settings.MODEL_DIR, shown_model(record, name, *(attempts.shown if attempts else (None,))))
+            if not objection_words:  # last, so that the pass for the new model finds its certificate there
                 serve(settings.MODEL_DIR, label, name)
         except OSError as problem:
             raise CommandError(f"{settings.MODEL_DIR} cannot be written ({problem.strerror}).") from problem
         if file is None:
             note_end(settings.MODEL_DIR, time.time())
-        self._tell(record, name, against, options["json"], told.said if told else None)
+        self._tell(record, name, objection_words, options["json"], attempts.said if attempts else None)
 
     def _write_starter(self, file: Path | None, path: Path, label: LabelName, seed: int, as_json: bool) -> None:
-        """The starter model of a file of other projects, and how good its order is on projects that it has not seen."""
+        """Write the starter model of a file of other projects, with its quality on projects it has not seen."""
         if file is None or label != LABEL:
             raise CommandError(f"--starter needs a FILE, and learns {LABEL}.", returncode=2)
         record, curve = starter_of(file, seed)
-        beside = path.with_name(CURVE_FILE.name)
+        curve_path = path.with_name(CURVE_FILE.name)
         try:
             write_whole(path, text_of(record).encode())
-            write_whole(beside, text_of(curve).encode())
+            write_whole(curve_path, text_of(curve).encode())
         except OSError as problem:
             raise CommandError(f"{path} cannot be written ({problem.strerror}).") from problem
         if as_json:
-            told = {"starter": str(path), **{name: record[name] for name in ("provenance", "on_projects_not_seen")}}
-            self.stdout.write(json.dumps(told, allow_nan=False))
+            output = {"starter": str(path), **{name: record[name] for name in ("provenance", "on_projects_not_seen")}}
+            self.stdout.write(json.dumps(output, allow_nan=False))
             return
         for sentence in starter_words(record):
             self.stdout.write(sentence)
-        self.stdout.write(f"{path} was written, and the curve of the fast lane as {beside}.")
+        self.stdout.write(f"{path} was written, and the curve of the fast lane as {curve_path}.")
 
     def _certify(
         self, material: "Material", trained: "Mapping[str, Trained]", label: LabelName, name: str, now: datetime
     ) -> "Attempts":
-        """Keep the table of thresholds, and attempt to certify both for the model that serves now."""
+        """Store the table of thresholds, and attempt to certify both for the model that serves now."""
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
             lane = read_lane(snapshot, now) if snapshot else FastLaned()
-        high, low = (_terms(side, label, name) for side in ("high", "low"))
+        high, low = (_build_terms(side, label, name) for side in ("high", "low"))
         write_table(settings.MODEL_DIR, lane_table(material.cases, trained, high, lane, now))
-        (said, made), (said_low, made_low) = (
-            _attempt(material.cases, trained, terms, lane, now) for terms in (high, low)
+        (sentence, certificate), (low_sentence, low_certificate) = (
+            _attempt_side(material.cases, trained, terms, lane, now) for terms in (high, low)
         )
-        t_low = made_low.found.threshold if made_low else None
-        shown = (made, _found_low(made_low) if made_low else "", settings.T_LOW if t_low is None else t_low)
-        return Attempts(f"{said}\n{said_low}", shown)
+        t_low = low_certificate.found.threshold if low_certificate else None
+        shown = (
+            certificate,
+            _describe_low(low_certificate) if low_certificate else "",
+            settings.T_LOW if t_low is None else t_low,
+        )
+        return Attempts(f"{sentence}\n{low_sentence}", shown)
 
-    def _tell(self, record: dict[str, Any], name: str, against: str, as_json: bool, certificate: str | None) -> None:
+    def _tell(
+        self, record: dict[str, Any], name: str, objection_words: str, as_json: bool, certificate: str | None
+    ) -> None:
         scopes = record["scopes"]
         if as_json:
             decisions = {scope: part["decision"] for scope, part in scopes.items()}
-            told = {"model": name, "serves": not against, "objection": against, "decisions": decisions}
-            told["certificate"] = certificate
-            self.stdout.write(json.dumps(told, allow_nan=False))
+            output = {
+                "model": name,
+                "serves": not objection_words,
+                "objection": objection_words,
+                "decisions": decisions,
+            }
+            output["certificate"] = certificate
+            self.stdout.write(json.dumps(output, allow_nan=False))
             return
         for scope, part in scopes.items():
             self.stdout.write(f"{scope}: {part['decision']['serves']} of {len(part['decision']['trials'])} models")
@@ -204,72 +215,79 @@ class Command(BaseCommand):
             ):
                 self.stdout.write(f"  {sentence}")
         self.stdout.write(
-            f"{settings.MODEL_DIR / name}.json " + (f"does not serve. {against}" if against else "serves.")
+            f"{settings.MODEL_DIR / name}.json "
+            + (f"does not serve. {objection_words}" if objection_words else "serves.")
         )
         if certificate:
             self.stdout.write(certificate)
 
 
-def _terms(side: "Side", label: LabelName, model: str) -> "Terms":
-    """Return what is to be certified of a model, by the settings."""
+def _build_terms(side: "Side", label: LabelName, model: str) -> "Terms":
+    """Return the terms of a certificate for this model, from the settings."""
     budget = settings.FALSE_APPROVAL_BUDGET if side == "high" else settings.FALSE_ALARM_BUDGET
     return Terms(budget, settings.FALSE_APPROVAL_DELTA, label, model, settings.CERTIFICATE_DAYS, side)
 
 
-def _attempt(
+def _attempt_side(
     cases: "Cases", trained: "Mapping[str, Trained]", terms: "Terms", lane: "FastLaned", now: datetime
 ) -> "tuple[str, Certificate | None]":
-    """One attempt at one side, kept whatever came of it, in a sentence; None where none may be made."""
+    """Make one attempt at one side and store its result; return a sentence, and None if no attempt is allowed."""
     folder = settings.MODEL_DIR / CERTIFICATES
     try:
-        made = attempt(cases, trained, terms, lane, read_certificates(folder)[0], now)
-        path = write_certificate(folder, made)
+        certificate = attempt(cases, trained, terms, lane, read_certificates(folder)[0], now)
+        path = write_certificate(folder, certificate)
     except CertificateProblem as problem:
         return f"No certificate: {problem}.", None
-    return f"{_found(made) if made.side == 'high' else _found_low(made)} {path}", made
+    return (
+        f"{_describe_high(certificate) if certificate.side == 'high' else _describe_low(certificate)} {path}",
+        certificate,
+    )
 
 
 def limit(seconds: int | None, megabytes: int | None) -> None:
-    """Have the system end this process beyond so much time or address space, and let everything else go first."""
+    """Make the system end this process after this time or address space, and lower its priority."""
     if seconds is not None:
-        signal.alarm(seconds)  # nobody handles it
+        signal.alarm(seconds)  # the signal is not handled, so it ends the process
     if megabytes is not None:
         resource.setrlimit(resource.RLIMIT_AS, (megabytes * 1_000_000, megabytes * 1_000_000))
     if seconds is not None or megabytes is not None:
         os.nice(10)
 
 
-def _found(made: "Certificate") -> str:
-    """Return what an attempt at T_HIGH came to."""
-    found = made.found
-    if found.threshold is not None:
+def _describe_high(certificate: "Certificate") -> str:
+    """Describe the result of an attempt at T_HIGH."""
+    result = certificate.found
+    if result.threshold is not None:
         return (
-            f"The fast lane starts at {percent_in_full(found.threshold)} with a budget of "
-            f"{percent_in_full(made.budget)}. It rests on {found.n:.0f} settled pull requests of {found.authors} "
-            f"people, {found.k:.0f} of them bad."
+            f"The fast lane starts at {percent_in_full(result.threshold)} with a budget of "
+            f"{percent_in_full(certificate.budget)}. It rests on {result.n:.0f} settled pull requests of "
+            f"{result.authors} people, {result.k:.0f} of them bad."
         )
-    if found.need is None:
-        kept = percent_in_full(made.budget)
-        return f"Nothing is certified: the lane did not keep {kept} in every part of the last year."
-    return f"Nothing is certified: {say_need(Need(**msgspec.structs.asdict(found.need)))}."
+    if result.need is None:
+        budget = percent_in_full(certificate.budget)
+        return f"Nothing is certified: the lane did not keep {budget} in every part of the last year."
+    return f"Nothing is certified: {say_need(Need(**msgspec.structs.asdict(result.need)))}."
 
 
-def _found_low(made: "Certificate") -> str:
-    """Return what an attempt at T_LOW came to."""
-    found = made.found
-    if found.threshold is not None:
+def _describe_low(certificate: "Certificate") -> str:
+    """Describe the result of an attempt at T_LOW."""
+    result = certificate.found
+    if result.threshold is not None:
         return (
-            f"A person looks below {percent_in_full(found.threshold)}, where {found.k:.0f} of {found.n:.0f} clean pull "
-            f"requests of {found.authors} people with a record are: with a budget of {percent_in_full(made.budget)} of "
-            "them."
+            f"A person looks below {percent_in_full(result.threshold)}, where {result.k:.0f} of {result.n:.0f} clean "
+            f"pull requests of {result.authors} people with a record are: with a budget of "
+            f"{percent_in_full(certificate.budget)} of them."
         )
-    if found.need is None:
-        return f"T_LOW stays as it is: no threshold held {percent_in_full(made.budget)} in every part of the last year."
-    return f"T_LOW stays as it is: {say_low_need(Need(**msgspec.structs.asdict(found.need)))}."
+    if result.need is None:
+        return (
+            f"T_LOW stays as it is: no threshold held {percent_in_full(certificate.budget)} in every part of the last "
+            "year."
+        )
+    return f"T_LOW stays as it is: {say_low_need(Need(**msgspec.structs.asdict(result.need)))}."
 
 
-def _serving(label: LabelName) -> Any:
-    """The record of what serves, None where nothing does or what does cannot be used."""
+def _serving_record(label: LabelName) -> Any:
+    """Return the record of the serving model, or None if there is none or it is unusable."""
     try:
         name = serving_name(settings.MODEL_DIR, label)
         return load_model(settings.MODEL_DIR, name).record if name else None

@@ -1,4 +1,4 @@
-"""`manage.py trust`: structural trust on any graph in files, without a store."""
+"""`manage.py trust`: compute structural trust on any graph in files, without a store."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from scoring.trust.files import (
 
 
 class Command(BaseCommand):
-    """Reads files, writes a file; needs no drive and opens no store."""
+    """Read files and write a file; no drive and no store are needed."""
 
     help = (
         "Trust of every node of a graph from its seeds: first passage (F and s), EigenTrust, hops from the nearest "
@@ -53,7 +53,7 @@ class Command(BaseCommand):
         as_of: str | None,
         **options: object,
     ) -> None:
-        """Judge, write, explain; CommandError (2) for a file that cannot be used, with nothing written."""
+        """Judge, write, explain. Raises CommandError (2) for an unusable file, with nothing written."""
         if out is None and explain is None:
             raise CommandError(
                 "Say where the result goes, --out FILE, or ask about one node, --explain NODE.", returncode=2
@@ -61,8 +61,8 @@ class Command(BaseCommand):
         try:
             if out is not None:
                 check_ending(out)
-                _spare(out, [edges, seeds, *([denounces] if denounces else [])])
-            self._run(_read(edges, seeds, denounces, as_of), out, explain)
+                _protect_inputs(out, [edges, seeds, *([denounces] if denounces else [])])
+            self._run(_read_graph(edges, seeds, denounces, as_of), out, explain)
         except FileProblem as problem:
             raise CommandError(str(problem), returncode=2) from problem
 
@@ -70,21 +70,21 @@ class Command(BaseCommand):
         parameters = Parameters(settings.TRUST_TRANSFER, settings.TRUST_BUDGET, settings.TRUST_HOPS)
         for note in graph.notes:
             self.stderr.write(note)
-        judged = compute_trust(graph, parameters, settings.TRUST_DENOUNCE_STRENGTH)
-        lines = [] if node is None else list(explain(graph, judged, parameters, node))
+        result = compute_trust(graph, parameters, settings.TRUST_DENOUNCE_STRENGTH)
+        lines = [] if node is None else list(explain(graph, result, parameters, node))
         if out is not None:
-            write_table(out, build_table(graph, judged))
+            write_table(out, build_table(graph, result))
         for line in lines:
             self.stdout.write(line)
 
 
-def _spare(out: Path, inputs: list[Path]) -> None:
-    """Refuse a result that would replace what it is made from."""
+def _protect_inputs(out: Path, inputs: list[Path]) -> None:
+    """Raise FileProblem if the result would replace one of its inputs."""
     if out.resolve() in {path.resolve() for path in inputs}:
         raise FileProblem(f"{out} would be replaced by what is made from it: choose another file for --out.")
 
 
-def _read(edges: Path, seeds: Path, denounces: Path | None, as_of: str | None) -> NamedGraph:
+def _read_graph(edges: Path, seeds: Path, denounces: Path | None, as_of: str | None) -> NamedGraph:
     moment = None if as_of is None else parse_moment(as_of)
-    against = no_edges() if denounces is None else read_edges(denounces)
-    return build_graph(read_edges(edges), against, read_seeds(seeds), settings.TRUST_HALF_LIFE_DAYS, moment)
+    denounce_edges = no_edges() if denounces is None else read_edges(denounces)
+    return build_graph(read_edges(edges), denounce_edges, read_seeds(seeds), settings.TRUST_HALF_LIFE_DAYS, moment)

@@ -1,4 +1,4 @@
-"""`manage.py verify_certificate`: whether a certificate says what its own cases and the store say."""
+"""`manage.py verify_certificate`: compare a certificate with its own cases and the store."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ from scoring.formatting import bad_percent, percent_in_full
 
 
 class Command(BaseCommand):
-    """Reads one file, the one before it and the newest snapshot; changes nothing."""
+    """Read one file, the one before it and the newest snapshot; change nothing."""
 
     help = (
         "Recompute a certificate from its own cases, and compare them with the store where it has them. Exit status 0: "
@@ -36,80 +36,82 @@ class Command(BaseCommand):
         parser.add_argument("--no-store", action="store_true", help="only what follows from the file itself")
 
     def handle(self, *args: object, file: Path, as_of: datetime | None, no_store: bool, **options: object) -> None:
-        """Print what was recomputed; CommandError with every difference."""
+        """Print the recomputed values. Raises CommandError with every difference."""
         try:
             data = read_bytes(file)
         except CertificateProblem as problem:
             raise CommandError(f"{file} is not a certificate: {problem}.", returncode=2) from problem
         now = as_of or datetime.now(UTC).replace(tzinfo=None)
-        found = differences(data, file.name.removesuffix(ENDING), now)
+        problems = differences(data, file.name.removesuffix(ENDING), now)
         try:
-            told = decode(data)
+            certificate = decode(data)
         except CertificateProblem:
-            raise CommandError("\n".join(found)) from None
-        found += _of_chain(file, told)
-        found += () if no_store else self._of_store(told, now)
-        if found:
-            raise CommandError("\n".join(found))
-        self.stdout.write("\n".join(_words(told)))
+            raise CommandError("\n".join(problems)) from None
+        problems += _check_chain(file, certificate)
+        problems += () if no_store else self._compare_store(certificate, now)
+        if problems:
+            raise CommandError("\n".join(problems))
+        self.stdout.write("\n".join(_describe(certificate)))
 
-    def _of_store(self, told: Certificate, now: datetime) -> list[str]:
+    def _compare_store(self, certificate: Certificate, now: datetime) -> list[str]:
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
             if snapshot is None:
                 return []
-            found, compared = compare_with_store(snapshot, told, settings.LABEL_WINDOW_DAYS, now)
-        self.stdout.write(f"{compared:,} of its {len(told.cases):,} cases are in the store.")
-        return found
+            problems, compared = compare_with_store(snapshot, certificate, settings.LABEL_WINDOW_DAYS, now)
+        self.stdout.write(f"{compared:,} of its {len(certificate.cases):,} cases are in the store.")
+        return problems
 
 
-def _of_chain(file: Path, told: Certificate) -> list[str]:
-    """Return what each file changed of the one before it, back to the first.
+def _check_chain(file: Path, certificate: Certificate) -> list[str]:
+    """Return how each file contradicts the one before it, back to the first.
 
-    A successor is nothing without what it extends.
-
-    Attempts may lie elsewhere: then the chain is followed as far as it is there.
+    A successor is only valid together with the certificate that it extends. Attempts may lie elsewhere: then the chain
+    is followed as far as its files are there.
     """
     for _ in range(FOLDER_LIMIT):
-        if told.previous is None:
-            first = told.attempt == 1 and not told.later
+        if certificate.previous is None:
+            first = certificate.attempt == 1 and not certificate.later
             return [] if first else ["It names no earlier file, but it is not a first attempt."]
-        place = file.with_name(f"{told.previous}{ENDING}")
+        place = file.with_name(f"{certificate.previous}{ENDING}")
         if not place.exists():
-            return ["The certificate that it extends is missing beside it."] if told.later else []
+            return ["The certificate that it extends is missing beside it."] if certificate.later else []
         try:
-            before = load_certificate(place)
+            previous = load_certificate(place)
         except CertificateProblem as problem:
             return [f"The file before it does not count: {problem}."]
-        if found := differences_to_previous(told, before):
-            return found
-        told = before
+        if problems := differences_to_previous(certificate, previous):
+            return problems
+        certificate = previous
     return [f"More than {FOLDER_LIMIT:,} files come before it."]
 
 
-def _words(told: Certificate) -> Iterator[str]:
-    found, budget = told.found, percent_in_full(told.budget)
-    if found.threshold is None:
-        yield f"It certifies no threshold ({found.why}), from {len(told.cases):,} cases."
-    elif told.side == "high":
+def _describe(certificate: Certificate) -> Iterator[str]:
+    result, budget = certificate.found, percent_in_full(certificate.budget)
+    if result.threshold is None:
+        yield f"It certifies no threshold ({result.why}), from {len(certificate.cases):,} cases."
+    elif certificate.side == "high":
         yield (
-            f"It certifies {percent_in_full(found.threshold)} for a budget of {budget}: {found.k:g} of {found.n:g} "
-            f"were bad, by {found.authors:,} authors; the rate is at most {bad_percent(found.bound)}."
+            f"It certifies {percent_in_full(result.threshold)} for a budget of {budget}: {result.k:g} of {result.n:g} "
+            f"were bad, by {result.authors:,} authors; the rate is at most {bad_percent(result.bound)}."
         )
     else:
         yield (
-            f"It certifies T_LOW {percent_in_full(found.threshold)} for a budget of {budget}: {found.k:g} of "
-            f"{found.n:g} clean ones scored lower, by {found.authors:,} authors; the share is at most "
-            f"{bad_percent(found.bound)}."
+            f"It certifies T_LOW {percent_in_full(result.threshold)} for a budget of {budget}: {result.k:g} of "
+            f"{result.n:g} clean ones scored lower, by {result.authors:,} authors; the share is at most "
+            f"{bad_percent(result.bound)}."
         )
-    yield f"Attempt {told.attempt} spent {told.delta_spent:g} of {told.delta:g}; it expires {told.expires_at}."
-    if told.note:
-        yield f"It was {told.note}."
-    if told.later:
-        bad, count = sum(one.bad for one in told.later), len(told.later)
+    yield (
+        f"Attempt {certificate.attempt} spent {certificate.delta_spent:g} of {certificate.delta:g}; it expires "
+        f"{certificate.expires_at}."
+    )
+    if certificate.note:
+        yield f"It was {certificate.note}."
+    if certificate.later:
+        bad, count = sum(outcome.bad for outcome in certificate.later), len(certificate.later)
         yield f"Since then {count:,} outcomes became known, {bad:g} of them bad."
 
 
 def _moment(text: str) -> datetime:
-    """Naive UTC of an ISO 8601 date or time; ValueError, which argparse words, otherwise."""
+    """Parse an ISO 8601 date or time as naive UTC. Raises ValueError, which argparse turns into a message."""
     moment = datetime.fromisoformat(text)
     return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment

@@ -1,4 +1,4 @@
-"""`manage.py web`: the web process, one process with threads behind waitress."""
+"""`manage.py web`: run the web process, one process with threads behind waitress."""
 
 import errno
 import gc
@@ -24,29 +24,29 @@ AMBIGUOUS = "Content-Length and Transfer-Encoding together leave open where the 
 
 
 class StrictParser(HTTPRequestParser):
-    """waitress' parser, which takes a body whose length is told in one way alone (RFC 9112, 6.1 and 6.3).
+    """waitress' parser, which takes a body only if its length is given in one way (RFC 9112, 6.1 and 6.3).
 
-    waitress goes by Transfer-Encoding where both are there; a proxy that goes by Content-Length would take the rest of
-    the body for the next visitor's request, or the other way round.
+    waitress goes by Transfer-Encoding if both are there; a proxy that goes by Content-Length would take the rest of the
+    body for the next visitor's request, or the other way round.
     """
 
     def parse_header(self, header_plus: bytes) -> None:
-        """As waitress does; ParsingError, which is answered 400 and closes the connection, for an unclear length."""
+        """Parse like waitress. Raises ParsingError (400, connection closed) for an unclear length."""
         super().parse_header(header_plus)
-        # waitress takes the header away where it goes by it, which it does for HTTP/1.1 alone.
+        # waitress removes the header when it uses it, which it does only for HTTP/1.1.
         has_encoding = self.chunked or "TRANSFER_ENCODING" in self.headers
         if has_encoding and ("CONTENT_LENGTH" in self.headers or self.version != "1.1"):
             raise ParsingError(AMBIGUOUS)
 
 
 class StrictChannel(HTTPChannel):
-    """A connection whose requests are read strictly."""
+    """A connection with strict parsing of its requests."""
 
     parser_class = StrictParser
 
 
 def read_strictly(channels: dict[int, Any]) -> None:
-    """Have every server among `channels` (its sockets by file number) read its connections strictly."""
+    """Make every server among `channels` (its sockets by file number) parse its requests strictly."""
     for server in channels.values():
         if isinstance(server, BaseWSGIServer):
             server.channel_class = StrictChannel
@@ -55,24 +55,24 @@ def read_strictly(channels: dict[int, Any]) -> None:
 PROXY_HEADERS = ("x-forwarded-for", "x-forwarded-proto", "x-forwarded-host")
 # A request pins one snapshot and answers in milliseconds; 8 threads keep a slow page from blocking the API.
 THREADS = 8
-# A connection that says nothing costs a file and 3 kB; with waitress' default of 100, 100 of them shut everybody out.
+# A silent connection costs a file and 3 kB; with waitress' default limit of 100, 100 of them would shut everybody out.
 CONNECTIONS = 4_000
 FILES_BESIDE = 200  # databases, snapshots, logs
-# An answer of less is sent once it is whole, by the thread that waits for sockets: a send of its own for the head, as
-# waitress does it, lets all other threads in, which with 8 at once was a quarter of what an empty operation takes.
+# A smaller answer is sent once it is whole, by the thread that waits for sockets: a separate send for the head, as in
+# waitress, lets all other threads in, which with 8 at once took a quarter of the time of an empty operation.
 SENT_AT_ONCE = 18_000  # bytes
-# After which a connection is closed that says nothing, or takes nothing of its answer. waitress looks every 30 s.
+# A connection that sends nothing, or takes nothing of its answer, is closed after this. waitress checks every 30 s.
 SILENT_SECONDS = 60
-LARGEST_BODY = 2 * settings.DATA_UPLOAD_MAX_MEMORY_SIZE  # what is less than twice too large is refused in our own words
+LARGEST_BODY = 2 * settings.DATA_UPLOAD_MAX_MEMORY_SIZE  # up to twice too large: refused in our own words
 
 
 class Command(BaseCommand):
-    """Serves pages and JSON on BIND until SIGTERM or Ctrl-C."""
+    """Serve pages and JSON on BIND until SIGTERM or Ctrl-C."""
 
     help = "Serve the pages and the JSON API on BIND (default 127.0.0.1:8000) until stopped."
 
     def handle(self, *args: object, **options: object) -> None:
-        """Bring the web tables up to date, then serve; CommandError where BIND cannot be listened on."""
+        """Migrate the web tables, then serve. Raises CommandError if BIND cannot be listened on."""
         server = listen(settings.BIND)  # before the tables: a second start by mistake changes nothing
         call_command("migrate", verbosity=0, interactive=False)
         signal.signal(signal.SIGTERM, _stop)
@@ -81,16 +81,16 @@ class Command(BaseCommand):
 
 
 def listen(bind: str, channels: dict[int, Any] | None = None) -> Any:
-    """The waitress server that holds `bind` (host:port) and serves with `.run()`; CommandError where it cannot.
+    """Return the waitress server that holds `bind` (host:port), for `.run()`. Raises CommandError if it cannot listen.
 
-    Its sockets by file number are kept in `channels`, for who runs the loop themselves.
+    Its sockets by file number are stored in `channels`, for callers that run the loop themselves.
     """
     from trustsite.wsgi import application
 
     channels = {} if channels is None else channels
     try:
         server = waitress.create_server(
-            application, map=channels, listen=bind, threads=THREADS, ident=None, **_crowd(), **_proxy()
+            application, map=channels, listen=bind, threads=THREADS, ident=None, **_limits(), **_proxy_settings()
         )
     except OSError as problem:
         if problem.errno == errno.EADDRINUSE:
@@ -107,27 +107,27 @@ def listen(bind: str, channels: dict[int, Any] | None = None) -> Any:
         ) from problem
     read_strictly(channels)
     server.adj.send_bytes = SENT_AT_ONCE
-    server.adj.socket_options = [*server.adj.socket_options, *_given_up()]
-    _keep_what_is_loaded()
+    server.adj.socket_options = [*server.adj.socket_options, *_timeout_options()]
+    _freeze_loaded()
     return server
 
 
-def _keep_what_is_loaded() -> None:
-    """Load the pages and the API, and never walk them again: it stopped every request for 85 to 111 ms."""
+def _freeze_loaded() -> None:
+    """Load pages and API and exclude them from garbage collection, which stopped requests for 85 to 111 ms."""
     get_resolver().url_patterns  # noqa: B018 - imports what they name
     gc.collect()
     never_walk_again()
 
 
-def _given_up() -> list[tuple[int, int, int]]:
-    """The option of a socket that ends it once its visitor has taken nothing for as long, which waitress never does."""
-    if not hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux alone has it
+def _timeout_options() -> list[tuple[int, int, int]]:
+    """Return the socket option that ends a connection whose visitor takes nothing; waitress never does."""
+    if not hasattr(socket, "TCP_USER_TIMEOUT"):  # only Linux has it
         return []
     return [(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1_000 * SILENT_SECONDS)]
 
 
-def _crowd() -> dict[str, Any]:
-    """Return what keeps slow, many and large visitors from costing the others anything.
+def _limits() -> dict[str, Any]:
+    """Return limits that keep slow, many and large visitors from affecting the others.
 
     Large requests and answers wait in nameless files on the drive, since the rest of the machine may be read-only.
     """
@@ -135,16 +135,16 @@ def _crowd() -> dict[str, Any]:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     tempfile.tempdir = str(folder)
     return {
-        "connection_limit": min(CONNECTIONS, _open_files(CONNECTIONS + FILES_BESIDE) - FILES_BESIDE),
+        "connection_limit": min(CONNECTIONS, _raise_file_limit(CONNECTIONS + FILES_BESIDE) - FILES_BESIDE),
         "channel_timeout": SILENT_SECONDS,
         "asyncore_use_poll": True,  # select() ends at the file number 1,023
         "max_request_body_size": LARGEST_BODY,
-        "log_socket_errors": False,  # a visitor's broken line is no error here, and a traceback for each fills the log
+        "log_socket_errors": False,  # a visitor's broken line is not our error; a traceback for each would fill the log
     }
 
 
-def _open_files(wanted: int) -> int:
-    """Return how many files this process may have open, after asking for as many as wanted."""
+def _raise_file_limit(wanted: int) -> int:
+    """Return how many files this process may have open, after asking for the wanted number."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard == resource.RLIM_INFINITY or hard > wanted:
         hard = max(wanted, soft)
@@ -153,8 +153,8 @@ def _open_files(wanted: int) -> int:
     return max(hard, soft)
 
 
-def _proxy() -> dict[str, Any]:
-    """Return the settings that believe TRUSTED_PROXY's word on a visitor's address and nobody else's."""
+def _proxy_settings() -> dict[str, Any]:
+    """Return the settings with which only TRUSTED_PROXY is believed about a visitor's address."""
     trusted = {"trusted_proxy": settings.TRUSTED_PROXY, "trusted_proxy_headers": PROXY_HEADERS}
     return {"clear_untrusted_proxy_headers": True} | (trusted if settings.TRUSTED_PROXY else {})
 

@@ -1,4 +1,4 @@
-"""`manage.py webhook`: what verifies a message, a message for a test, and what became of the last ones."""
+"""`manage.py webhook`: print the secret that verifies messages, send a test message, or list the last ones."""
 
 from django.conf import settings
 from django.core.management import call_command
@@ -14,16 +14,16 @@ LISTED = 20
 
 
 class Command(BaseCommand):
-    """Reads the web's own tables; --test sends from this process, whether or not a worker runs."""
+    """Read the web's own tables; --test sends from this process, even without a worker."""
 
     help = (
         f"List the last {LISTED} messages to WEBHOOK_URL. Print the secret that verifies them, or send a test message."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        what = parser.add_mutually_exclusive_group()
-        what.add_argument("--secret", action="store_true", help="print the secret for the receiver")
-        what.add_argument("--test", action="store_true", help="send a message of type webhook.test now")
+        group = parser.add_mutually_exclusive_group()
+        group.add_argument("--secret", action="store_true", help="print the secret for the receiver")
+        group.add_argument("--test", action="store_true", help="send a message of type webhook.test now")
 
     def handle(self, *args: object, secret: bool, test: bool, **options: object) -> None:
         if secret:
@@ -32,13 +32,13 @@ class Command(BaseCommand):
             self.stdout.write(_send_test())
         else:
             call_command("migrate", verbosity=0, interactive=False)
-            found = WebhookDelivery.objects.order_by("-pk")[:LISTED]
-            self.stdout.write("\n".join(map(_line, found)) or _nothing())
+            deliveries = WebhookDelivery.objects.order_by("-pk")[:LISTED]
+            self.stdout.write("\n".join(map(_line, deliveries)) or _nothing_sent())
 
 
 def _send_test() -> str:
     if not settings.WEBHOOK_URL:
-        raise CommandError(_nothing(), returncode=2)
+        raise CommandError(_nothing_sent(), returncode=2)
     fetcher, now = Fetcher(), timezone.now()
     try:
         receiver = Receiver(settings.WEBHOOK_URL, fetcher.leash)
@@ -50,7 +50,7 @@ def _send_test() -> str:
     return f"{receiver.host} accepted it."
 
 
-def _nothing() -> str:
+def _nothing_sent() -> str:
     return (
         "Nothing was sent yet."
         if settings.WEBHOOK_URL
@@ -58,9 +58,9 @@ def _nothing() -> str:
     )
 
 
-def _line(one: WebhookDelivery) -> str:
-    """Return what became of one message; what the receiver answered is told by its status alone."""
-    became = "waits" if one.due_at else "given up" if one.given_up_at else "taken"
-    tries = f"{one.tries} {'try' if one.tries == 1 else 'tries'}"
-    said = f"; {one.problem}" if one.problem else ""
-    return f"{one.made_at:%Y-%m-%d %H:%M:%S}  {one.event:<13} {became:<9} {tries}{said}  {one.key}"
+def _line(delivery: WebhookDelivery) -> str:
+    """Return the state of one message; only the status of the receiver's answer is shown."""
+    state = "waits" if delivery.due_at else "given up" if delivery.given_up_at else "taken"
+    tries = f"{delivery.tries} {'try' if delivery.tries == 1 else 'tries'}"
+    problem = f"; {delivery.problem}" if delivery.problem else ""
+    return f"{delivery.made_at:%Y-%m-%d %H:%M:%S}  {delivery.event:<13} {state:<9} {tries}{problem}  {delivery.key}"

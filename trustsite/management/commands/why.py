@@ -1,4 +1,4 @@
-"""`manage.py why`: what was known and decided about a pull request at a moment, and whether the same comes out now."""
+"""`manage.py why`: print a past decision on a pull request with its inputs, and judge it again from them."""
 
 import sys
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ from scoring.queries.past_decisions import Replayed, replay_decision, why_json, 
 
 
 class Command(BaseCommand):
-    """Reads the newest snapshot of the drive's store, of the demo's or of a replay's; changes nothing."""
+    """Read the newest snapshot of the drive's store, of the demo's or of a replay's; change nothing."""
 
     help = (
         "Print the decision on a pull request with all its inputs, and judge it again from them. "
@@ -26,34 +26,34 @@ class Command(BaseCommand):
             "--as-of", type=_moment, metavar="TIME", help="for example 2026-11-20T12:00Z (default: now)"
         )
         parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
-        which = parser.add_mutually_exclusive_group()
-        which.add_argument("--demo", action="store_true", help="the demo's store")
-        which.add_argument("--replay", metavar="DIR", help="the store that a replay of DIR keeps")
+        group = parser.add_mutually_exclusive_group()
+        group.add_argument("--demo", action="store_true", help="the demo's store")
+        group.add_argument("--replay", metavar="DIR", help="the store that a replay of DIR keeps")
 
     def handle(self, *args: object, uri: str, as_of: datetime | None, json: bool, **options: object) -> None:
-        """Print it; CommandError (2) where nothing was decided by then."""
-        found = _replayed(uri, as_of or datetime.max)  # a recording's present may lie anywhere
+        """Print it. Raises CommandError (2) if nothing was decided by that time."""
+        replayed = _replay(uri, as_of or datetime.max)  # a recording's present may lie anywhere
         if json:
-            told = msgspec.to_builtins(why_json(found))
-            self.stdout.write(dumps(told, indent=2))  # in ASCII: names come from the network
+            document = msgspec.to_builtins(why_json(replayed))
+            self.stdout.write(dumps(document, indent=2))  # in ASCII: names come from the network
         else:
-            self.stdout.write("\n".join(why_lines(found)))
-        if not found.is_same:
+            self.stdout.write("\n".join(why_lines(replayed)))
+        if not replayed.is_same:
             sys.exit(1)
 
 
-def _replayed(uri: str, moment: datetime) -> Replayed:
+def _replay(uri: str, moment: datetime) -> Replayed:
     with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
         if snapshot is None:
             raise CommandError("Nothing was published there yet: run the worker, demo or replay first.", returncode=2)
-        found = replay_decision(snapshot, uri, moment)
-    if found is None:
+        replayed = replay_decision(snapshot, uri, moment)
+    if replayed is None:
         raise CommandError(f"Nothing had been decided about {uri[:300]!r} by then.", returncode=2)
-    return found
+    return replayed
 
 
 def _moment(text: str) -> datetime:
-    """Naive UTC of an ISO 8601 date or time; without a zone it is UTC. ValueError, which argparse words, otherwise."""
+    """Parse an ISO 8601 date or time as naive UTC; without a zone it is UTC. Raises ValueError, shown by argparse."""
     moment = datetime.fromisoformat(text)
     try:
         return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment

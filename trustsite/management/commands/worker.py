@@ -1,4 +1,4 @@
-"""`manage.py worker`: the process that owns the store."""
+"""`manage.py worker`: run the process that owns the store."""
 
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
@@ -17,7 +17,7 @@ from trustsite.worker.worker import Worker, stream_from_settings
 
 
 class Command(BaseCommand):
-    """Listens, derives, asks the network, scores and publishes until SIGTERM or Ctrl-C."""
+    """Listen, derive, ask the network, score and publish until SIGTERM or Ctrl-C."""
 
     help = "Run the worker: it owns the store, listens to the stream, scores and publishes."
     requires_system_checks = ()
@@ -38,11 +38,11 @@ class Command(BaseCommand):
 @contextmanager
 def watched(worker: Worker) -> Generator[None]:
     with ExitStack() as ends:
-        _hear(worker.measures.called, ends)
+        _listen_until_end(worker.measures.called, ends)
         if settings.OTLP_ENDPOINT:
             traces = Traces(settings.OTLP_ENDPOINT, settings.OTLP_HEADERS, worker.measures.dollars)
             ends.callback(traces.stop)
-            _hear(traces.called, ends)
+            _listen_until_end(traces.called, ends)
         if settings.OPS_BIND:
             worker.measures.registry.register(_collector(worker))
             server = serve(settings.OPS_BIND, worker.measures.registry)
@@ -51,7 +51,7 @@ def watched(worker: Worker) -> Generator[None]:
         yield
 
 
-def _hear(listener: Listener, ends: ExitStack) -> None:
+def _listen_until_end(listener: Listener, ends: ExitStack) -> None:
     listen(listener)
     ends.callback(stop_listening, listener)
 

@@ -1,15 +1,13 @@
 """The audit's question in a real browser: both answers can be read at every width."""
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
+from functools import partial
+from itertools import product
 from urllib.parse import quote
 
 import pytest
 from django.test import Client
 from playwright.sync_api import Locator, expect
-from pytest_django import Settings
-from pytest_django.live_server_helper import LiveServer
 
 from tests.conftest import looks
 from tests.triage.conftest import OpenPage
@@ -18,15 +16,7 @@ from tests.triage.worlds.lane_site import NEXT, lane_site
 from triage.models import AuditAnswer
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def site(
-    live_server: LiveServer, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[ActingSite]:
-    """Every open pull request was drawn for the audit."""
-    with lane_site(tmp_path, settings, monkeypatch, audited=True) as made:
-        yield made
+SITE = partial(lane_site, audited=True)  # every open pull request was drawn for the audit
 
 
 def box(found: Locator) -> tuple[float, float, float, float]:
@@ -40,7 +30,7 @@ def box(found: Locator) -> tuple[float, float, float, float]:
 def test_an_answer_in_the_inbox_is_announced_and_stays_in_the_inbox(
     site: ActingSite, ana: Client, open_page: OpenPage, scripts: bool
 ) -> None:
-    page = open_page(client=ana, java_script_enabled=scripts)
+    page = open_page(client=ana, scripts=scripts)
     page.goto(f"/?open={quote(NEXT)}")
     title = page.locator("#pull-title").inner_text()
     page.get_by_label("Because").fill("small")
@@ -61,10 +51,11 @@ def test_an_answer_in_the_inbox_is_announced_and_stays_in_the_inbox(
     assert AuditAnswer.objects.get().because == "small"
 
 
-@pytest.mark.parametrize("width", looks(1920, 1440, 768, 390, 320, small=(1440, 390, 320)))
-def test_yes_and_no_stand_side_by_side_and_whole(ana: Client, open_page: OpenPage, width: int) -> None:
-    page = open_page(width, ana)
-    for address in (f"/pull/{NEXT}", f"/?open={NEXT}"):
+def test_yes_and_no_stand_side_by_side_and_whole(ana: Client, open_page: OpenPage) -> None:
+    page = open_page(client=ana)
+    widths = looks(1920, 1440, 768, 390, 320, small=(1440, 390, 320))
+    for width, address in product(widths, (f"/pull/{NEXT}", f"/?open={NEXT}")):
+        page.set_viewport_size({"width": width, "height": 900})
         page.goto(address)
         form = page.locator("form[action='/audit']")
         yes, no = (form.locator("label", has_text=word) for word in ("Yes", "No"))

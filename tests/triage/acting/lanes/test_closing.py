@@ -153,12 +153,10 @@ def test_nobody_no_viewer_and_no_maintainer_of_another_repository_moves_the_lane
     assert LaneClosure.objects.filter(opened_at=None).count() == 1
 
 
-@pytest.mark.parametrize(
-    "form",
-    [{"because": "  "}, {"because": "x" * 501}, {"author": "mara"}, {"author": "no.example"}, {"voucher": "x; drop"}],
-)
-def test_what_has_no_reason_or_names_nobody_closes_nothing(site: ActingSite, ben: Client, form: dict[str, str]) -> None:
-    assert close(ben, **form) == 400
+def test_what_has_no_reason_or_names_nobody_closes_nothing(site: ActingSite, ben: Client) -> None:
+    names = ({"author": "mara"}, {"author": "no.example"}, {"voucher": "x; drop"})
+    for form in ({"because": "  "}, {"because": "x" * 501}, *names):
+        assert close(ben, **form) == 400, form
     assert not LaneClosure.objects.exists()
 
 
@@ -220,26 +218,19 @@ def test_the_command_closes_and_opens_by_name(
     assert set(lanes(site).values()) == {FAST}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
+def test_the_command_says_what_is_wrong_and_changes_nothing(site: ActingSite) -> None:
+    with pytest.raises(CommandError, match="has no account here"):
+        run_command("--because", "x")
+    site.maintainer(BEN, "ben.example")
+    for arguments, said in (
         (("--repo", "nowhere", "--because", "x"), "No watched repository"),
         (("--author", "mara", "--because", "x"), "did:plc:"),
         (("--because", " "), "Give a reason"),
         (("--because", "x", "--open"), "is not closed for exactly this"),
-    ],
-)
-def test_the_command_says_what_is_wrong_and_changes_nothing(
-    site: ActingSite, ben: Client, arguments: tuple[str, ...], said: str
-) -> None:
-    with pytest.raises(CommandError, match=said):
-        run_command(*arguments)
+    ):
+        with pytest.raises(CommandError, match=said):
+            run_command(*arguments)
     assert not LaneClosure.objects.exists()
-
-
-def test_somebody_without_an_account_closes_nothing(site: ActingSite) -> None:
-    with pytest.raises(CommandError, match="has no account here"):
-        run_command("--because", "x")
 
 
 def test_the_webhook_tells_of_the_closure_and_of_every_lane_that_follows(site: ActingSite, ben: Client) -> None:

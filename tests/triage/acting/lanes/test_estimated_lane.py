@@ -422,12 +422,12 @@ def test_the_dashboard_tells_backlog_and_waiting_of_one_repository(site: ActingS
         return ben.get("/dashboard", {"repository": key}).content.decode()
 
     whole, cabin = told(""), told(CABIN)
-    assert f"{len(MANY) + len(ELSEWHERE)} first-timers still wait" in whole
-    assert f"{len(ELSEWHERE)} first-timers still wait" in cabin
+    assert f"{len(MANY) + len(ELSEWHERE)} from first-timers still wait" in whole
+    assert f"{len(ELSEWHERE)} from first-timers still wait" in cabin
     assert f"{len(ELSEWHERE)} are open" in cabin
     assert f'<option value="{CABIN}" selected>' in cabin
     assert "The first two cards are of one repository" in cabin
     hostile = told("<script>alert(1)</script>")
     assert "No such repository is watched here. All are shown." in hostile
     assert "alert(1)" not in hostile
-    assert f"{len(MANY) + len(ELSEWHERE)} first-timers still wait" in hostile
+    assert f"{len(MANY) + len(ELSEWHERE)} from first-timers still wait" in hostile

@@ -1,26 +1,15 @@
 """Opening the fast lane on an estimate in a real browser, from the queue's notice to closing it again."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from django.test import Client
 from playwright.sync_api import Page, expect
-from pytest_django import Settings
-from pytest_django.live_server_helper import LiveServer
 
 from tests.triage.axe import violations
 from tests.triage.conftest import OpenPage
 from tests.triage.worlds.acting_site import ActingSite
 from tests.triage.worlds.watching_site import watching_site
 
-
-@pytest.fixture
-def site(
-    live_server: LiveServer, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[ActingSite]:
-    with watching_site(tmp_path, settings, monkeypatch) as made:
-        yield made
+SITE = watching_site
 
 
 @pytest.fixture
